@@ -6,10 +6,11 @@ It is bound first and accepts later: a broker binds its ports, registers itself 
 import math
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
@@ -126,15 +127,57 @@ class Listener:
         port: int = self._port.getHost().port
         return port
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port as they were asked for."""
+        return self._settings.host, self._settings.port
+
     def bind(self) -> int:
         """Bind and listen, without accepting; returns the port. Raises twisted's CannotListenError."""
+        self._port = self._bound(self._settings)
+        return self.port
+
+    def _bound(self, settings: ListenerSettings) -> Port:
         factory: Any = _ConnectionFactory(self._build)
-        settings = self._settings
         port = self._open_port(settings.port, factory, settings.backlog, settings.host, self._reactor)
         port.accept_limit = self._accept_limit
         port.startListening()
-        self._port = port
-        return self.port
+        return port
+
+    async def move(self, host: str, port: int) -> None:
+        """Listen at another address; connections stay.
+
+        Raises: CannotListenError, and the listener stays where it is.
+        """
+        assert self._port is not None, "not bound"
+        moved = replace(self._settings, host=host, port=port)
+        try:
+            taken, left = self._bound(moved), self._port
+        except CannotListenError:  # maybe because of this very port, at another host
+            taken, left = await self._exchange(moved), None
+        self._settings, self._port = moved, taken
+        if self._check is not None:
+            taken.start_accepting()
+        await _closed(left)
+
+    async def _exchange(self, moved: ListenerSettings) -> Port:
+        await self._close_port()
+        try:
+            return self._bound(moved)
+        except CannotListenError:
+            self._port = self._bound(self._settings)
+            if self._check is not None:
+                self._port.start_accepting()
+            raise
+
+    async def _close_port(self) -> None:
+        port, self._port = self._port, None
+        await _closed(port)
+
+    def serve_brokers_only(self, *, only: bool) -> None:
+        """Whether clients have listeners of their own: for connections to come."""
+        self._settings = replace(self._settings, inter_broker=only)
+        self._connection_settings.between_brokers = only
 
     def renew_tls(self, context: Any) -> None:
         """Connections to come are made with this ``ssl.SSLContext``; for a listener with TLS."""
@@ -248,11 +291,7 @@ class Listener:
         for timer in (self._check, self._pause):
             if timer is not None and timer.active():
                 timer.cancel()
-        if self._port is None:
-            return succeed(None)
-        port, self._port = self._port, None
-        closing: Deferred[None] | None = port.stopListening()
-        return closing if closing is not None else succeed(None)
+        return Deferred.fromCoroutine(self._close_port())
 
     async def stop(self, timeout_s: float = 5.0) -> None:
         """Close the port and all connections, with what is queued on them; after ``timeout_s`` without."""
@@ -271,6 +310,11 @@ class Listener:
     def _abort_all(self) -> None:
         for connection in self.connections:
             connection.abort()
+
+
+async def _closed(port: Port | None) -> None:
+    if port is not None and (closing := port.stopListening()) is not None:
+        await closing
 
 
 class _HeldConnection(TwistedProtocol):

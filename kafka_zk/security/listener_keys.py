@@ -58,31 +58,35 @@ def is_read_for_listener(key: str) -> bool:
 
 
 class ListenerKeys:
-    """See the module's docstring."""
+    """See the module's docstring.
+
+    Attributes:
+        own: the keys that have the listener's prefix, without it.
+    """
 
     def __init__(self, properties: Mapping[str, str], listener: str) -> None:
         self._listener = listener.lower()
         self._prefix = f"{LISTENER_PREFIX}{self._listener}."
         self._properties = properties
-        self._own = {
+        self.own = {
             key[len(self._prefix) :]: value
             for key, value in properties.items()
             if key.startswith(LISTENER_PREFIX) and key.lower().startswith(self._prefix)
         }
 
     def text(self, key: str, default: str = "") -> str:
-        return self._own.get(key, self._properties.get(key, default)).strip()
+        return self.own.get(key, self._properties.get(key, default)).strip()
 
     def is_own(self, key: str) -> bool:
-        return key in self._own
+        return key in self.own
 
     def of_mechanism(self, mechanism: str, key: str, default: str = "") -> str:
         """A key that may have the prefix of a mechanism behind that of the listener."""
-        return self._own.get(f"{mechanism.lower()}.{key}", self.text(key, default)).strip()
+        return self.own.get(f"{mechanism.lower()}.{key}", self.text(key, default)).strip()
 
     def own_of_mechanism(self, mechanism: str, key: str) -> str:
         """A key that must have both prefixes."""
-        return self._own.get(f"{mechanism.lower()}.{key}", "").strip()
+        return self.own.get(f"{mechanism.lower()}.{key}", "").strip()
 
     def name_of(self, mechanism: str, key: str) -> str:
         """How that is written."""

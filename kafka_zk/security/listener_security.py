@@ -40,6 +40,11 @@ class ListenerSecurity:
     tls: ListenerTls | None = None
     sasl: "ListenerSasl | None" = None
 
+    @property
+    def needs_credentials(self) -> bool:
+        """Whether it knows its users from ZooKeeper."""
+        return self.sasl is not None and any(name.startswith("SCRAM") for name in self.sasl.mechanisms)
+
 
 def listener_security(properties: Mapping[str, str], listener: str, protocol: str) -> ListenerSecurity:
     """How the listener named ``listener`` is secured. Reads the files that the keys name. Raises: InvalidSecurity."""

@@ -112,7 +112,7 @@ class Target:
         self.log.start()
         self.run(self.broker.start())
         self.broker.services.authorizer = _OnlyBrokersCommand()
-        self._listeners = {listener.name: listener for listener in self.broker._listeners}
+        self._listeners = {listener.name: listener for listener in self.broker._bound}
         self.neighbour: KafkaConnection = self.run(
             connect(self.reactor, "127.0.0.1", self.port(STRANGERS), "neighbour")
         )

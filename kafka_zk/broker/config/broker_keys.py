@@ -1,6 +1,7 @@
-"""The table of broker keys: all of Kafka 3.9 in ZooKeeper mode, one row each, in the order of DescribeConfigs.
+"""The table of broker keys: all of Kafka 3.9 in ZooKeeper mode, one row each.
 
-Keys that this broker only keeps and shows are the lines of ``unused_keys.txt``.
+Those that say who may come in are in ``security_keys``; keys that this broker only keeps and shows are the lines of
+``unused_keys.txt``.
 
 Names, types, defaults and update modes are Kafka's (a broker of 3.9.1 answers them to DescribeConfigs); the
 documentation is ours. ``broker_configs`` derives from the rows what configuration files and APIs need: a
@@ -13,13 +14,11 @@ from typing import Any
 
 from kafka_zk.broker.config.broker_key import (
     BOOLEAN,
-    CLASS,
     DOUBLE,
     INT,
     ITEMS,
     LIST,
     LONG,
-    PASSWORD,
     SHORT,
     STRING,
     BrokerKey,
@@ -29,25 +28,22 @@ from kafka_zk.broker.config.broker_key import (
     topic_default,
     unused_key,
 )
+from kafka_zk.broker.config.security_keys import SecurityKeys
 
 READ, ACCEPTED = Use.READ, Use.ACCEPTED
-READ_ONLY, PER_BROKER, PER_LISTENER, CLUSTER_WIDE = Update
+READ_ONLY, PER_BROKER, CLUSTER_WIDE = Update.READ_ONLY, Update.PER_BROKER, Update.CLUSTER_WIDE
 
-_OF_A_MECHANISM = "reads it under listener.name.<listener>.<mechanism>. only"
 _UNBUILT = {
     "no-java": "cannot run Java classes",
 }
 
 
-class BrokerKeys:
+class BrokerKeys(SecurityKeys):
     """An attribute is the key with ``_`` for ``.``; read from a configuration it is the key's value."""
 
     advertised_listeners = ITEMS(
         None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
         use=READ, update=PER_BROKER, is_built=True,
-    )
-    authorizer_class_name = STRING(
-        "", "Who decides what clients may do: Kafka's AclAuthorizer, or a Python class (module:Class).", use=READ,
     )
     auto_create_topics_enable = BOOLEAN(
         "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
@@ -69,14 +65,6 @@ class BrokerKeys:
     compression_lz4_level = topic_default("compression.lz4.level")
     compression_type = topic_default("compression.type")
     compression_zstd_level = topic_default("compression.zstd.level")
-    connection_failed_authentication_delay_ms = INT(
-        "100", "How long a refused login is held back before its connection ends.",
-        low=0, use=READ,
-    )
-    connections_max_reauth_ms = LONG(
-        "0", "How long a session of SASL lasts unless its client logs in again; 0 for ever.",
-        use=ACCEPTED, needs="SASL",
-    )
     connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
     control_plane_listener_name = STRING(
         None, "Listener through which controllers of Apache Kafka come; ours use inter.broker.listener.name.", use=READ
@@ -96,19 +84,6 @@ class BrokerKeys:
     controller_socket_timeout_ms = INT("30000", "How long the controller waits for a broker.", low=1, use=READ)
     default_replication_factor = INT(
         "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
-    )
-    delegation_token_expiry_check_interval_ms = LONG(
-        "3600000", "How often the controller deletes delegation tokens that have expired.", low=1, use=READ,
-    )
-    delegation_token_expiry_time_ms = LONG(
-        "86400000", "How long a delegation token lets its owner in before it has to be renewed.", low=1, use=READ,
-    )
-    delegation_token_master_key = PASSWORD(None, "The former name of delegation.token.secret.key.", use=READ)
-    delegation_token_max_lifetime_ms = LONG(
-        "604800000", "How long a delegation token can be renewed.", low=1, use=READ,
-    )
-    delegation_token_secret_key = PASSWORD(
-        None, "Secret that all brokers share and delegation tokens are made of; none without it.", use=READ
     )
     delete_topic_enable = BOOLEAN("true", "Whether topics can be deleted.", use=READ)
     fetch_max_bytes = INT("57671680", "The most bytes that one fetch request is answered with.", low=1024, use=READ)
@@ -132,13 +107,9 @@ class BrokerKeys:
     leader_imbalance_per_broker_percentage = INT(
         "10", "So many of the partitions that a broker is to lead may be led by others.", low=0, use=READ,
     )
-    listener_security_protocol_map = ITEMS(
-        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "Security protocol of each listener name.", here="PLAINTEXT:PLAINTEXT", use=READ, update=PER_BROKER,
-    )
     listeners = ITEMS(
         "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port, an empty host meaning all interfaces.",
-        use=READ, update=PER_BROKER,
+        use=READ, update=PER_BROKER, is_built=True,
     )
     log_cleaner_backoff_ms = LONG(
         "15000", "How long the log cleaner rests when no log is dirty enough.", low=0, use=READ, update=CLUSTER_WIDE,
@@ -261,21 +232,6 @@ class BrokerKeys:
     offsets_topic_segment_bytes = INT(
         "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,
     )
-    password_encoder_cipher_algorithm = STRING(
-        "AES/CBC/PKCS5Padding", "How passwords are encrypted in ZooKeeper; there is no other way.", use=ACCEPTED,
-    )
-    password_encoder_iterations = INT("4096", "Iterations that make the key for it.", low=1024, use=ACCEPTED)
-    password_encoder_key_length = INT("128", "Bits of this key: 128, 192 or 256.", low=8, use=ACCEPTED)
-    password_encoder_keyfactory_algorithm = STRING(
-        None, "What makes this key; PBKDF2WithHmacSHA512 if not set.", use=ACCEPTED,
-    )
-    password_encoder_old_secret = PASSWORD(
-        None, "The secret before: what was encrypted with it is encrypted anew at a start.", use=ACCEPTED,
-    )
-    password_encoder_secret = PASSWORD(
-        None, "Secret that passwords of key stores are encrypted with in ZooKeeper; none can be set without it.",
-        use=ACCEPTED,
-    )
     process_roles = LIST("", "Roles of a node of a KRaft cluster, which this broker cannot be.", use=READ)
     producer_id_expiration_check_interval_ms = INT(
         "600000", "How often producer ids are removed that have expired.", low=1, use=READ, is_listed=False,
@@ -318,52 +274,6 @@ class BrokerKeys:
     replication_quota_window_size_seconds = INT("1", "How long each of these samples is.", low=1, use=READ)
     request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
     reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
-    sasl_enabled_mechanisms = LIST(
-        "GSSAPI", "SASL mechanisms that clients may use; GSSAPI is not built.",
-        use=ACCEPTED, update=PER_BROKER, needs="SASL",
-    )
-    sasl_jaas_config = PASSWORD(
-        None, "Under listener.name.<listener>.<mechanism>.: the login module that says who may log in.",
-        use=ACCEPTED, update=PER_BROKER, needs="SASL",
-    )
-    sasl_login_callback_handler_class = CLASS(
-        None, "Under listener.name.<listener>.oauthbearer.: a Python function, as module:function, that gives this "
-        "broker the tokens with which it logs in to others.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
-    )
-    sasl_mechanism_inter_broker_protocol = STRING(
-        "GSSAPI", "The SASL mechanism with which brokers log in to each other.",
-        use=ACCEPTED, update=PER_BROKER,
-    )
-    sasl_oauthbearer_clock_skew_seconds = INT(
-        "30", "How far the clocks of the OAuth provider and the broker may be apart.", use=ACCEPTED,
-    )
-    sasl_oauthbearer_expected_audience = LIST(None, "Audiences of which a token must name one.", use=ACCEPTED)
-    sasl_oauthbearer_expected_issuer = STRING(None, "The issuer that a token must name.", use=ACCEPTED)
-    sasl_oauthbearer_jwks_endpoint_refresh_ms = LONG(
-        "3600000", "How often the keys of the OAuth provider are fetched.", use=ACCEPTED,
-    )
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = LONG(
-        "10000", "The longest wait after a failure to fetch them.", use=ACCEPTED,
-    )
-    sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = LONG(
-        "100", "The wait after the first failure.", use=ACCEPTED,
-    )
-    sasl_oauthbearer_jwks_endpoint_url = STRING(
-        None, "Where the public keys are with which tokens are verified: https://… or file:///…", use=ACCEPTED,
-    )
-    sasl_oauthbearer_scope_claim_name = STRING("scope", "Not used: no scope is asked for.", use=ACCEPTED)
-    sasl_oauthbearer_sub_claim_name = STRING("sub", "The claim that names the user.", use=ACCEPTED)
-    sasl_oauthbearer_token_endpoint_url = STRING(
-        None, "Where this broker gets the tokens with which it logs in to others.", use=ACCEPTED,
-    )
-    sasl_server_callback_handler_class = CLASS(
-        None, "Under listener.name.<listener>.<mechanism>.: who looks at logins, one of Kafka's classes or a Python "
-        "class, as module:Class.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
-    )
-    security_inter_broker_protocol = STRING(
-        "PLAINTEXT", "The listener through which brokers reach each other, by its name; or inter.broker.listener.name.",
-        use=READ,
-    )
     socket_listen_backlog_size = INT("50", "Connections that may wait to be accepted.", low=1, use=READ)
     socket_receive_buffer_bytes = INT(
         "102400", "Receive buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
@@ -376,57 +286,6 @@ class BrokerKeys:
         "102400", "Send buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
         use=READ,
     )
-    ssl_allow_dn_changes = BOOLEAN(
-        "false", "Whether a new key store may have a certificate with another subject.", use=ACCEPTED,
-    )
-    ssl_allow_san_changes = BOOLEAN(
-        "false", "Whether the certificate of a new key store may lack a host that the old one has.", use=ACCEPTED,
-    )
-    ssl_cipher_suites = LIST(
-        "", "Cipher suites by Java's names; empty for OpenSSL's choice.",
-        use=ACCEPTED, update=PER_BROKER,
-    )
-    ssl_client_auth = STRING(
-        "none", "Whether clients show a certificate: none, requested or required.",
-        use=ACCEPTED, update=PER_BROKER, needs="SSL",
-    )
-    ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", "TLS versions.", use=ACCEPTED, update=PER_BROKER)
-    ssl_endpoint_identification_algorithm = STRING(
-        "https", "Between brokers: empty for no check that a certificate is for the host.",
-        use=ACCEPTED, update=PER_BROKER,
-    )
-    ssl_key_password = PASSWORD(
-        None, "Password of the private key, if it is encrypted.",
-        use=ACCEPTED, update=PER_LISTENER,
-    )
-    ssl_keystore_certificate_chain = PASSWORD(
-        None, "Certificates in PEM, with ssl.keystore.key.",
-        use=ACCEPTED, update=PER_LISTENER,
-    )
-    ssl_keystore_key = PASSWORD(None, "Private key in PEM.", use=ACCEPTED, update=PER_LISTENER)
-    ssl_keystore_location = STRING(
-        None, "File with the key and the certificates of the listener: PEM, PKCS12 or JKS.",
-        use=ACCEPTED, update=PER_LISTENER,
-    )
-    ssl_keystore_password = PASSWORD(
-        None, "Password of ssl.keystore.location (PKCS12, JKS).",
-        use=ACCEPTED, update=PER_LISTENER,
-    )
-    ssl_keystore_type = STRING("JKS", "Type of ssl.keystore.location.", use=ACCEPTED, update=PER_LISTENER)
-    ssl_principal_mapping_rules = STRING(
-        "DEFAULT", "From the subject of a client's certificate to its user.",
-        use=ACCEPTED,
-    )
-    ssl_truststore_certificates = PASSWORD(
-        None, "Authorities in PEM that sign certificates of clients and brokers.",
-        use=ACCEPTED, update=PER_LISTENER,
-    )
-    ssl_truststore_location = STRING(
-        None, "File with these authorities: PEM, PKCS12 or JKS.",
-        use=ACCEPTED, update=PER_LISTENER,
-    )
-    ssl_truststore_password = PASSWORD(None, "Password of ssl.truststore.location.", use=ACCEPTED, update=PER_LISTENER)
-    ssl_truststore_type = STRING("JKS", "Type of ssl.truststore.location.", use=ACCEPTED, update=PER_LISTENER)
     transaction_abort_timed_out_transaction_cleanup_interval_ms = INT(
         "10000", "How often it is looked for transactions that have timed out.", low=1, use=READ,
     )
@@ -470,47 +329,13 @@ class BrokerKeys:
     zookeeper_session_timeout_ms = INT(
         "18000", "How long ZooKeeper waits for a silent broker before it counts as gone.", low=100, use=READ,
     )
-    zookeeper_set_acl = BOOLEAN(
-        "false", "Whether only this identity may change the znodes that the broker creates.", use=ACCEPTED,
-    )
-    zookeeper_ssl_cipher_suites = LIST(
-        None, "Cipher suites for TLS 1.2 towards ZooKeeper, by OpenSSL's names.", use=ACCEPTED,
-    )
-    zookeeper_ssl_client_enable = BOOLEAN("false", "Whether to connect to ZooKeeper over TLS.", use=ACCEPTED)
-    zookeeper_ssl_crl_enable = BOOLEAN("false", use=ACCEPTED)
-    zookeeper_ssl_enabled_protocols = LIST(
-        None, "TLS versions for ZooKeeper; zookeeper.ssl.protocol if not set.", use=ACCEPTED,
-    )
-    zookeeper_ssl_endpoint_identification_algorithm = STRING(
-        "HTTPS", "Empty: the host name in a certificate is not checked.", use=ACCEPTED,
-    )
-    zookeeper_ssl_keystore_location = STRING(
-        None, "PEM file with the key and the certificates that are shown to ZooKeeper.", use=ACCEPTED,
-    )
-    zookeeper_ssl_keystore_password = PASSWORD(
-        None, "Password of the key in zookeeper.ssl.keystore.location.", use=ACCEPTED,
-    )
-    zookeeper_ssl_keystore_type = STRING(use=ACCEPTED)
-    zookeeper_ssl_ocsp_enable = BOOLEAN("false", use=ACCEPTED)
-    zookeeper_ssl_protocol = STRING(
-        "TLSv1.2", "The only TLS version for ZooKeeper; 1.2 and later if not set.", use=ACCEPTED,
-    )
-    zookeeper_ssl_truststore_location = STRING(
-        None, "PEM file with the authorities that sign ZooKeeper's certificates.", use=ACCEPTED,
-    )
-    zookeeper_ssl_truststore_password = PASSWORD(use=ACCEPTED)
-    zookeeper_ssl_truststore_type = STRING(use=ACCEPTED)
 
     # Not in DescribeConfigs; where they are set, those that are not dynamic are shown as plugins' keys are.
     follower_replication_throttled_rate = LONG(
         None, "Bytes a second that throttled replicas fetch at most.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
     )
-    allow_everyone_if_no_acl_found = BOOLEAN(
-        "false", "Whether everyone may do everything with what no ACL applies to.", use=READ, is_listed=False,
-    )
     host_name = STRING(use=ACCEPTED, is_listed=False)
-    java_security_auth_login_config = STRING(use=ACCEPTED, is_listed=False)
     leader_replication_throttled_rate = LONG(
         None, "Bytes a second that followers are sent of throttled replicas at most.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
@@ -520,12 +345,6 @@ class BrokerKeys:
         str(2**63 - 1), "Most that is copied when replicas move between log directories.", low=0, use=READ,
         update=CLUSTER_WIDE, is_listed=False,
     )  # fmt: skip
-    super_users = STRING(
-        None, "Principals that may do everything, separated by semicolons.", use=READ, is_listed=False,
-    )
-    zookeeper_auth_digest = STRING(use=ACCEPTED, is_listed=False)
-    zookeeper_sasl_client = STRING(use=ACCEPTED, is_listed=False)
-    zookeeper_sasl_clientconfig = STRING(use=ACCEPTED, is_listed=False)
 
 
 def _unused_keys() -> Iterator[BrokerKey[Any]]:
@@ -540,4 +359,5 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 
-ROWS = [*(row for row in vars(BrokerKeys).values() if isinstance(row, BrokerKey)), *_unused_keys()]
+_TABLES = (BrokerKeys, SecurityKeys)
+ROWS = [*(row for table in _TABLES for row in vars(table).values() if isinstance(row, BrokerKey)), *_unused_keys()]

@@ -4,11 +4,11 @@ Dynamic values lie in ``/config/brokers/<default>`` and ``/config/brokers/<id>``
 ``server.properties``. A dynamic value also hides the other spellings of its key (``log.retention.ms`` hides
 ``log.retention.hours``). Pure: whoever applies a new configuration is in ``live_config``.
 
-The keys of a listener's key store and trust store (``listener.name.<listener>.ssl.keystore.location``) are dynamic for
-one broker. Their passwords are encrypted in ZooKeeper with ``password.encoder.secret``, and plain everywhere else here.
-Of Kafka's other dynamic keys those of TLS, SASL, plugins and where to listen are refused like keys that are not
-dynamic, and shown as read-only. Those that only tune a JVM broker (thread counts but for the cleaner's) are kept and
-shown, and change nothing.
+Where one broker listens is dynamic (``dynamic_listeners``). So are the keys of a listener's key store and trust store
+(``listener.name.<listener>.ssl.keystore.location``), and with a new listener come all keys that have its prefix. Their
+passwords are encrypted in ZooKeeper with ``password.encoder.secret``, and plain everywhere else here. Of Kafka's other
+dynamic keys those of TLS, SASL and plugins are refused like keys that are not dynamic, and shown as read-only. Those
+that only tune a JVM broker (thread counts but for the cleaner's) are kept and shown, and change nothing.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
@@ -20,6 +20,13 @@ from twisted.logger import Logger
 from kafka_zk.broker.config import values as config_values
 from kafka_zk.broker.config.broker_configs import ALL_KEYS, BROKER_CONFIGS, store_key, synonyms
 from kafka_zk.broker.config.broker_key import Update
+from kafka_zk.broker.config.dynamic_listeners import (
+    check_change,
+    check_names,
+    check_owners,
+    holds_password,
+    key_of_some_listener,
+)
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig, parse_connections_override
 from kafka_zk.broker.config.unbuilt_security import unbuilt_security
 from kafka_zk.broker.config.values import BadValue
@@ -35,6 +42,8 @@ _log = Logger()
 
 _REFUSED_PREFIXES = ("ssl.", "sasl.", "listener.name.")
 
+_WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.listener_security_protocol_map)]
+
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 
@@ -45,13 +54,13 @@ def parse(key: str, text: str) -> Value:
 
 
 class DynamicBrokerConfig:
-    """``own`` and ``default`` hold what is in ZooKeeper, without what is not allowed there. ``check_stores`` is given a
-    whole configuration before it is stored for this broker, and raises ApiError if a listener cannot take it."""
+    """``own`` and ``default`` hold what is in ZooKeeper, without what is not allowed there. ``check_listeners`` gets a
+    whole configuration before it is stored for this broker, and raises ApiError if the listeners cannot take it."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
         """Raises: InvalidBrokerConfig for ``password.encoder.*``."""
         self.static = dict(static)
-        self.check_stores: Callable[[Mapping[str, str]], object] = lambda properties: None
+        self.check_listeners: Callable[[KafkaConfig], object] = lambda config: None
         self._encoder = _encoder(static, "password.encoder.secret")
         self._old_encoder = _encoder(static, "password.encoder.old.secret")
         if "broker.id" in static:  # Kafka's two names for it
@@ -60,28 +69,36 @@ class DynamicBrokerConfig:
         self.own: dict[str, str] = {}
 
     def take(self, own: Mapping[str, str], default: Mapping[str, str]) -> KafkaConfig:
-        """Follow ZooKeeper; what is not allowed there is logged and ignored. Returns the configuration in force."""
-        self.default = self.usable(default, per_broker=False)
-        self.own = self.usable(own, per_broker=True)
+        """Follow ZooKeeper; what is not allowed there is logged and ignored. Returns the configuration in force: what
+        cannot be used together leaves the one before."""
+        usable_default, usable_own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
         try:
-            return self._build(self.default, self.own)
+            config = self._build(usable_default, usable_own)
         except (InvalidBrokerConfig, ApiError) as error:
             _log.error("the dynamic configuration of the broker is ignored as a whole: {error}", error=error)
-            self.default, self.own = {}, {}
-            return self._build({}, {})
+            return self._build(self.default, self.own)
+        self.default, self.own = usable_default, usable_own
+        return config
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
-        """For a broker that starts. Raises InvalidBrokerConfig if ZooKeeper asks for security that is not built."""
-        listeners = KafkaConfig.from_properties(self.static)[0].listener_protocols
-        for sentence in unbuilt_security({**default, **own}, listeners):
+        """For a broker that starts. Raises InvalidBrokerConfig if ZooKeeper asks for security that is not built, or for
+        listeners that cannot be understood: those of ``server.properties`` may be open ones that were removed."""
+        for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
+        if "listeners" in own:
+            try:
+                self._build(self.usable(default, per_broker=False), self.usable(own, per_broker=True))
+            except InvalidBrokerConfig as error:
+                raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {error}") from None
 
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
         """Those of the stored properties that are allowed."""
         usable = {}
+        protocols = self._protocols(properties)
         for key, value in properties.items():
             try:
                 _check_keys({key: value}, per_broker=per_broker)
+                _check_security({key: value}, protocols)
                 value = self._decoded(key, value)
                 parse(key, value)
             except (BadValue, ApiError) as error:
@@ -94,11 +111,19 @@ class DynamicBrokerConfig:
                 usable[key] = value
         return usable
 
+    def _protocols(self, properties: Mapping[str, str]) -> Mapping[str, str]:
+        """Of the listeners by name, with these properties of the broker; none if that cannot be understood."""
+        where = {key: properties[key] for key in _WHERE_TO_LISTEN if key in properties}
+        try:
+            return KafkaConfig.from_properties({**self.static, **where})[0].listener_protocols
+        except InvalidBrokerConfig:
+            return {}
+
     def validate(self, properties: Mapping[str, str], *, per_broker: bool) -> None:
         """Whether the properties may replace those stored. Raises ApiError, in Kafka's words."""
         config = self.validate_texts(properties, per_broker=per_broker)
         if per_broker:
-            self.check_stores(config.properties)
+            self.check_listeners(config)
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
         """The same without the files that they name: for clients who may not be allowed to name any. Returns
@@ -110,15 +135,18 @@ class DynamicBrokerConfig:
         except BadValue as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         default, own = (self.default, properties) if per_broker else (properties, self.own)
+        present = self._build(self.default, self.own)
         try:
             merged = self._merge(default, own)
             _check_requirements(merged)
             _check_cleaner_threads(merged, self.effective())
+            check_names(present, merged)
             config = self._build(default, own)
         except InvalidBrokerConfig as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         if per_broker:
-            _check_listeners(properties, config.listener_protocols)
+            check_owners(properties.keys() - self.own.keys(), config)
+            check_change(present, config)
         return config
 
     def stored(self, properties: Mapping[str, str]) -> dict[str, str]:
@@ -188,36 +216,32 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
         [key for key, row in rows.items() if row.update is Update.PER_LISTENER],
         "HashSet",
     )
-    for sentence in unbuilt_security(properties, {}):
-        raise ApiError(ErrorCode.INVALID_REQUEST, sentence)
-    stores = [key for key in properties if store_key(key)]
+    _check_security(properties, {})
+    of_listeners = [key for key in properties if key_of_some_listener(key)]
     refuse(
         "Cannot update these configs dynamically",
         [
             key
             for key in properties
-            if (key.startswith(_REFUSED_PREFIXES) and key not in stores)
+            if (key.startswith(_REFUSED_PREFIXES) and key not in of_listeners)
             or (key in rows and not rows[key].is_changeable)
         ],
     )
     if not per_broker:
         refuse(
             "Cannot update these configs at default cluster level, broker id must be specified",
-            [*(key for key, row in rows.items() if row.update is Update.PER_BROKER), *stores],
+            [*(key for key, row in rows.items() if row.update is Update.PER_BROKER), *of_listeners],
         )
 
 
-def _check_listeners(properties: Mapping[str, str], protocols: Mapping[str, str]) -> None:
-    """Kafka keeps the store of a listener that is not there, without a word. Raises: ApiError."""
-    secured = {name.lower() for name, protocol in protocols.items() if protocol.endswith("SSL")}
-    for key in properties:
-        if store_key(key) and key.split(".", 3)[2].lower() not in secured:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{key}: this broker has no such listener with TLS")
+def _check_security(properties: Mapping[str, str], listeners: Mapping[str, str]) -> None:
+    for sentence in unbuilt_security(properties, listeners):
+        raise ApiError(ErrorCode.INVALID_REQUEST, sentence)
 
 
 def _is_password(key: str) -> bool:
     name = store_key(key)
-    return name is not None and ALL_KEYS[name].is_sensitive
+    return holds_password(key) or (name is not None and ALL_KEYS[name].is_sensitive)
 
 
 def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":

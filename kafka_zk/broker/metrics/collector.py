@@ -35,11 +35,11 @@ class BrokerCollector(Collector):
     """Metrics of one broker; made when it has started. ``watchdog``: of the process that it runs in, if it has one."""
 
     def __init__(self, parts: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
+        self._parts = parts
         self._services = parts.services
         self._connection_rates = parts.connection_rates
         self._log_cleaner = parts.log_cleaner
         self._replica_fetchers = parts.replica_fetchers
-        self._tls = parts.tls
         self._logins = parts.logins
         self._watchdog = watchdog
         self._client = client
@@ -59,8 +59,8 @@ class BrokerCollector(Collector):
         yield from self._quotas()
         yield from self._sizes()
         yield from log_cleaner_metrics(self._log_cleaner, self._services.clock.wall_ms())
-        if self._tls is not None:
-            yield from certificate_metrics(self._tls.days_left())
+        if self._parts.tls is not None:
+            yield from certificate_metrics(self._parts.tls.days_left())
         yield from self._zookeeper()
         yield from self._reactor()
         yield from self._authorizer()

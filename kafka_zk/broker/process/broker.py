@@ -22,12 +22,12 @@ from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.coordinator.partition_count import count_in_zookeeper
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metrics.request_stats import RequestStats
-from kafka_zk.broker.process.advertised_host import advertised_host
 from kafka_zk.broker.process.authorization import start_authorizer
 from kafka_zk.broker.process.broker_id import identify
 from kafka_zk.broker.process.foundation import Foundation
-from kafka_zk.broker.process.listeners import connection_quotas, new_listeners
+from kafka_zk.broker.process.listeners import connection_quotas, listener_maker
 from kafka_zk.broker.process.live_config import LiveConfig, read_broker_config
+from kafka_zk.broker.process.live_listeners import LiveListeners
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import (
     StartAbandoned,
@@ -40,7 +40,6 @@ from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.security import BrokerSecurity
 from kafka_zk.broker.process.tokens import fetch_token_keys, start_delegation_tokens
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
-from kafka_zk.network.listener import Listener
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry import isr
 from kafka_zk.registry.brokers import BrokerRegistry
@@ -93,7 +92,8 @@ class Broker:
         self._logs: LogManager | None = None
         self._parts: BrokerParts | None = None
         self._live_config: LiveConfig | None = None
-        self._listeners: list[Listener] = []
+        self._listeners: LiveListeners | None = None
+        self._registered: tuple[EndPoint, ...] = ()
         self._periodic: list[Periodic] = []
         self._config_watcher: ChangeWatcher | None = None
         self._token_keys: list[TokenKeys] = []
@@ -139,7 +139,7 @@ class Broker:
         credentials = await self._read_credentials(security, configs)
         authorizer = await start_authorizer(config, machine, client, events)
         tokens = await start_delegation_tokens(config, machine, client, events, credentials)
-        self._token_keys = await fetch_token_keys(security, machine)
+        self._token_keys = await fetch_token_keys(security.listeners.values(), machine)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
@@ -158,8 +158,7 @@ class Broker:
         if self._stopping:
             raise StartAbandoned
         client.add_session_listener(self._session_changed)
-        for listener in self._listeners:
-            listener.start_accepting()
+        self._bound.start_accepting()
         await parts.controller.start()
         self._config_watcher = configs.watch_changes(self._config_changed)
         work = parts.periodic_work(live_config)
@@ -169,12 +168,16 @@ class Broker:
 
     async def _read_credentials(self, security: BrokerSecurity, configs: ConfigRegistry) -> ScramCredentials:
         """Nothing is read, and no secret is made, where no listener needs them."""
-        if not security.needs_credentials:
-            return ScramCredentials(b"")
-        secret = await until_answered(self._client, lambda: cluster_secret(self._client, self._machine.random))
-        credentials = ScramCredentials(secret)
-        await credentials.load(configs)
+        credentials = ScramCredentials(b"")
+        if security.needs_credentials:
+            await self._load_credentials(credentials, configs)
         return credentials
+
+    async def _load_credentials(self, credentials: ScramCredentials, configs: ConfigRegistry) -> None:
+        credentials.invent_from(
+            await until_answered(self._client, lambda: cluster_secret(self._client, self._machine.random))
+        )
+        await credentials.load(configs)
 
     def _new_logs(self, cluster_id: str) -> LogManager:
         config = self._config
@@ -202,43 +205,32 @@ class Broker:
 
     def _bind(self, parts: BrokerParts) -> LiveConfig:
         quotas = connection_quotas(parts)
-        for listener in new_listeners(self._machine, parts, quotas, self._stats):
-            listener.bind()
-            self._listeners.append(listener)
+        maker = listener_maker(self._machine, parts, quotas, self._stats)
+        self._listeners = LiveListeners(self._machine, parts, maker, self._load_users)
+        self._listeners.bind()
         parts.report_clients(self._listeners)
+        self._dynamic_config.check_listeners = self._listeners.check
         credentials = parts.credentials if parts.security.needs_credentials else None
-        live_config = LiveConfig(
-            parts.services, quotas, parts.log_cleaner, self._register, credentials, parts.client_quotas
+        return LiveConfig(
+            parts.services, quotas, parts.log_cleaner, self._follow_listeners, credentials, parts.client_quotas
         )
-        if parts.services.config.has_tls_listeners:
-            self._follow_tls(parts, live_config)
-        return live_config
 
-    def _follow_tls(self, parts: BrokerParts, live_config: LiveConfig) -> None:
-        from kafka_zk.broker.process.live_tls import LiveTls  # only now: it loads OpenSSL
-
-        config, clock = parts.services.config, self._machine.clock
-        parts.tls = tls = LiveTls(clock, config, parts.security, self._listeners, parts.peers)
-        self._dynamic_config.check_stores = tls.check
-        live_config.followers.append(tls.follow)
-        tls.warn()
+    @property
+    def _bound(self) -> LiveListeners:
+        assert self._listeners is not None, "no listener is bound"
+        return self._listeners
 
     # -- registration -------------------------------------------------------------------------------------------------
 
     def _info(self) -> BrokerInfo:
-        ports = {listener.name: listener.port for listener in self._listeners}
-        endpoints = tuple(
-            EndPoint(
-                wanted.name, wanted.security_protocol, advertised_host(wanted.host), wanted.port or ports[wanted.name]
-            )
-            for wanted in self.services.config.advertised_listener_list
-        )
-        now_ms = self._machine.clock.wall_ms()
+        endpoints, now_ms = self._bound.endpoints(), self._machine.clock.wall_ms()
         return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
         unclean_start = self._unclean_start and not self._sessions  # in a later session the page cache is the same
-        self.broker_epoch = await self._brokers.register(self._info(), self._sessions, unclean_start=unclean_start)
+        info = self._info()
+        self.broker_epoch = await self._brokers.register(info, self._sessions, unclean_start=unclean_start)
+        self._registered = info.endpoints
         if self._client.session_id is not None and self._client.session_id not in self._sessions:
             self._sessions.append(self._client.session_id)
 
@@ -266,6 +258,24 @@ class Broker:
     def _config_changed(self, entity_type: str, entity_name: str) -> None:
         assert self._live_config is not None  # nothing is watched before
         ensureDeferred(self._live_config.changed(entity_type, entity_name))
+
+    async def _follow_listeners(self) -> None:
+        await self._bound.follow(self._register_changes)
+
+    async def _register_changes(self) -> None:
+        if self._bound.endpoints() != self._registered and not self._stopping:
+            await self._register()
+
+    async def _load_users(self) -> None:
+        """The first listener with SCRAM is added."""
+        assert self._live_config is not None  # nothing is watched before
+        if self._live_config.credentials is None:
+            self._live_config.credentials = self.parts.credentials  # before, so that no change is missed
+            try:
+                await self._load_credentials(self.parts.credentials, self.services.configs)
+            except RegistryError:
+                self._live_config.credentials = None
+                raise
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
         assert self._logs is not None  # they tell
@@ -320,8 +330,8 @@ class Broker:
         for keys in self._token_keys:
             keys.close()
         await parts.close()
-        for listener in self._listeners:
-            await listener.stop()
+        if self._listeners is not None:
+            await self._listeners.stop()
 
     async def _close(self, logs: LogManager) -> None:
         """In steps, with fsyncs in threads: the session must not be lost over thousands of logs. What is still being

@@ -5,7 +5,7 @@ requests are served: every INTERVAL_MS the connections and the quotas' own measu
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from kafka_zk.base.clock import Timers
@@ -28,7 +28,7 @@ LONGEST_NAME = 100
 class ClientReport:
     """See the module's docstring. ``start`` may be called again."""
 
-    def __init__(self, events: EventSource, clock: Timers, listeners: Sequence[Listener], quotas: Enforcement) -> None:
+    def __init__(self, events: EventSource, clock: Timers, listeners: Iterable[Listener], quotas: Enforcement) -> None:
         self._events = events
         self._clock = clock
         self._listeners = listeners

@@ -3,7 +3,7 @@
 import resource
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
@@ -40,24 +40,34 @@ def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
     )
 
 
-def new_listeners(
+class NewListener(Protocol):
+    """Makes a listener."""
+
+    def __call__(self, wanted: WantedListener, security: ListenerSecurity) -> Listener: ...
+
+
+def listener_maker(
     machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, stats: RequestStats | None
-) -> list[Listener]:
-    """One for each of ``listeners``; ``stats`` counts their requests."""
-    config = parts.services.config
+) -> NewListener:
+    """Makes listeners of a broker; ``stats`` counts their requests."""
     dispatcher = Dispatcher(parts.services)
     parts.services.client_quotas.limit_fetches_by(dispatcher.limit_fetches)
     dispatch: Dispatch = telling_requests(parts.services.authorizer, dispatcher.dispatch)
     if stats is not None:
         dispatch = stats.measure(dispatch)
-    return [_new_listener(machine, parts, quotas, dispatch, wanted) for wanted in config.listener_list]
+    return partial(_new_listener, machine, parts, quotas, dispatch)
 
 
 def _new_listener(
-    machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, dispatch: Dispatch, wanted: WantedListener
+    machine: Machine,
+    parts: BrokerParts,
+    quotas: ConnectionQuotas,
+    dispatch: Dispatch,
+    wanted: WantedListener,
+    security: ListenerSecurity,
 ) -> Listener:
-    config, security = parts.services.config, parts.security.listeners[wanted.name]
-    logins = parts.logins[wanted.name]
+    config = parts.services.config
+    logins = parts.logins_at(wanted.name)
     settings = ConnectionSettings(
         clock=machine.clock,
         listener_name=wanted.name,
@@ -69,7 +79,7 @@ def _new_listener(
         principal_of=_principals(security, logins),
         read_ahead=ReadAhead(machine.run_in_thread),
         memory=parts.memory,
-        between_brokers=_is_between_brokers(config, wanted.name),
+        between_brokers=is_between_brokers(config, wanted.name),
     )
     parts.services.client_quotas.attach(settings)
     return Listener(
@@ -81,7 +91,7 @@ def _new_listener(
             send_buffer_size_bytes=config.socket_send_buffer_bytes,
             receive_buffer_size_bytes=config.socket_receive_buffer_bytes,
             max_idle_ms=config.connections_max_idle_ms,
-            inter_broker=_is_between_brokers(config, wanted.name),
+            inter_broker=is_between_brokers(config, wanted.name),
             max_connections=config.listener_max_connections.get(wanted.name, UNLIMITED),
         ),
         settings,
@@ -127,6 +137,6 @@ def _logins(
     return logins(machine, parts, dispatch, sasl, stats)
 
 
-def _is_between_brokers(config: KafkaConfig, listener: str) -> bool:
+def is_between_brokers(config: KafkaConfig, listener: str) -> bool:
     """Whether clients have listeners of their own, other than this one."""
     return listener == config.inter_broker_listener and len(config.listener_list) > 1

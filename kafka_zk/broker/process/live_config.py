@@ -49,9 +49,11 @@ async def read_broker_config(
 class LiveConfig:
     """Keeps a broker's parts at the configuration that ZooKeeper has.
 
-    ``register`` writes the broker's registration anew, with the addresses of ``services.config``. ``credentials`` is
-    None where no listener knows its users from ZooKeeper: then nothing of users is read. ``followers`` are
-    called with each new configuration of the broker.
+    ``follow_listeners`` brings the listeners, and the broker's registration, to ``services.config``; it is called with
+    each new configuration of the broker, and may be called while an earlier call goes on.
+
+    Attributes:
+        credentials: None as long as no listener knows its users from ZooKeeper: then nothing of users is read.
     """
 
     def __init__(
@@ -59,18 +61,17 @@ class LiveConfig:
         services: Services,
         quotas: ConnectionQuotas,
         log_cleaner: LogCleaner,
-        register: Callable[[], Awaitable[None]],
+        follow_listeners: Callable[[], Awaitable[None]],
         credentials: ScramCredentials | None,
         client_quotas: QuotaConfigs,
     ) -> None:
         self._services = services
         self._log_cleaner = log_cleaner
         self._quotas = quotas
-        self._register = register
-        self._credentials = credentials
+        self._follow_listeners = follow_listeners
+        self.credentials = credentials
         self._client_quotas = client_quotas
         self._users_are_unread = False
-        self.followers: list[Callable[[KafkaConfig], object]] = []
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the present configuration of an entity that was announced."""
@@ -79,8 +80,8 @@ class LiveConfig:
                 await self._reload_topics([entity_name])
             elif entity_type in ENTITY_TYPES:
                 await self._client_quotas.reload(entity_type, [entity_name])
-                if entity_type == "users" and self._credentials is not None:
-                    await self._credentials.reload(self._services.configs, [entity_name])
+                if entity_type == "users" and self.credentials is not None:
+                    await self.credentials.reload(self._services.configs, [entity_name])
             elif entity_type == "brokers" and entity_name in (DEFAULT_ENTITY, str(self._services.broker_id)):
                 await self._reload_broker()
         except RegistryError as error:
@@ -102,8 +103,8 @@ class LiveConfig:
         if self._users_are_unread:
             await self._load_users()
         topics, users = self._hidden("topics"), self._hidden("users")
-        if users and self._credentials is not None:
-            await self._credentials.reload(self._services.configs, users)
+        if users and self.credentials is not None:
+            await self.credentials.reload(self._services.configs, users)
         if topics:
             await self._reload_topics(topics)
         for quotas_of in ENTITY_TYPES:
@@ -121,11 +122,11 @@ class LiveConfig:
         return sorted(name for kind, name in self._services.configs.hidden if kind == entity_type)
 
     async def _load_users(self) -> None:
-        if self._credentials is None:
+        if self.credentials is None:
             return
         failed_before, self._users_are_unread = self._users_are_unread, False
         try:
-            await self._credentials.load(self._services.configs)
+            await self.credentials.load(self._services.configs)
         except RegistryError as error:
             self._users_are_unread = True
             if not failed_before:
@@ -154,7 +155,6 @@ class LiveConfig:
         services = self._services
         config = await read_broker_config(services.configs, services.dynamic_config, services.broker_id)
         new_defaults = config.topic_defaults != services.config.topic_defaults
-        new_addresses = config.advertised_listener_list != services.config.advertised_listener_list
         services.config = config
         self._quotas.set_limits(
             config.max_connections, config.max_connections_per_ip, config.connections_per_ip_overrides
@@ -167,8 +167,5 @@ class LiveConfig:
             self._allow_unclean_elections()
             services.replicas.set_topic_defaults(config.topic_defaults)
             await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
-        for follow in self.followers:
-            follow(services.config)  # another change may have come meanwhile
-        if new_addresses:
-            await self._register()
+        await self._follow_listeners()
         _log.info("the broker's configuration changed")

@@ -9,14 +9,13 @@ Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, Dynam
 Tests: tests/kafka_zk/broker/process/test_live_tls.py.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Clock
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.peers import Peers
-from kafka_zk.broker.process.security import BrokerSecurity
 from kafka_zk.network.listener import Listener
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.security.certificate import Certificate, certificates
@@ -30,23 +29,31 @@ _log = Logger()
 
 
 class LiveTls:
-    """Of a broker with these listeners; ``security`` is what they were started with."""
+    """Of the listeners that are added. ``between_brokers``: the name of the one through which brokers come."""
 
-    def __init__(
-        self, clock: Clock, config: KafkaConfig, security: BrokerSecurity, listeners: Sequence[Listener], peers: Peers
-    ) -> None:
+    def __init__(self, clock: Clock, between_brokers: str, peers: Peers) -> None:
         self._clock = clock
-        self._protocols = config.listener_protocols
-        self._between_brokers = config.inter_broker_listener
-        self._listeners = {listener.name: listener for listener in listeners}
+        self._between_brokers = between_brokers
         self._peers = peers
-        self._tls = {name: each.tls for name, each in security.listeners.items() if each.tls is not None}
+        self._protocols: dict[str, str] = {}
+        self._listeners: dict[str, Listener] = {}
+        self._tls: dict[str, ListenerTls] = {}
         self._warnings = ExpiryWarnings()
 
-    def check(self, properties: Mapping[str, str]) -> None:
-        """Whether the listeners can take what these properties name. Raises: ApiError."""
+    def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
+        """Follow this one, which has ``tls`` now."""
+        self._listeners[listener.name], self._protocols[listener.name] = listener, protocol
+        self._tls[listener.name] = tls
+
+    def remove(self, name: str) -> None:
+        """If there is such a listener with TLS."""
+        for of_listeners in (self._listeners, self._protocols, self._tls):
+            of_listeners.pop(name, None)
+
+    def check(self, config: KafkaConfig) -> None:
+        """Whether the listeners that stay can take what the configuration names. Raises: ApiError."""
         try:
-            self._changed(properties)
+            self._changed(config)
         except InvalidSecurity as error:
             problem = f"Validation of dynamic config update of SSLFactory failed: {error}"
             raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
@@ -54,7 +61,7 @@ class LiveTls:
     def follow(self, config: KafkaConfig) -> None:
         """Take what the configuration names now; what cannot be used is logged."""
         try:
-            changed = self._changed(config.properties)
+            changed = self._changed(config)
             if self._between_brokers in changed:
                 name = self._between_brokers
                 self._peers.security = inter_broker_security(config.properties, name, self._protocols[name])
@@ -85,10 +92,13 @@ class LiveTls:
         for sentence in self._warnings.due(self.certificates(), self._clock.wall_ms()):
             _log.warn("{sentence}", sentence=sentence)
 
-    def _changed(self, properties: Mapping[str, str]) -> dict[str, ListenerTls]:
+    def _changed(self, config: KafkaConfig) -> dict[str, ListenerTls]:
         """The listeners whose stores have another content. Raises: InvalidSecurity."""
-        changed = {}
+        changed, properties = {}, config.properties
+        staying = config.listener_names
         for name, old in self._tls.items():
+            if name not in staying:
+                continue
             new = listener_security(properties, name, self._protocols[name]).tls
             assert new is not None, "its protocol does not change"
             if new.settings == old.settings:

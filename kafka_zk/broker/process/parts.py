@@ -3,7 +3,7 @@
 Source: KafkaServer.startup and shutdown@3.9.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,7 @@ class BrokerParts:
         services: what handlers use.
         client_quotas, connection_rates: as ZooKeeper has them, and how they hold for connections.
         peers: connections to other brokers.
-        tls: of the listeners, once they are bound; None where none has TLS.
+        tls: of the listeners, from when the first one with TLS is bound.
         controller, replica_fetchers, log_cleaner: those that ``start`` or metrics need.
     """
 
@@ -89,7 +89,7 @@ class BrokerParts:
         clock = machine.clock
         self._base = base
         self.security, self.credentials = base.security, base.credentials
-        self.logins = {name: LoginStats(clock.seconds) for name in base.security.listeners}
+        self.logins: dict[str, LoginStats] = {}
         self.memory = MemoryPool(config.queued_max_request_bytes)
         metadata = MetadataCache()
         self.peers = Peers(machine, config, base.broker_id, metadata, base.security.between_brokers)
@@ -228,7 +228,7 @@ class BrokerParts:
             random=random,
         )
 
-    def report_clients(self, listeners: Sequence[Listener]) -> None:
+    def report_clients(self, listeners: Iterable[Listener]) -> None:
         """Report to observers who is connected, where there are principals or ACLs, and who is throttled."""
         base, config = self._base, self._base.config
         if not base.events.observed:
@@ -246,6 +246,18 @@ class BrokerParts:
 
         quotas.on_change = quotas_changed
         quotas_changed()
+
+    def logins_at(self, listener: str) -> LoginStats:
+        """They go on when a listener of that name comes again."""
+        return self.logins.setdefault(listener, LoginStats(self._base.machine.clock.seconds))
+
+    def watch_tls(self) -> "LiveTls":
+        """``tls``, made when it is needed first."""
+        if self.tls is None:
+            from kafka_zk.broker.process.live_tls import LiveTls  # only now: it loads OpenSSL
+
+            self.tls = LiveTls(self._base.machine.clock, self._base.config.inter_broker_listener, self.peers)
+        return self.tls
 
     # -- while it runs ------------------------------------------------------------------------------------------------
 
@@ -265,6 +277,7 @@ class BrokerParts:
             (config.log_flush_offset_checkpoint_interval_ms, lambda: in_steps(logs.upkeep.write_topic_ids_steps())),
             (HIGH_WATERMARK_CHECKPOINT_MS, logs.upkeep.checkpoint_high_watermarks),
             (CHANGE_PURGE_INTERVAL_MS, self._purge_changes),
+            (CERTIFICATES_INTERVAL_MS, self._warn_of_certificates),
             (HIDDEN_CONFIG_INTERVAL_MS, live_config.read_hidden),
             (
                 max(1, config.replica_lag_time_max_ms // 2),
@@ -276,13 +289,15 @@ class BrokerParts:
             (KEEP_MS // 4, self.services.client_quotas.forget_idle),
             (min(config.log_flush_scheduler_interval_ms, 1000), lambda: logs.upkeep.flush_dirty(now())),
         ]
-        if self.tls is not None:
-            work.append((CERTIFICATES_INTERVAL_MS, self.tls.warn))
         if self._base.delegation_tokens is not None:
             work.append((config.delegation_token_expiry_check_interval_ms, self._delete_expired_tokens))
         if isinstance(self._alter_partitions, ZkAlterPartitionManager):
             work.append((CHECK_INTERVAL_MS, self._alter_partitions.propagate))
         return work
+
+    def _warn_of_certificates(self) -> None:
+        if self.tls is not None:
+            self.tls.warn()
 
     async def _delete_expired_tokens(self) -> None:
         if self._base.delegation_tokens is not None and self.controller.is_active:

@@ -32,9 +32,4 @@ class BrokerSecurity:
     @property
     def needs_credentials(self) -> bool:
         """Whether a listener knows its users from ZooKeeper."""
-        return any(
-            mechanism.startswith("SCRAM")
-            for security in self.listeners.values()
-            if security.sasl is not None
-            for mechanism in security.sasl.mechanisms
-        )
+        return any(security.needs_credentials for security in self.listeners.values())

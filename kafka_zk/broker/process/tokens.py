@@ -1,13 +1,14 @@
 """The tokens that a broker's configuration asks for: what they need is imported only then."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafka_zk.base.events import EventSource
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.process.machine import Machine
-from kafka_zk.broker.process.security import BrokerSecurity
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.registry.client.client import RegistryClient
+from kafka_zk.security.listener_security import ListenerSecurity
 
 if TYPE_CHECKING:
     from kafka_zk.broker.security.delegation_tokens import DelegationTokens
@@ -39,10 +40,10 @@ async def start_delegation_tokens(
     return tokens
 
 
-async def fetch_token_keys(security: BrokerSecurity, machine: Machine) -> "list[TokenKeys]":
+async def fetch_token_keys(listeners: Iterable[ListenerSecurity], machine: Machine) -> "list[TokenKeys]":
     """What fetches the keys of OAuth providers, with which tokens of OAUTHBEARER are verified; each has tried once."""
     fetching = []
-    for listener in security.listeners.values():
+    for listener in listeners:
         if listener.sasl is not None and listener.sasl.jwks is not None:
             from kafka_zk.broker.security.token_keys import TokenKeys
             from kafka_zk.security.signed_tokens import SignedTokens

@@ -45,6 +45,10 @@ class ScramCredentials:
         """The credential of a name that does not exist."""
         return invented_credential(mechanism, name, self._secret)
 
+    def invent_from(self, secret: bytes) -> None:
+        """The cluster's secret is known now."""
+        self._secret = secret
+
     async def load(self, configs: ConfigRegistry) -> None:
         """Read all users and forget those that are gone.
 

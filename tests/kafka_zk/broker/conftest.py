@@ -384,7 +384,7 @@ def harness(tmp_path: Path) -> Iterator[Callable[..., Harness]]:
 def live_config(
     broker: Harness,
     quotas: ConnectionQuotas,
-    register: Callable[[], Awaitable[None]] = lambda: succeed(None),
+    follow_listeners: Callable[[], Awaitable[None]] = lambda: succeed(None),
     credentials: ScramCredentials | None = None,
 ) -> LiveConfig:
     """What follows the configuration in ZooKeeper; the log cleaner does not run."""
@@ -392,7 +392,7 @@ def live_config(
     off = LogCleanerSettings(is_enabled=False)
     cleaner = LogCleaner(broker.clock, replicas.run_in_thread, lambda descriptor: Deferred(), replicas.logs, off)
     client_quotas = QuotaConfigs(broker.services.client_quotas, broker.services.configs, replicas.run_in_thread)
-    return LiveConfig(broker.services, quotas, cleaner, register, credentials, client_quotas)
+    return LiveConfig(broker.services, quotas, cleaner, follow_listeners, credentials, client_quotas)
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, **builder: Any) -> bytes:

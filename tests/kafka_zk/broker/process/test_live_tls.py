@@ -57,9 +57,12 @@ class Running:
         listener, peers, clock = self.listener, self.peers, Clock()
         any_clock: Any = clock
         any_clock.wall_ms = lambda: 0
-        self.tls = LiveTls(any_clock, config, BrokerSecurity.of(config), [listener], peers)  # type: ignore
+        self.tls = LiveTls(any_clock, config.inter_broker_listener, peers)  # type: ignore[arg-type]
+        tls = BrokerSecurity.of(config).listeners["SSL"].tls
+        assert tls is not None
+        self.tls.add(listener, "SSL", tls)  # type: ignore[arg-type]
         self.dynamic = DynamicBrokerConfig(self.static)
-        self.dynamic.check_stores = self.tls.check
+        self.dynamic.check_listeners = self.tls.check
 
     def alter(self, properties: dict[str, str]) -> None:
         """As AlterConfigs and the notification after it. Raises: ApiError."""
@@ -138,7 +141,7 @@ def test_another_name_may_be_allowed(tmp_path: Path) -> None:
     broker = Running(tmp_path)
     broker.static["ssl.allow.dn.changes"] = "true"
     broker.dynamic = DynamicBrokerConfig(broker.static)
-    broker.dynamic.check_stores = broker.tls.check
+    broker.dynamic.check_listeners = broker.tls.check
     other = broker.authority.write_keystore(broker.folder / "other.pem", "somebody", HOSTS)
     broker.alter({LOCATION: str(other)})
     assert broker.renewals == 1
@@ -233,13 +236,22 @@ def test_passwords_are_encoded_anew_with_another_secret(broker: Running) -> None
     [
         ("ssl.keystore.location", "only per-listener using the listener prefix"),
         ("listener.name.sasl_ssl.ssl.keystore.location", "no such listener with TLS"),
-        ("listener.name.ssl.ssl.client.auth", "Cannot update these configs dynamically"),
-        ("listener.name.ssl.plain.sasl.jaas.config", "Cannot update these configs dynamically"),
+        ("listener.name.ssl.ssl.engine.factory.class", "Cannot update these configs dynamically"),
+        ("sasl.enabled.mechanisms", "no listener has SASL for it"),
     ],
 )
 def test_other_keys_are_refused(broker: Running, key: str, told: str) -> None:
     with pytest.raises(ApiError, match=told):
         broker.alter({key: "x"})
+
+
+def test_a_listener_that_goes_is_not_looked_at(tmp_path: Path) -> None:
+    """Its stores may go with it."""
+    broker = Running(tmp_path, **CLIENTS_ONLY)
+    broker.keystore.unlink()
+    broker.alter({"listeners": "PLAINTEXT://127.0.0.1:9091"})
+    broker.tls.remove("SSL")
+    assert broker.tls.days_left() == {}
 
 
 @pytest.mark.parametrize("per_broker", [True, False])

@@ -1,0 +1,115 @@
+"""Which changes of a running broker's listeners are allowed (KIP-226). Pure.
+
+A listener can be added, removed and moved to another address. What has a listener's prefix comes with the listener and
+stays as it is, but for its key and trust stores. The listener between brokers can be moved, but neither removed nor
+given another security protocol: the other brokers would not reach this one.
+
+Texts are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
+KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.
+"""
+
+from collections.abc import Collection, Mapping
+
+from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS, store_key
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.security.listener_keys import LISTENER_PREFIX, ListenerKeys, is_read_for_listener
+
+_LIMITS = "max.connection"  # max.connections, max.connection.creation.rate
+_JAAS = ".sasl.jaas.config"
+
+
+def key_of_some_listener(key: str) -> str | None:
+    """What follows ``listener.name.<listener>.`` in a key that may come with a new listener; None for other keys."""
+    if not key.startswith(LISTENER_PREFIX):
+        return None
+    name = key.split(".", 3)[-1]
+    return name if store_key(key) or is_read_for_listener(name) or name.startswith(_LIMITS) else None
+
+
+def holds_password(key: str) -> bool:
+    """Whether a key of a login module, which names users and their passwords."""
+    return key.startswith(LISTENER_PREFIX) and key.endswith(_JAAS)
+
+
+def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
+    """What Kafka requires of the names before it looks closer. Raises: ApiError.
+
+    Args:
+        merged: the whole configuration to come.
+    """
+    text = merged.get("listeners", BROKER_CONFIGS["listeners"].default or "")
+    listeners = _names(text)
+    advertised = _names(merged.get("advertised.listeners", "")) or listeners
+    _require(
+        len(set(listeners)) == len(listeners),
+        f"Each listener must have a different name, listeners: {text}",
+    )
+    inter_broker, control_plane = present.inter_broker_listener, (present.control_plane_listener_name or "").upper()
+    _require(
+        inter_broker in (*advertised, *listeners),
+        "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options based "
+        f"on currently configured listeners are {','.join(advertised)}",
+    )
+    _require(
+        set(advertised) <= set(listeners),
+        "advertised.listeners listener names must be equal to or a subset of the ones defined in listeners. Found "
+        f"{','.join(advertised)}. The valid options based on the current configuration are {','.join(listeners)}",
+    )
+    _require(
+        control_plane not in present.listener_names or control_plane in listeners,
+        "control.plane.listener.name must be a listener name defined in advertised.listeners. The valid options based "
+        f"on currently configured listeners are {','.join(advertised)}",
+    )
+
+
+def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
+    """Whether a running broker can go from one configuration to the other. Raises: ApiError."""
+    for name in sorted(present.listener_names & wanted.listener_names):
+        if _fixed_keys(present, name) != _fixed_keys(wanted, name):
+            raise _refused(
+                f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker or "
+                "create a new listener for update"
+            )
+        if present.listener_protocols[name] != wanted.listener_protocols[name]:
+            raise _refused(f"Security protocol cannot be updated for existing listener ListenerName({name})")
+    if present.inter_broker_listener != wanted.inter_broker_listener:
+        raise _refused(
+            f"listeners: {present.inter_broker_listener} has to stay the first, as brokers use the first one among "
+            "themselves where inter.broker.listener.name is not set"
+        )
+
+
+def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
+    """Whether there is a listener for each of these keys, which are new. Raises: ApiError.
+
+    Kafka keeps the keys of a listener that is not there, without a word."""
+    protocols = {name.lower(): protocol for name, protocol in wanted.listener_protocols.items()}
+    for key in keys:
+        if key_of_some_listener(key) is None:
+            continue
+        protocol = protocols.get(key.split(".", 3)[2].lower())
+        if store_key(key) and not (protocol or "").endswith("SSL"):
+            raise _refused(f"{key}: this broker has no such listener with TLS")
+        if protocol is None:
+            raise _refused(f"{key}: this broker has no such listener")
+
+
+def _fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
+    """What cannot change while the listener is there: all but its stores."""
+    prefix = f"{LISTENER_PREFIX}{listener.lower()}."
+    own = ListenerKeys(config.properties, listener).own
+    return {key: value for key, value in own.items() if store_key(prefix + key) is None}
+
+
+def _names(text: str) -> list[str]:
+    return [each.partition("://")[0].strip().upper() for each in text.split(",") if each.strip()]
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise _refused(f"requirement failed: {problem}")
+
+
+def _refused(problem: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, problem)

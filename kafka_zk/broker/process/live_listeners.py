@@ -1,0 +1,235 @@
+"""The listeners of a running broker: bound at its start, and followed when its configuration changes (KIP-226).
+
+A change is tried before it is stored: an address that cannot be bound, or a key that cannot be read, is the client's
+error and changes nothing. What is stored is then brought about: ports of listeners that are gone are closed, moved and
+new ones are bound, the broker is registered anew, and only then end the connections of the listeners that are gone. All
+other connections stay. What fails nevertheless, as when another process has taken the port meanwhile, is logged.
+
+Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
+Tests: tests/kafka_zk/broker/process/test_live_listeners.py.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import DeferredLock
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import Factory
+from twisted.logger import Logger
+
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import Listener as WantedListener
+from kafka_zk.broker.process.advertised_host import advertised_host
+from kafka_zk.broker.process.listeners import NewListener, is_between_brokers
+from kafka_zk.broker.process.machine import Machine
+from kafka_zk.broker.process.parts import BrokerParts
+from kafka_zk.broker.process.tokens import fetch_token_keys
+from kafka_zk.network.listener import Listener
+from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.znodes.brokers import EndPoint
+from kafka_zk.security.errors import InvalidSecurity
+from kafka_zk.security.listener_security import ListenerSecurity, listener_security
+
+if TYPE_CHECKING:  # imported where there are some
+    from kafka_zk.broker.security.token_keys import TokenKeys
+
+_log = Logger()
+
+
+class LiveListeners:
+    """Of a broker with these parts.
+
+    Args:
+        new_listener: makes one that is not bound yet.
+        load_users: called before the first listener with SCRAM is added to a broker that had none. Raises:
+            RegistryError.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        parts: BrokerParts,
+        new_listener: NewListener,
+        load_users: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._machine = machine
+        self._parts = parts
+        self._new_listener = new_listener
+        self._load_users = load_users
+        self._by_name: dict[str, Listener] = {}
+        self._protocols: dict[str, str] = {}
+        self._token_keys: dict[str, list[TokenKeys]] = {}
+        self._changing = DeferredLock()
+        self._is_stopped = False
+
+    # -- start and stop -----------------------------------------------------------------------------------------------
+
+    def bind(self) -> None:
+        """All of the configuration. Raises: CannotListenError."""
+        for wanted in self._parts.services.config.listener_list:
+            self._add(wanted, self._parts.security.listeners[wanted.name])
+        if self._parts.tls is not None:
+            self._parts.tls.warn()
+
+    def start_accepting(self) -> None:
+        for listener in self._by_name.values():
+            listener.start_accepting()
+
+    async def stop(self) -> None:
+        """Close all ports and connections."""
+        self._is_stopped = True
+        for keys in self._token_keys.values():
+            _close(keys)
+        for listener in self:
+            await listener.stop()
+
+    # -- what is bound ------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Listener]:
+        """Those that are bound now."""
+        return iter(list(self._by_name.values()))
+
+    def endpoints(self) -> tuple[EndPoint, ...]:
+        """What the broker registers: of its configuration, what it really listens on."""
+        advertised = self._parts.services.config.advertised_listener_list
+        return tuple(
+            EndPoint(name, self._protocols[name], advertised_host(host), port or self._by_name[name].port)
+            for name, _, host, port in advertised
+            if name in self._by_name
+        )
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def check(self, config: KafkaConfig) -> None:
+        """Whether the listeners can become those of ``config``; nothing changes. Raises: ApiError."""
+        if self._parts.tls is not None:
+            self._parts.tls.check(config)
+        added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name]
+        try:
+            for wanted in added:
+                _usable_security(config, wanted)
+        except InvalidSecurity as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
+        moved = self._moved(config)
+        gone = {listener.port for name, listener in self._by_name.items() if name not in config.listener_names}
+        left = gone | {listener.port for listener, _ in moved}
+        free = [(wanted, gone | {listener.port}) for listener, wanted in moved] + [(wanted, left) for wanted in added]
+        self._try_to_bind(free, config.socket_listen_backlog_size)
+
+    async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
+        """Bring about the configuration of the services. ``register`` is called when the endpoints are others than it
+        has registered. Raises: RegistryError; the next call goes on."""
+        async with self._changing:
+            config = self._parts.services.config
+            if self._parts.tls is not None:
+                self._parts.tls.follow(config)
+            gone = await self._close_ports_of(set(self._by_name) - config.listener_names)
+            try:
+                await self._move_and_add(config)
+                await register()
+            finally:
+                for listener in gone:
+                    await listener.stop()
+
+    async def _close_ports_of(self, names: Iterable[str]) -> list[Listener]:
+        closed = []
+        for name in sorted(names):
+            listener = self._by_name.pop(name)
+            closed.append(listener)
+            del self._protocols[name]
+            if self._parts.tls is not None:
+                self._parts.tls.remove(name)
+            _close(self._token_keys.pop(name, []))
+            await listener.stop_accepting()
+            _log.info("{name}: the listener is removed", name=name)
+        return closed
+
+    async def _move_and_add(self, config: KafkaConfig) -> None:
+        await self._move(config)
+        for wanted in config.listener_list:
+            if wanted.name not in self._by_name:
+                await self._try_to_add(config, wanted)
+        for name, listener in self._by_name.items():
+            listener.serve_brokers_only(only=is_between_brokers(config, name))
+
+    async def _move(self, config: KafkaConfig) -> None:
+        for listener, wanted in self._moved(config):
+            try:
+                await listener.move(wanted.host, wanted.port)
+            except CannotListenError as error:
+                _log.error("the listener stays where it is: {error}", error=_cannot_bind(wanted, error))
+            else:
+                _log.info("{name}: the listener is at another address", name=wanted.name)
+
+    def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
+        """The listeners that are to be at another address."""
+        return [
+            (listener, wanted)
+            for wanted in config.listener_list
+            if (listener := self._by_name.get(wanted.name)) is not None
+            and listener.address != (wanted.host, wanted.port)
+        ]
+
+    async def _try_to_add(self, config: KafkaConfig, wanted: WantedListener) -> None:
+        try:
+            security = _usable_security(config, wanted)
+            await self._load_what_logins_need(wanted.name, security)
+            if self._is_stopped:
+                return
+            self._add(wanted, security)
+        except (InvalidSecurity, CannotListenError) as error:
+            problem = str(error) if isinstance(error, InvalidSecurity) else _cannot_bind(wanted, error)
+            _log.error("the listener {name} is not added: {problem}", name=wanted.name, problem=problem)
+        else:
+            self._by_name[wanted.name].start_accepting()
+            _log.info("{name}: the listener is added", name=wanted.name)
+
+    async def _load_what_logins_need(self, name: str, security: ListenerSecurity) -> None:
+        if security.needs_credentials:
+            await self._load_users()
+        self._token_keys[name] = await fetch_token_keys([security], self._machine)
+
+    def _add(self, wanted: WantedListener, security: ListenerSecurity) -> None:
+        """Raises: CannotListenError."""
+        listener = self._new_listener(wanted, security)
+        listener.bind()
+        self._by_name[wanted.name], self._protocols[wanted.name] = listener, wanted.security_protocol
+        if security.tls is not None:
+            self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
+
+    def _try_to_bind(self, addresses: list[tuple[WantedListener, set[int]]], backlog: int) -> None:
+        """Bind all at once for a moment; with each, the ports that will be free by then. Raises: ApiError."""
+        tried = list[Any]()
+        factory: Any = Factory()
+        try:
+            for wanted, free in addresses:
+                number = 0 if wanted.port in free else wanted.port
+                port: Any = self._machine.open_port(number, factory, backlog, wanted.host, self._machine.reactor)
+                try:
+                    port.startListening()
+                except CannotListenError as error:
+                    raise ApiError(ErrorCode.INVALID_REQUEST, _cannot_bind(wanted, error)) from None
+                tried.append(port)
+        finally:
+            for port in tried:
+                port.stopListening()
+
+
+def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSecurity:
+    """Reads keys and certificates. Raises: InvalidSecurity."""
+    security = listener_security(config.properties, wanted.name, wanted.security_protocol)
+    if security.tls is not None:
+        from kafka_zk.security.tls import server_context  # only now: it loads OpenSSL
+
+        server_context(security.tls.settings, security.tls.client_auth)
+    return security
+
+
+def _cannot_bind(wanted: WantedListener, error: CannotListenError) -> str:
+    reason = getattr(error.socketError, "strerror", None) or error.socketError
+    return f"Socket server failed to bind to {wanted.host}:{wanted.port}: {reason}."
+
+
+def _close(fetching: "list[TokenKeys]") -> None:
+    for keys in fetching:
+        keys.close()

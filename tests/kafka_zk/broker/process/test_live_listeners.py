@@ -1,0 +1,197 @@
+"""Listeners that come and go while a broker runs. Real sockets and logs, ZooKeeper in memory."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.handlers.configs import config_resources
+from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.machine import Machine
+from kafka_zk.embedded.certificates import CertificateAuthority
+from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ApiError
+from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.security.client_keys import client_security
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
+from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
+from tests.kafka_zk.network.harness import LocalReactor
+
+ANY = "127.0.0.1:0"
+
+
+class Running:
+    """A broker with the listener PLAINTEXT, and clients of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.reactor = LocalReactor()
+        zookeeper = SimZooKeeper(self.reactor, delay_ms=(0.0, 0.1))  # type: ignore[arg-type]
+        keys = {
+            "zookeeper.connect": "in-memory:1", "listeners": f"PLAINTEXT://{ANY}", "log.dirs": str(folder),
+            "password.encoder.secret": "encoder-secret", "inter.broker.listener.name": "PLAINTEXT",
+        }  # fmt: skip
+        config, _ = KafkaConfig.from_properties(keys)
+        self.broker = Broker(Machine.of(self.reactor), config, zookeeper.client("broker"), pytest.fail)
+        self.reactor.result_of(self.broker.start())
+        self._registry = BrokerRegistry(zookeeper.client("tool"))
+        self._number = 0
+
+    def alter(self, **properties: str) -> None:
+        """Returns when the broker has followed. Raises: ApiError."""
+        self.set({key.replace("_", "."): value for key, value in properties.items()})
+
+    def set(self, properties: Mapping[str, str]) -> None:
+        services = self.broker.services
+        self._number += 1
+        marked = {**properties, "max.connections": str(1000 + self._number)}
+        self.reactor.result_of(
+            config_resources.change_broker(services, marked, per_broker=True, validate_only=False)
+        )
+        self.reactor.until(lambda: services.config.max_connections == 1000 + self._number)
+        self.reactor.result_of(self.broker._bound.follow(self.broker._register_changes))
+
+    def endpoints(self) -> dict[str, int]:
+        """The ports that are registered in ZooKeeper, by listener."""
+        live = self.reactor.result_of(self._registry.live())
+        info, _ = live[self.broker.broker_id]
+        return {endpoint.name: endpoint.port for endpoint in info.endpoints}
+
+    def connect(self, port: int, security: ClientSecurity = NO_SECURITY) -> KafkaConnection:
+        connection: KafkaConnection = self.reactor.result_of(
+            connect(self.reactor, "127.0.0.1", port, client_id="test", security=security)
+        )
+        return connection
+
+    def answers(self, connection: KafkaConnection) -> bool:
+        try:
+            self.reactor.result_of(connection.request(ApiKey.DESCRIBE_CLUSTER))
+        except Exception:
+            return False
+        return True
+
+    def stop(self) -> None:
+        self.reactor.result_of(self.broker.stop())
+        self.reactor.close()
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Running]:
+    made = Running(tmp_path / "logs")
+    yield made
+    made.stop()
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def plain(port: int) -> dict[str, str]:
+    return {
+        "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.1:{port}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT",
+    }
+
+
+def test_a_listener_comes_and_goes_and_other_connections_stay(running: Running) -> None:
+    first = running.connect(running.endpoints()["PLAINTEXT"])
+    running.set(plain(0))
+    port = running.endpoints()["CLIENT"]
+    second = running.connect(port)
+    assert running.answers(first) and running.answers(second)
+    running.set({})
+    assert set(running.endpoints()) == {"PLAINTEXT"}
+    assert running.answers(first) and not running.answers(second) and not is_open(port)
+
+
+def test_a_listener_moves_and_its_connections_stay(running: Running) -> None:
+    before = running.endpoints()["PLAINTEXT"]
+    first = running.connect(before)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    running.alter(listeners=f"PLAINTEXT://127.0.0.1:{port}")
+    assert running.endpoints() == {"PLAINTEXT": port}
+    assert running.answers(first) and running.answers(running.connect(port)) and not is_open(before)
+    running.alter(listeners=f"PLAINTEXT://127.0.0.2:{port}")
+    assert running.answers(first) and not is_open(port)
+
+
+def test_a_new_listener_takes_the_port_of_one_that_goes(running: Running) -> None:
+    running.set(plain(0))
+    port = running.endpoints()["CLIENT"]
+    old = running.connect(port)
+    running.set(
+        {
+            "listeners": f"PLAINTEXT://{ANY},OTHER://127.0.0.1:{port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,OTHER:PLAINTEXT",
+        }
+    )
+    assert running.endpoints()["OTHER"] == port
+    assert not running.answers(old) and running.answers(running.connect(port))
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_port_that_is_taken_changes_nothing(running: Running, moved: bool) -> None:
+    """The client hears of it, in Kafka's words; nothing is stored."""
+    before = running.endpoints()
+    first = running.connect(before["PLAINTEXT"])
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        wanted = {"listeners": f"PLAINTEXT://127.0.0.1:{port}"} if moved else plain(port)
+        with pytest.raises(ApiError) as refused:
+            running.set(wanted)
+    assert refused.value.message == f"Socket server failed to bind to 127.0.0.1:{port}: Address already in use."
+    assert running.endpoints() == before and running.answers(first)
+    assert running.broker.services.dynamic_config.own == {}
+
+
+def test_a_port_that_is_taken_after_the_check_is_logged(
+    running: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listener is not registered, and comes with the next change once the port is free."""
+    monkeypatch.setattr(running.broker._dynamic_config, "check_listeners", lambda config: None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        running.set(plain(port))
+        assert set(running.endpoints()) == {"PLAINTEXT"}
+        moved = {**plain(port), "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
+        running.set(moved)
+        assert running.answers(running.connect(running.broker._bound._by_name["PLAINTEXT"].port))
+    assert caplog.text.count("Socket server failed to bind") >= 2
+    running.set(plain(port))
+    assert running.endpoints()["CLIENT"] == port
+
+
+def test_listeners_with_tls_and_logins_come_to_a_broker_that_had_none(running: Running, tmp_path: Path) -> None:
+    authority = CertificateAuthority("authority")
+    keystore = authority.write_keystore(tmp_path / "broker.pem", "broker", ("localhost", "127.0.0.1"))
+    truststore = authority.write_truststore(tmp_path / "ca.pem")
+    prefix = "listener.name.sasl_ssl."
+    module = "org.apache.kafka.common.security"
+    added = {
+        "listeners": f"PLAINTEXT://{ANY},SASL_SSL://{ANY}",
+        f"{prefix}ssl.keystore.type": "PEM",
+        f"{prefix}ssl.keystore.location": str(keystore),
+        f"{prefix}sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        f"{prefix}plain.sasl.jaas.config": f'{module}.plain.PlainLoginModule required user_alice="pw-a";',
+        f"{prefix}scram-sha-256.sasl.jaas.config": f"{module}.scram.ScramLoginModule required;",
+    }
+    for left_out in (f"{prefix}ssl.keystore.location", f"{prefix}plain.sasl.jaas.config"):
+        with pytest.raises(ApiError, match=r"listener SASL_SSL \(SASL_SSL\): .*(no private key|is missing)"):
+            running.set({key: value for key, value in added.items() if key != left_out})
+    running.set(added)
+    client: dict[str, Any] = {
+        "security.protocol": "SASL_SSL", "ssl.truststore.type": "PEM", "ssl.truststore.location": str(truststore),
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module}.plain.PlainLoginModule required username="alice" password="pw-a";',
+    }  # fmt: skip
+    connection = running.connect(running.endpoints()["SASL_SSL"], client_security(client))
+    assert running.answers(connection)
+    assert running.broker.parts.tls is not None and set(running.broker.parts.tls.days_left()) == {"SASL_SSL"}
+    running.set({})
+    assert not running.answers(connection) and running.broker.parts.tls.days_left() == {}
