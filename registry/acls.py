@@ -128,7 +128,7 @@ class AclRegistry:
 
     def watch_changes(self, on_change: Callable[[Pattern | None], None]) -> list[ChangeWatcher]:
         """Call ``on_change`` with the pattern of each announcement, those already there first; None: it cannot be
-        understood, so anything may have changed."""
+        understood or was gone before it was read, so anything may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
@@ -138,7 +138,7 @@ class AclRegistry:
             on_change(pattern)
 
         return [
-            ChangeWatcher(self._client, parent, acl_change.PREFIX, report, self._events)
+            ChangeWatcher(self._client, parent, acl_change.PREFIX, report, self._events, lambda: on_change(None))
             for parent in acl_change.PARENTS.values()
         ]
 

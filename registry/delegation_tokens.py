@@ -130,7 +130,7 @@ class DelegationTokenRegistry:
 
     def watch_changes(self, on_change: Callable[[str | None], None]) -> ChangeWatcher:
         """Call ``on_change`` with the id in each announcement, those already there first; None: it cannot be
-        understood, so any token may have changed."""
+        understood or was gone before it was read, so any token may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
@@ -139,4 +139,6 @@ class DelegationTokenRegistry:
                 token_id = None
             on_change(token_id)
 
-        return ChangeWatcher(self._client, znodes.CHANGES, znodes.CHANGE_PREFIX, report, self._events)
+        return ChangeWatcher(
+            self._client, znodes.CHANGES, znodes.CHANGE_PREFIX, report, self._events, lambda: on_change(None)
+        )
