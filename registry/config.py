@@ -222,9 +222,11 @@ class ConfigRegistry:
         """Delete notifications made more than ``expiration_ms`` before ``now_ms`` (wall clock). Returns how many."""
         return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms, expiration_ms)
 
-    def watch_changes(self, on_change: Callable[[str, str], None]) -> ChangeWatcher:
+    def watch_changes(
+        self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
+    ) -> ChangeWatcher:
         """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones
-        are logged and skipped."""
+        are logged and skipped. ``on_missed``: some were gone before they were read."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):
@@ -237,4 +239,4 @@ class ConfigRegistry:
             else:
                 on_change(change.entity_type, change.entity_name)
 
-        return ChangeWatcher(self._client, CONFIG_CHANGES, CONFIG_CHANGE_PREFIX, report, self._events)
+        return ChangeWatcher(self._client, CONFIG_CHANGES, CONFIG_CHANGE_PREFIX, report, self._events, on_missed)

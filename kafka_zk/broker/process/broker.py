@@ -161,7 +161,7 @@ class Broker:
         for listener in self._listeners:
             listener.start_accepting()
         await parts.controller.start()
-        self._config_watcher = configs.watch_changes(self._config_changed)
+        self._config_watcher = configs.watch_changes(self._config_changed, self._config_changes_missed)
         work = parts.periodic_work(live_config)
         self._periodic = [Periodic(machine.clock, interval_ms, task) for interval_ms, task in work]
         parts.log_cleaner.start()
@@ -265,6 +265,10 @@ class Broker:
     def _config_changed(self, entity_type: str, entity_name: str) -> None:
         assert self._live_config is not None  # nothing is watched before
         ensureDeferred(self._live_config.changed(entity_type, entity_name))
+
+    def _config_changes_missed(self) -> None:
+        assert self._live_config is not None
+        ensureDeferred(self._live_config.session_renewed())
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
         assert self._logs is not None  # they tell
