@@ -15,10 +15,10 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.events import EventSource
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
-from kafka_zk.registry.client.client import RegistryClient, SessionState, ZnodeStat
+from kafka_zk.registry.client.client import RegistryClient, SessionState, Watch, ZnodeStat
 from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, SessionLost
 from kafka_zk.registry.client.pipeline import readable
-from kafka_zk.registry.client.watches import Rereader, Watch, Zxids, read_or_watch_creation
+from kafka_zk.registry.client.watches import Rereader, Zxids, read_or_watch_creation
 
 _log = Logger()
 

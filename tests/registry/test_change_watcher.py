@@ -102,8 +102,8 @@ def test_one_that_is_listed_and_gone_is_missed(watched: Watched, monkeypatch: py
 def test_a_parent_that_was_made_anew_may_have_had_any(watched: Watched) -> None:
     watched.reader.cut()
     watched.purge()
-    for request in (watched.writer.delete, watched.writer.create):
-        watched.scheduler.run(request(PARENT))
+    watched.scheduler.run(watched.writer.delete(PARENT))
+    watched.scheduler.run(watched.writer.create(PARENT))
     watched.reader.heal()
     watched.scheduler.run_for(1000)
     assert watched.heard == ["missed"]

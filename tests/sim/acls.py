@@ -6,7 +6,7 @@ later than it makes it. Announcements are purged at any moment. ``play_acls(seed
 ``allow.everyone.if.no.acl.found`` is true: then whatever is not known is open. Tests: tests/sim/test_acls.py.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -154,8 +154,8 @@ class AclPlay(Targets):
             self._go_on(act())
         self._supervise()
 
-    def _go_on(self, work: Awaitable[None]) -> None:
-        ensureDeferred(work).addErrback(self.world.failed)  # type: ignore[arg-type]
+    def _go_on(self, work: Coroutine[Any, Any, None]) -> None:
+        ensureDeferred(work).addErrback(self.world.failed)
 
     def _do(self, fault: Fault) -> None:
         if not self._peaceful:
@@ -334,14 +334,19 @@ class AclPlay(Targets):
         while not self._closing:
             try:
                 connection = await connect(self._process, name, PORT, CLIENT, 1.0, request_timeout_s=3.0)
-                while not self._closing:
-                    await self._describe(connection, name)
-                    if self._chosen.random() < 0.05:
-                        await self._add(connection)
-                    await sleep(self._process, self._chosen.choice((0.1, 0.5)))
-                connection.disconnect()
+                try:
+                    await self._talk(connection, name)
+                finally:
+                    connection.disconnect()
             except NOT_ANSWERED:
                 await sleep(self._process, 0.5)
+
+    async def _talk(self, connection: KafkaConnection, name: str) -> None:
+        while not self._closing:
+            await self._describe(connection, name)
+            if self._chosen.random() < 0.05:
+                await self._add(connection)
+            await sleep(self._process, self._chosen.choice((0.1, 0.5)))
 
     async def _describe(self, connection: KafkaConnection, name: str) -> None:
         floor_ms = self.judge.floor(name)
