@@ -23,7 +23,7 @@ from kafka_zk.sim.campaign.run import Outcome, play
 from kafka_zk.sim.scenarios.old_rules import OLD_RULES
 from kafka_zk.sim.scenarios.scenario import of_campaign
 from tests.sim import played
-from tests.sim.acls import ACL_FAULTS, play_acls
+from tests.sim.authorization.acls import ACL_FAULTS, play_acls
 from tests.sim.extraction import EXTRACTION_FAULTS, play_extraction
 from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.safeguards import SAFEGUARDS

@@ -1,6 +1,6 @@
 """Safeguards of authorization that can be taken out for a run: the judge must miss them.
 
-``python -m tests.sim.acl_safeguards NAME --seeds 0-24`` plays until it does. Not among them is
+``python -m tests.sim.authorization.acl_safeguards NAME --seeds 0-24`` plays until it does. Not among them is
 ``no_reload_after_a_new_session`` alone: a watcher that counts what was announced makes up for it.
 """
 
@@ -22,7 +22,7 @@ from kafka_zk.security.acl import Pattern
 from kafka_zk.sim.campaign.run import Outcome
 from kafka_zk.sim.zookeeper.client import SimClient
 from tests.sim import taken_out
-from tests.sim.acls import play_acls
+from tests.sim.authorization.acls import play_acls
 from tests.sim.taken_out import TakeOut
 
 
@@ -193,4 +193,4 @@ def play_acls_without(name: str, seed: int) -> Outcome:
 
 
 if __name__ == "__main__":
-    sys.exit(taken_out.find("tests.sim.acl_safeguards", SAFEGUARDS, play_acls, "0-24"))
+    sys.exit(taken_out.find("tests.sim.authorization.acl_safeguards", SAFEGUARDS, play_acls, "0-24"))

@@ -5,9 +5,17 @@ import json
 import pytest
 
 from kafka_zk.sim.world.history import Happened
-from tests.sim.acl_judge import AclJudge, Content, Pattern, Question, entries_of, follows_from_several, pattern_of
-from tests.sim.acl_safeguards import SAFEGUARDS, play_acls_without
-from tests.sim.acls import SUPER_USER, UNINTELLIGIBLE, play_acls
+from tests.sim.authorization.acl_judge import (
+    AclJudge,
+    Content,
+    Pattern,
+    Question,
+    entries_of,
+    follows_from_several,
+    pattern_of,
+)
+from tests.sim.authorization.acl_safeguards import SAFEGUARDS, play_acls_without
+from tests.sim.authorization.acls import SUPER_USER, UNINTELLIGIBLE, play_acls
 
 SEEDS = 6
 PER_TEST = 2

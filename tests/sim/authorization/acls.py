@@ -3,7 +3,8 @@ time, and faults; the judge compares each decision with what ZooKeeper has.
 
 ACLs are changed by an administrator's tool, through brokers, and as Kafka's broker does it, which announces a change
 later than it makes it. Announcements are purged at any moment. ``play_acls(seed)`` is all of it. With odd seeds
-``allow.everyone.if.no.acl.found`` is true: then whatever is not known is open. Tests: tests/sim/test_acls.py.
+``allow.everyone.if.no.acl.found`` is true: then whatever is not known is open.
+Tests: tests/sim/authorization/test_acls.py.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
@@ -41,7 +42,7 @@ from kafka_zk.sim.campaign.targets import Targets
 from kafka_zk.sim.machine.scheduler import Stuck
 from kafka_zk.sim.world.world import PORT
 from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
-from tests.sim.acl_judge import AclJudge, Question
+from tests.sim.authorization.acl_judge import AclJudge, Question
 
 BROKERS = ("broker-1", "broker-2")
 ACL_FAULTS = (
