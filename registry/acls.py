@@ -122,8 +122,8 @@ class AclRegistry:
         return sum([await change_watcher.purge(self._client, each, now_ms) for each in acl_change.PARENTS.values()])
 
     def watch_changes(self, on_change: Callable[[Pattern | None], None]) -> list[ChangeWatcher]:
-        """Call ``on_change`` with the pattern of each announcement, including existing ones; None if it cannot be
-        parsed, so that any ACL may have changed."""
+        """Call ``on_change`` with the pattern of each announcement, those already there first; None: it cannot be
+        understood or was gone before it was read, so anything may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
@@ -133,7 +133,7 @@ class AclRegistry:
             on_change(pattern)
 
         return [
-            ChangeWatcher(self._client, parent, acl_change.PREFIX, report, self._events)
+            ChangeWatcher(self._client, parent, acl_change.PREFIX, report, self._events, lambda: on_change(None))
             for parent in acl_change.PARENTS.values()
         ]
 

@@ -1,7 +1,8 @@
 """Follows the sequential znodes through which writers announce changes of configs and ACLs.
 
-Each is read once, in the order of the sequence numbers. They are hints: listeners read the changed data themselves. Any
-broker may delete those older than CHANGE_EXPIRATION_MS.
+Each is read once, in the order of the sequence numbers. They are hints: a listener reads what has changed. Any
+broker may delete those that are older than CHANGE_EXPIRATION_MS by its own clock. If that clock is ahead, a change may
+be gone before it was read; the parent's stat counts the children that were made, which tells.
 
 Source: ZkNodeChangeNotificationListener@3.9.
 """
@@ -14,10 +15,10 @@ from twisted.python.failure import Failure
 
 from kafka_zk.base.events import EventSource
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
-from kafka_zk.registry.client.client import RegistryClient, SessionState, ZnodeStat
+from kafka_zk.registry.client.client import RegistryClient, SessionState, Watch, ZnodeStat
 from kafka_zk.registry.client.errors import ConnectionLoss, NoAuth, NoNode, SessionLost
 from kafka_zk.registry.client.pipeline import readable
-from kafka_zk.registry.client.watches import ChildrenWatcher
+from kafka_zk.registry.client.watches import Rereader, Zxids, read_or_watch_creation
 
 _log = Logger()
 
@@ -27,7 +28,8 @@ CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 class ChangeWatcher:
     """Calls ``on_change(path, data)`` for each change, including existing ones.
 
-    ``data`` is NoAuth if an ACL hides the change. Exceptions of ``on_change`` are logged.
+    ``data`` is NoAuth where an ACL hides what has changed. What ``on_change`` raises is logged. ``on_missed``: a change
+    that was announced after the first look was gone before it was read, so anything may have changed.
     """
 
     def __init__(
@@ -37,17 +39,20 @@ class ChangeWatcher:
         prefix: str,
         on_change: Callable[[str, bytes | NoAuth | None], None],
         events: EventSource,
+        on_missed: Callable[[], None] = lambda: None,
     ) -> None:
         self._client = client
         self._parent = parent
         self._prefix = prefix
         self._on_change = on_change
+        self._on_missed = on_missed
+        self._last_stat: ZnodeStat | None = None
         self._read_names: set[str] = set()
         self._names: list[str] = []
         self._reading = False
         self._closed = False
         self._remove_listener = client.add_session_listener(self._session_changed)
-        self._children = ChildrenWatcher(client, parent, self._listed, events)
+        self._children = Rereader(client, parent, self._list, events)
 
     def close(self) -> None:
         """Report nothing more."""
@@ -55,7 +60,19 @@ class ChangeWatcher:
         self._remove_listener()
         self._children.close()
 
-    def _listed(self, names: list[str]) -> None:
+    async def _list(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:
+        found = await read_or_watch_creation(self._client, self._client.children, self._parent, watch)
+        if found is None:
+            return (), lambda: self._listed([])
+        names, stat = found
+        return (stat.czxid, stat.pzxid), lambda: self._listed(names, stat)
+
+    def _listed(self, names: list[str], stat: ZnodeStat | None = None) -> None:
+        if stat is not None:
+            new = set(names).difference(self._names)
+            if self._last_stat is not None and _made_between(self._last_stat, stat) != len(new):
+                self._on_missed()
+            self._last_stat = stat
         self._names = names
         self._start()
 
@@ -75,7 +92,11 @@ class ChangeWatcher:
                 answers = await readable(self._client.get(path) for path in paths)
                 for name, path, answer in zip(new, paths, answers, strict=True):
                     self._read_names.add(name)
-                    if answer is not None and not self._closed:
+                    if self._closed:
+                        return
+                    if answer is None:
+                        self._on_missed()
+                    else:
                         self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
         except (ConnectionLoss, SessionLost):
             return  # continues when connected
@@ -103,6 +124,17 @@ class ChangeWatcher:
 
     def _failed(self, failure: Failure) -> None:
         _log.failure("cannot read {path}", failure=failure, path=self._parent)
+
+
+def _made_between(before: ZnodeStat, now: ZnodeStat) -> int:
+    """How many children were made. ``cversion`` counts those that were made and those that were deleted, in 32 bits.
+
+    Source: DataNode.copyStat (ZooKeeper 3.9).
+    """
+    if before.czxid != now.czxid:
+        return -1  # the parent is another one
+    counts = (now.cversion + now.num_children) - (before.cversion + before.num_children)
+    return counts % 2**32 // 2
 
 
 async def purge(client: RegistryClient, parent: str, now_ms: int) -> int:

@@ -241,9 +241,11 @@ class ConfigRegistry:
         """Delete old notifications; ``now_ms``: wall clock. Returns how many."""
         return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms)
 
-    def watch_changes(self, on_change: Callable[[str, str], None]) -> ChangeWatcher:
-        """Call ``on_change(entity_type, entity_name)`` for each notification, including existing ones; malformed ones
-        are logged and skipped."""
+    def watch_changes(
+        self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
+    ) -> ChangeWatcher:
+        """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones
+        are logged and skipped. ``on_missed``: some were gone before they were read."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):
@@ -256,7 +258,7 @@ class ConfigRegistry:
             else:
                 on_change(change.entity_type, change.entity_name)
 
-        return ChangeWatcher(self._client, CONFIG_CHANGES, CONFIG_CHANGE_PREFIX, report, self._events)
+        return ChangeWatcher(self._client, CONFIG_CHANGES, CONFIG_CHANGE_PREFIX, report, self._events, on_missed)
 
 
 def _announcement(entity_type: str, entity_name: str) -> Create:

@@ -121,8 +121,8 @@ class DelegationTokenRegistry:
         return await change_watcher.purge(self._client, znodes.CHANGES, now_ms)
 
     def watch_changes(self, on_change: Callable[[str | None], None]) -> ChangeWatcher:
-        """Call ``on_change`` with the token id in each announcement, including existing ones; None if it cannot be
-        parsed, so that any token may have changed."""
+        """Call ``on_change`` with the id in each announcement, those already there first; None: it cannot be
+        understood or was gone before it was read, so any token may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
@@ -131,4 +131,6 @@ class DelegationTokenRegistry:
                 token_id = None
             on_change(token_id)
 
-        return ChangeWatcher(self._client, znodes.CHANGES, znodes.CHANGE_PREFIX, report, self._events)
+        return ChangeWatcher(
+            self._client, znodes.CHANGES, znodes.CHANGE_PREFIX, report, self._events, lambda: on_change(None)
+        )

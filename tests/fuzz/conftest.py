@@ -1,8 +1,11 @@
-"""For tests that say how long something may take."""
+"""What fuzz tests share: no garbage of others, and that nothing fails unexpectedly."""
 
 import gc
+import logging
+from collections.abc import Iterator
 
 import pytest
+from twisted.logger import LogLevel, capturedLogs
 
 
 @pytest.fixture(autouse=True)
@@ -14,3 +17,14 @@ def without_the_garbage_of_others() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def nothing_fails_unexpectedly(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """Whatever was read, no event, listener or coroutine ends with an exception that nobody expected."""
+    caplog.set_level(logging.INFO)
+    with capturedLogs() as captured:
+        yield
+        gc.collect()  # a Deferred tells of a failure that nobody took when it goes
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == []
+    assert [event for event in captured if event["log_level"] is LogLevel.critical] == []

@@ -146,3 +146,77 @@ class ZnodeSource:
     def _leaf(self) -> Any:
         choose = self._rng.choice
         return choose([choose(NUMBERS), choose(NUMBERS), choose(TEXTS), None, True, [], {}, [1, "x"], {"a": 1}])
+
+
+ACL_VICTIMS = ("victim-0", "victim-1", "*-x", "vic")
+ACL_TYPES = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User", "Any", "Unknown", "topic")
+
+
+class SecurityZnodeSource(ZnodeSource):
+    """Znodes of ACLs and of quotas, and what announces them; none is for a topic, user or address with ``old`` in its
+    name, for all of them or for a prefix of these."""
+
+    def __init__(self, rng: random.Random) -> None:
+        super().__init__(rng, [0])
+
+    def _target(self) -> tuple[str, Any, bool]:
+        rng = self._rng
+        return rng.choice([self._acl_target, self._quota_target])()
+
+    def _acl_target(self) -> tuple[str, Any, bool]:
+        rng = self._rng
+        name, kind = rng.choice([*ACL_VICTIMS, "ü", "x" * 300, "a:b"]), rng.choice(ACL_TYPES)
+        acl = {
+            "principal": rng.choice(["User:mallory", "User:*", "User", "", "User:"]),
+            "permissionType": rng.choice(["Allow", "Deny", "allow", "Any"]),
+            "operation": rng.choice(["Read", "All", "Any", "Fly", "read"]),
+            "host": rng.choice(["*", "127.0.0.1", "::1", ""]),
+        }
+        acls = {"version": 1, "acls": [acl, acl]}
+        event = {"version": 1, "resourceType": kind.upper(), "name": name, "patternType": "PREFIXED"}
+        number = rng.choice(["0000000001", "2147483647", "9999999999", "x", "-1"])
+        targets: list[tuple[str, Any, bool]] = [
+            (f"/kafka-acl/Topic/{name}", acls, False),
+            (f"/kafka-acl/{kind}/{name}", acls, False),
+            (f"/kafka-acl/{kind}", acls, False),
+            (f"/kafka-acl-extended/prefixed/Topic/{name}", acls, False),
+            (f"/kafka-acl-extended/{rng.choice(['prefixed', 'literal', 'match'])}/{kind}/{name}", acls, False),
+            ("/kafka-acl-extended", {"version": 1}, False),
+            ("/kafka-acl-changes/acl_changes_", f"{kind.upper()}:{name}", True),
+            (f"/kafka-acl-changes/acl_changes_{number}", f"{kind.upper()}:{name}", False),
+            ("/kafka-acl-extended-changes/acl_changes_", event, True),
+            (f"/kafka-acl-extended-changes/acl_changes_{number}", event, False),
+            ("/kafka-acl-changes", acls, False),
+        ]
+        return rng.choice(targets)
+
+    def _quota_target(self) -> tuple[str, Any, bool]:
+        rng = self._rng
+        user = rng.choice(["victim", "a%40b", "%", "%zz", "ü", "x" * 300, "<default>"])
+        client = rng.choice(["victim", "%00", "<default>", "x" * 300])
+        address = rng.choice(["10.0.0.1", "::1", "<default>", "no such host", "%3A%3A2", "999.1.1.1"])
+        entity = rng.choice([f"users/{user}", f"clients/{client}", f"ips/{address}", f"users/{user}/clients/{client}"])
+        quotas = {
+            "producer_byte_rate": rng.choice(["1000", "0", "-1", "1e400", "NaN", "9" * 400, "x"]),
+            "consumer_byte_rate": "5",
+            "request_percentage": rng.choice(["200", "Infinity", "0.0"]),
+            "controller_mutation_rate": "1",
+            "connection_creation_rate": rng.choice(["3", "-3", "3000000000", "1.5"]),
+        }
+        targets: list[tuple[str, Any, bool]] = [
+            (f"/config/{entity}", {"version": 1, "config": quotas}, False),
+            (f"/config/{entity}", {"version": 1, "config": quotas}, False),
+            (f"/config/users/{user}/clients", None, False),
+            ("/config/changes/config_change_", {"version": 2, "entity_path": entity}, True),
+            (
+                "/config/changes/config_change_",
+                {"version": 1, "entity_type": entity.partition("/")[0], "entity_name": user},
+                True,
+            ),
+        ]
+        return rng.choice(targets)
+
+    def _content(self, document: Any) -> bytes | None:
+        if isinstance(document, str) and self._rng.random() < 0.7:
+            return document.encode()  # an announcement in plain text
+        return super()._content(document)

@@ -165,6 +165,20 @@ def test_changes_made_during_a_cut_or_a_new_session_are_told_once(world: World) 
     assert seen == ["before", "cut", "expired"]
 
 
+def test_changes_that_are_purged_before_they_are_read_are_told_of(world: World) -> None:
+    """A broker whose clock is ahead deletes them at once."""
+    writer, reader = world.clients[:2]
+    told: list[str] = []
+    ConfigRegistry(reader).watch_changes(lambda kind, name: told.append(name), lambda: told.append("missed"))
+    world.scheduler.run_for(100)
+    reader.cut()
+    world.scheduler.run(ConfigRegistry(writer).notify("users", "u"))
+    world.scheduler.run(ConfigRegistry(writer).purge_changes(2**60))
+    reader.heal()
+    world.scheduler.run_for(1000)
+    assert told == ["missed"]
+
+
 def test_no_change_is_missed_under_losses(campaign_seed: int) -> None:
     world = World(2, campaign_seed)
     writer, reader = world.clients

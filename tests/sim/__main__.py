@@ -23,6 +23,7 @@ from kafka_zk.sim.campaign.run import Outcome, play
 from kafka_zk.sim.scenarios.old_rules import OLD_RULES
 from kafka_zk.sim.scenarios.scenario import of_campaign
 from tests.sim import played
+from tests.sim.authorization.acls import ACL_FAULTS, play_acls
 from tests.sim.extraction import EXTRACTION_FAULTS, play_extraction
 from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.safeguards import SAFEGUARDS
@@ -33,6 +34,7 @@ SINGLE = "seeds of partitions of one replica"
 REPLICATED = "seeds of replicated partitions"
 TRANSACTIONAL = "seeds of transactions"
 EXTRACTION = "seeds of extractions"
+ACLS = "seeds of ACLs"
 Play = Callable[[int], Outcome]
 
 
@@ -71,6 +73,8 @@ def _world(
     """What plays a seed, and what it is called in the record."""
     if options.extraction:
         return partial(play_extraction, plan=plan, kinds=kinds if options.faults else EXTRACTION_FAULTS), EXTRACTION
+    if options.acls:
+        return partial(play_acls, plan=plan, kinds=kinds if options.faults else ACL_FAULTS), ACLS
     drawn = kinds if options.faults else REPLICATION_FAULTS
     if options.transactional:
         return partial(play_transactional, plan=plan, kinds=drawn), TRANSACTIONAL
@@ -160,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replicated", action="store_true", help="the world of replicated partitions")
     parser.add_argument("--transactional", action="store_true", help="the world of transactions")
     parser.add_argument("--extraction", action="store_true", help="the world of drivers that extract")
+    parser.add_argument("--acls", action="store_true", help="the world of ACLs that change")
     parser.add_argument("--workers", type=int, metavar="N", help="with --seeds: so many processes, not one per core")
     parser.add_argument("--faults", metavar="KIND,…", help=f"only these: {', '.join(KINDS)}")
     parser.add_argument("--plan", metavar="FILE", help="play these faults, a line each, instead of the seed's own")

@@ -11,8 +11,12 @@ import pytest
 from kafka_zk.sim.scenarios import old_rules
 from tests.rebalance import test_safeguards as of_groups
 from tests.sim import extraction_safeguards, replication_safeguards, safeguards, transaction_safeguards
+from tests.sim.authorization import acl_safeguards
 
-MODULES = (safeguards, replication_safeguards, transaction_safeguards, extraction_safeguards, of_groups, old_rules)
+MODULES = (
+    safeguards, replication_safeguards, transaction_safeguards, extraction_safeguards, acl_safeguards, of_groups,
+    old_rules,
+)  # fmt: skip
 
 
 def taking_out() -> list[Any]:

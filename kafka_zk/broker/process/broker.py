@@ -160,7 +160,7 @@ class Broker:
         client.add_session_listener(self._session_changed)
         self._bound.start_accepting()
         await parts.controller.start()
-        self._config_watcher = configs.watch_changes(self._config_changed)
+        self._config_watcher = configs.watch_changes(self._config_changed, self._config_changes_missed)
         work = parts.periodic_work(live_config)
         self._periodic = [Periodic(machine.clock, interval_ms, task) for interval_ms, task in work]
         parts.log_cleaner.start()
@@ -276,6 +276,10 @@ class Broker:
             except RegistryError:
                 self._live_config.credentials = None
                 raise
+
+    def _config_changes_missed(self) -> None:
+        assert self._live_config is not None
+        ensureDeferred(self._live_config.session_renewed())
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
         assert self._logs is not None  # they tell

@@ -1,0 +1,196 @@
+"""Safeguards of authorization that can be taken out for a run: the judge must miss them.
+
+``python -m tests.sim.authorization.acl_safeguards NAME --seeds 0-24`` plays until it does. Not among them is
+``no_reload_after_a_new_session`` alone: a watcher that counts what was announced makes up for it.
+"""
+
+import sys
+from collections.abc import Collection
+from typing import Any
+
+import pytest
+
+from kafka_zk.broker.security.acl_authorizer import AclAuthorizer
+from kafka_zk.broker.security.acl_rules import AclRules
+from kafka_zk.broker.security.authorizer import Operation
+from kafka_zk.registry.acls import AclRegistry, Stored
+from kafka_zk.registry.change_watcher import ChangeWatcher
+from kafka_zk.registry.client.client import SessionState, Watch
+from kafka_zk.registry.client.errors import ConnectionLoss, SessionLost
+from kafka_zk.registry.znodes import acl_change
+from kafka_zk.security.acl import Pattern
+from kafka_zk.sim.campaign.run import Outcome
+from kafka_zk.sim.zookeeper.client import SimClient
+from tests.sim import taken_out
+from tests.sim.authorization.acls import play_acls
+from tests.sim.taken_out import TakeOut
+
+
+def no_reload_after_a_new_session(patch: pytest.MonkeyPatch) -> None:
+    """Only announcements are read, as in an old session."""
+
+    def session_changed(authorizer: AclAuthorizer, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            authorizer._follow()
+
+    patch.setattr(AclAuthorizer, "_session_changed", session_changed)
+
+
+def no_reload_and_purged_changes_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    """Each of both makes up for the other."""
+    no_reload_after_a_new_session(patch)
+    purged_changes_are_not_noticed(patch)
+
+
+def open_while_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    """What is known so far decides, even if it is nothing."""
+
+    def decide(
+        authorizer: AclAuthorizer, principal: str, host: str, operation: Operation, resource_type: str, name: str
+    ) -> bool:
+        return authorizer.rules.allows(principal, host, operation, resource_type, name)
+
+    patch.setattr(AclAuthorizer, "_decide", decide)
+
+
+def unintelligible_acls_vanish(patch: pytest.MonkeyPatch) -> None:
+    """A znode that cannot be understood counts as one without ACLs."""
+    put = AclAuthorizer._put
+
+    def vanish(authorizer: AclAuthorizer, pattern: Pattern, stored: Stored) -> None:
+        put(authorizer, pattern, stored if isinstance(stored, frozenset) else frozenset())
+
+    patch.setattr(AclAuthorizer, "_put", vanish)
+
+
+def watched_after_the_children_are_read(patch: pytest.MonkeyPatch) -> None:
+    """The watch of the announcements' parent is set by a second read, which nobody looks at."""
+    children = SimClient.children
+
+    async def late(client: SimClient, path: str, watch: Watch | None) -> Any:
+        found = await children(client, path)
+        await children(client, path, watch)
+        return found
+
+    def read(client: SimClient, path: str, watch: Watch | None = None) -> Any:
+        is_theirs = watch is not None and path in acl_change.PARENTS.values()
+        return late(client, path, watch) if is_theirs else children(client, path, watch)
+
+    patch.setattr(SimClient, "children", read)
+
+
+def purged_changes_are_not_noticed(patch: pytest.MonkeyPatch) -> None:
+    """An announcement that is gone before it was read is passed over."""
+    init = ChangeWatcher.__init__
+
+    def without(watcher: ChangeWatcher, client: Any, parent: Any, prefix: Any, on_change: Any, *more: Any) -> None:
+        init(watcher, client, parent, prefix, on_change, more[0])
+
+    patch.setattr(ChangeWatcher, "__init__", without)
+
+
+def announcements_must_be_understood(patch: pytest.MonkeyPatch) -> None:
+    """One that cannot be is passed over."""
+    changed = AclAuthorizer._changed
+
+    def passed_over(authorizer: AclAuthorizer, pattern: Pattern | None) -> None:
+        if pattern is not None:
+            changed(authorizer, pattern)
+
+    patch.setattr(AclAuthorizer, "_changed", passed_over)
+
+
+def decisions_are_kept(patch: pytest.MonkeyPatch) -> None:
+    """What was decided once holds on after a change."""
+
+    def nothing(authorizer: AclAuthorizer) -> None: ...
+
+    patch.setattr(AclAuthorizer, "_decide_anew", nothing)
+
+
+def deleted_patterns_are_kept(patch: pytest.MonkeyPatch) -> None:
+    """What is there no more after a new session stays in force."""
+
+    def nothing(rules: AclRules, patterns: Collection[Pattern]) -> None: ...
+
+    patch.setattr(AclRules, "keep_only", nothing)
+
+
+def failed_reads_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A pattern whose read a lost connection has ended is not read again."""
+
+    async def load(authorizer: AclAuthorizer, patterns: Collection[Pattern]) -> None:
+        wanted = list(patterns)
+        async with authorizer._lock:
+            authorizer._changed_patterns.difference_update(wanted)
+            await authorizer._read(wanted)
+
+    patch.setattr(AclAuthorizer, "_load", load)
+
+
+def failed_loads_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A lost connection ends the read of all ACLs, and it is not done again."""
+    load_all = AclAuthorizer._load_all
+
+    async def once(authorizer: AclAuthorizer) -> None:
+        try:
+            await load_all(authorizer)
+        except (ConnectionLoss, SessionLost):
+            authorizer._wants_all = False
+            authorizer.is_loaded = True
+            authorizer._session_id = authorizer._client.session_id
+            authorizer._decide_anew()
+
+    patch.setattr(AclAuthorizer, "_load_all", once)
+
+
+def changes_are_not_announced(patch: pytest.MonkeyPatch) -> None:
+    """A broker or a tool writes the ACLs alone."""
+    multi = SimClient.multi
+
+    def alone(client: SimClient, operations: Any) -> Any:
+        parents = tuple(f"{parent}/" for parent in acl_change.PARENTS.values())
+        return multi(client, [each for each in operations if not each.path.startswith(parents)])
+
+    patch.setattr(SimClient, "multi", alone)
+
+
+def only_literal_patterns_are_followed(patch: pytest.MonkeyPatch) -> None:
+    """As brokers before 2.0, which know no ``/kafka-acl-extended-changes``."""
+    watch_changes = AclRegistry.watch_changes
+
+    def literal(registry: AclRegistry, on_change: Any) -> list[ChangeWatcher]:
+        first, *others = watch_changes(registry, on_change)
+        for each in others:
+            each.close()
+        return [first]
+
+    patch.setattr(AclRegistry, "watch_changes", literal)
+
+
+SAFEGUARDS: dict[str, TakeOut] = {
+    take_out.__name__: take_out
+    for take_out in (
+        no_reload_and_purged_changes_are_not_noticed,
+        open_while_not_loaded,
+        unintelligible_acls_vanish,
+        watched_after_the_children_are_read,
+        purged_changes_are_not_noticed,
+        announcements_must_be_understood,
+        decisions_are_kept,
+        deleted_patterns_are_kept,
+        failed_reads_are_forgotten,
+        failed_loads_are_forgotten,
+        changes_are_not_announced,
+        only_literal_patterns_are_followed,
+    )
+}
+
+
+def play_acls_without(name: str, seed: int) -> Outcome:
+    """A run without one of ``SAFEGUARDS``."""
+    return taken_out.play_without(SAFEGUARDS[name], play_acls, seed)
+
+
+if __name__ == "__main__":
+    sys.exit(taken_out.find("tests.sim.authorization.acl_safeguards", SAFEGUARDS, play_acls, "0-24"))
