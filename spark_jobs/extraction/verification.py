@@ -36,9 +36,7 @@ class Verified:
         }
 
 
-def verify(
-    files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None
-) -> Verified:
+def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None) -> Verified:
     """Judge the folders of a target by themselves, whichever groups have written them.
 
     Raises: ExtractionFailed for a description that is none."""
