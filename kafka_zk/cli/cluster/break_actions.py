@@ -1,4 +1,4 @@
-"""What ``kafka-zk break`` and the web page can do to a cluster of ``kafka-zk up``, each with what to expect. Pure."""
+"""The actions of ``kafka-zk break`` and the web page on a cluster of ``kafka-zk up``, and their effects. Pure."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +6,8 @@ BROKER, MEMBER, GROUP, TOPIC = "broker", "member", "group", "topic"
 
 
 class Action(NamedTuple):
-    """``target``: what it is done to, which is also the request's key for it. ``expected``: a sentence, in which
-    ``{session}`` is how long a silent broker's session lasts and ``{dead}`` what becomes of a dead one's."""
+    """``target``: the kind of target, and its key in a request. ``expected``: the effect in a sentence, with
+    ``{session}`` for the session timeout and ``{dead}`` for what happens to a dead broker's session."""
 
     name: str
     target: str
@@ -40,14 +40,14 @@ ACTIONS = {
 
 
 def expected(name: str, session_s: float, supervised: bool) -> str:
-    """What to expect of an action."""
+    """Describe the effect of an action."""
     session = f"{session_s:g} s"
     dead = "is closed at once" if supervised else f"runs out in {session}"
     return ACTIONS[name].expected.format(session=session, dead=dead)
 
 
 def target_of(name: str, request: dict[str, Any]) -> str:
-    """What a request is about, for people: ``broker 2``, ``board/anna``, ``flights``."""
+    """The target of a request, for people: ``broker 2``, ``board/anna``, ``flights``."""
     kind = ACTIONS[name].target
     told = str(request.get(kind, ""))
     return f"broker {told}" if kind == BROKER else told

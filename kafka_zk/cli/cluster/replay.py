@@ -1,4 +1,4 @@
-"""``kafka-zk replay``: a scenario of the simulator, told line by line."""
+"""``kafka-zk replay``: play a scenario of the simulator and print its events."""
 
 import difflib
 import json
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def command(scenario: str | None, write: bool, phrases: bool, verbose: bool, as_json: bool) -> None:
     """Play a scenario: real brokers, producers and groups, on a simulated clock, network, disk and ZooKeeper.
 
-    SCENARIO is a file, or the name of one that is built in; without it the built-in ones are listed. Most are famous
-    outages. They are played twice: with the old rule that caused the outage, and with the rule that kafka-zk has. A
-    minute of the cluster's time takes a second or two, and every run is the same.
+    SCENARIO is a file or the name of a built-in scenario; without it the built-in ones are listed. Most are famous
+    outages, played twice: with the old rule that caused the outage, and with kafka-zk's rule. A minute of the cluster's
+    time takes a second or two, and every run is the same.
 
     \b
     kafka-zk replay
@@ -35,9 +35,9 @@ def command(scenario: str | None, write: bool, phrases: bool, verbose: bool, as_
     kafka-zk replay --phrases
     kafka-zk replay --write my-outage.txt
 
-    A line begins with the time in seconds. "> " is what the scenario does, "!! " what the judges found broken, "ok: "
-    an expectation that held. SAFEGUARD marks what prevented harm. The exit code is 1 if an expectation failed, or if
-    the trace is not the one in the file; 2 if the scenario cannot be understood.
+    A line begins with the time in seconds. "> " is an action of the scenario, "!! " a violation that the judges found,
+    "ok: " an expectation that held. SAFEGUARD marks what prevented harm. The exit code is 1 if an expectation failed,
+    or if the trace differs from the one in the file, and 2 if the scenario is invalid.
     """
     if phrases:
         _show_phrases(as_json)
@@ -85,7 +85,7 @@ def _text(path: Path) -> str:
 
 
 def _difference(scenario: "Scenario", replayed: "Replayed") -> list[str]:
-    """Between the trace in the file and that of now, as ``diff -u`` shows it."""
+    """The difference between the trace in the file and the new one, as of ``diff -u``."""
     return list(difflib.unified_diff(scenario.trace, replayed.trace, "in the file", "now", n=1, lineterm=""))
 
 

@@ -1,4 +1,4 @@
-"""The options of ``kafka-zk extract`` about values by a schema registry, dead letters, columns and rows; and rounds."""
+"""The options of ``kafka-zk extract`` for schema registries, dead letters, columns, rows, and rounds."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
 class _Interval(click.ParamType[float]):
-    """``30s``, ``5m``, ``1h``, ``500ms``, as seconds."""
+    """An interval such as ``30s``, ``5m``, ``1h``, ``500ms``, in seconds."""
 
     name = "interval"
 
