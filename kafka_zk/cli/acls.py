@@ -50,7 +50,7 @@ class _OneOf(click.ParamType[Operation]):
         found = vocabulary.named(Operation, str(value).replace("-", "").replace("_", ""))
         if found is None or found is Operation.ANY:
             allowed = ", ".join(each.label for each in Operation if each is not Operation.ANY)
-            self.fail(f"{value!r} is none of {allowed}", param, ctx)
+            self.fail(f"{value!r} is not one of {allowed}", param, ctx)
         return found
 
 
@@ -95,11 +95,11 @@ def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: s
 
 @command.command("add")
 @resource_options
-@click.option("--prefixed", is_flag=True, help="For all resources whose names begin so.")
+@click.option("--prefixed", is_flag=True, help="For all resources whose names begin with this name.")
 @click.option("--allow-principal", multiple=True, help="User:alice, or User:* for everyone. May be repeated.")
 @click.option("--deny-principal", multiple=True, help="A denial is stronger than any permission.")
 @click.option("--operation", "operations", type=_OPERATION, multiple=True, required=True, help="May be repeated.")
-@click.option("--host", default=WILDCARD, show_default=True, help="The address that they come from.")
+@click.option("--host", default=WILDCARD, show_default=True, help="The address of the client.")
 @click.option("--replace-unreadable", is_flag=True, help="With --zookeeper: replace ACLs that cannot be understood.")
 @where
 def add(
@@ -128,7 +128,7 @@ def add(
 
 @command.command("remove")
 @resource_options
-@click.option("--prefixed", is_flag=True, help="Those for all resources whose names begin so.")
+@click.option("--prefixed", is_flag=True, help="Remove ACLs for all resources whose names begin with this name.")
 @click.option("--principal", help="Only those of this principal.")
 @click.option("--operation", type=_OPERATION, help="Only those for this operation.")
 @where
@@ -153,7 +153,7 @@ def remove(
 @resource_options
 @click.option("--principal", required=True, help="User:alice, for example.")
 @click.option("--operation", type=_OPERATION, required=True)
-@click.option("--host", default=WILDCARD, show_default=True, help="The address that they come from.")
+@click.option("--host", default=WILDCARD, show_default=True, help="The address of the client.")
 @where
 def explain(
     bootstrap: str, zookeeper: str | None, as_json: bool, principal: str, operation: Operation, host: str, **named: Any

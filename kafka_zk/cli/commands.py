@@ -43,7 +43,7 @@ COMMANDS = {
         "groups.groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove.", is_client=True
     ),
     "quotas": _Entry("quotas", "How much users and clients may use: list, set, remove, explain.", is_client=True),
-    "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
+    "dump-log": _Entry("dump_log", "Show the contents of segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
     "zookeeper-security-migration": _Entry(
         "zookeeper_security_migration", "ACLs of ZooKeeper for znodes that exist.", is_client=True

@@ -161,7 +161,7 @@ def _named(name: str | None, properties: dict[str, str]) -> dict[str, str]:
     if name is None:
         return properties
     if not name or "/" in name:
-        raise click.UsageError(f"--name {name!r} is no name for a member (it is part of a znode's name)")
+        raise click.UsageError(f"--name {name!r}: part of a znode path, so it must not be empty or contain '/'")
     for key in ("consumer.id", "group.instance.id"):
         if key in properties or key.replace(".", "_") in properties:
             raise click.UsageError(f"--name and {key} both name the member: give one of them")

@@ -70,12 +70,12 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that choose an entity, as the parameter ``entity``."""
 
-    @click.option("--user", help="Of this user; ANONYMOUS is one that did not log in.")
-    @click.option("--default-user", is_flag=True, help="Of every user that has none of its own.")
-    @click.option("--client-id", help="Of clients that call themselves so; with --user of this user's.")
-    @click.option("--default-client", is_flag=True, help="Of every client id that has none of its own.")
+    @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
+    @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
+    @click.option("--client-id", help="For clients with this id; with --user, only this user's.")
+    @click.option("--default-client", is_flag=True, help="For client ids without a quota of their own.")
     @click.option("--ip", help="Of this address.")
-    @click.option("--default-ip", is_flag=True, help="Of every address that has none of its own.")
+    @click.option("--default-ip", is_flag=True, help="For addresses without a quota of their own.")
     @wraps(function)
     def with_entity(
         *arguments: Any,
@@ -146,8 +146,8 @@ def remove_quotas(entity: Entity, keys: tuple[str, ...], access: Access, as_json
 
 
 @command.command("explain")
-@click.option("--user", default="ANONYMOUS", show_default=True, help="Who it logged in as.")
-@click.option("--client-id", default="", help="What the client calls itself.")
+@click.option("--user", default="ANONYMOUS", show_default=True, help="The user that it logged in as.")
+@click.option("--client-id", default="", help="The client's id.")
 @_where
 def explain(user: str, client_id: str, access: Access, as_json: bool) -> None:
     """Show which quotas apply to a client, where each is set, and who shares it.
@@ -233,7 +233,7 @@ class _ZooKeeper:
                 values = values_of(place, properties)
                 for key in place.keys:
                     if key in properties and key not in values:
-                        note(f"/config/{entity_type}/{name}: {key}={properties[key]} is no number, and no quota")
+                        note(f"/config/{entity_type}/{name}: {key}={properties[key]} is not a number and has no effect")
                 if values:
                     found.append((entity_at(place), values))
         return found

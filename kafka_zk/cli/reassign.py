@@ -34,7 +34,7 @@ Moves = dict["TopicPartition", list[int]]
     "--throttle",
     metavar="BYTES",
     type=click.IntRange(min=0),
-    help="For --execute: copy at most so many bytes a second from and to each broker. --verify removes it at the end.",
+    help="For --execute: copy at most this many bytes a second from and to each broker. --verify removes it.",
 )
 @bootstrap_option
 @json_option

@@ -133,7 +133,7 @@ def members_table(
     from rich.table import Table
 
     if not rows:
-        return "nobody is in this group yet"
+        return "this group has no members yet"
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("MEMBER", no_wrap=True, overflow="ellipsis")
     table.add_column("PARTITIONS", no_wrap=True, overflow="ellipsis", ratio=2)

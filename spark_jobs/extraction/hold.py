@@ -155,4 +155,4 @@ class GroupHold:
 
     @staticmethod
     def _written_by_others(operation: Operation) -> ForeignCommit:
-        return ForeignCommit(f"somebody else has written {operation.path} meanwhile")
+        return ForeignCommit(f"another client has written {operation.path} meanwhile")

@@ -52,7 +52,7 @@ from kafka_zk.spark_jobs.waiting import Note
 Observe = Callable[[Step, Phase], None]
 Work = Callable[[], Awaitable[Any]]
 _POLL_MS = 200
-_GOES_ON = "run it again, it goes on where it was"
+_GOES_ON = "run it again, it continues where it stopped"
 
 
 class Cluster(Protocol):
@@ -195,7 +195,7 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
         for tp, offset in sorted(outdated.items())
     ]
     if told and extraction.fail_on_data_loss:
-        raise DataLoss(f"{told[0]} (--no-fail-on-data-loss goes on at its beginning)")
+        raise DataLoss(f"{told[0]} (--no-fail-on-data-loss continues at its beginning)")
     return told
 
 
@@ -330,7 +330,7 @@ class ExtractionRun:
         """Own all partitions; returns their offsets. Raises GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
         for told in _lost(self._extraction, await self._hold.outdated(partitions)):
-            self._note(f"{told}: goes on at its beginning")
+            self._note(f"{told}: continues at its beginning")
         return await self._hold.claim(partitions)
 
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
@@ -366,7 +366,7 @@ class ExtractionRun:
             await self._hold.commit(manifest.to(State.COMMITTED))
             offsets = {**offsets, **{each.tp: each.until_offset for each in manifest.ranges}}
         else:
-            self._note(f"{manifest.target} has {manifest.name}; somebody else has set the group's offsets since")
+            self._note(f"{manifest.target} has {manifest.name}; another client has set the group's offsets since")
         await self._close(manifest)
         return offsets
 

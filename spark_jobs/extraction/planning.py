@@ -197,7 +197,7 @@ class Planning:
         if self._extraction.fail_on_data_loss:
             raise DataLoss(
                 f"group {self._extraction.group} is at offset {stored} of {tp}, whose log has {earliest} to {end} "
-                "(--no-fail-on-data-loss goes on at its beginning)"
+                "(--no-fail-on-data-loss continues at its beginning)"
             )
         return earliest
 

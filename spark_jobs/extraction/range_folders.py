@@ -77,7 +77,7 @@ class RangeFolders:
         if found != records:
             raise ExtractionFailed(
                 f"{records:,} records were written, but the files that {staging} lists hold {found:,}; "
-                "run it again, it goes on where it was"
+                "run it again, it continues where it stopped"
             )
 
     def publish(self, manifest: Manifest) -> None:

@@ -19,7 +19,7 @@ ACTIONS = {
     for action in (
         Action("kill", BROKER, "Its session {dead}; then the controller elects other leaders for its partitions."),
         Action("restart", BROKER, "It registers in a new session, and follows until it has caught up with leaders."),
-        Action("pause", BROKER, "Nobody gets an answer from it; after {session} its session ends and others lead."),
+        Action("pause", BROKER, "It answers no request; after {session} its session ends and others lead."),
         Action("resume", BROKER, "If its session is over, it registers again and learns what it leads now."),
         Action("expire", BROKER, "Its ephemeral znodes go at once; it notices and registers in a new session."),
         Action("cut", BROKER, "Cut off from ZooKeeper it loses its session after {session}, though clients still reach "
@@ -32,7 +32,7 @@ ACTIONS = {
         Action("free-disk", BROKER, "Its files can grow again. If it has ended meanwhile, restart it."),
         Action("join", GROUP, "The group rebalances: the new member gets its share of the partitions."),
         Action("leave", MEMBER, "It commits, gives its partitions back and leaves; the others take them at once."),
-        Action("crash", MEMBER, "It says goodbye to nobody: its partitions are silent until its session is over, 6 s, "
+        Action("crash", MEMBER, "It leaves without notice: its partitions are silent until its session is over, 6 s, "
                "then the others take them and read again what it had not committed."),
         Action("produce", TOPIC, "Records come in at this rate: throughput and high watermarks rise, groups follow."),
     )

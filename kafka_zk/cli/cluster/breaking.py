@@ -92,7 +92,7 @@ def pause(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 def resume(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Continue a paused broker with SIGCONT."""
     state = cluster.do("resume", broker_id)
-    told = f"broker {broker_id} goes on; if its session is over it registers again and learns what it leads now"
+    told = f"broker {broker_id} continues; if its session is over, it registers again and learns what it leads now"
     _tell(as_json, state, f"{told}: {WATCH} shows it")
 
 
@@ -166,7 +166,7 @@ def free_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 @click.argument("group", metavar="GROUP")
 @click.option("--topic", default=TOPIC, show_default=True, help="What it reads; created if it does not exist.")
 @click.option("--type", "kind", type=click.Choice([ZOOKEEPER, BROKER]), default=ZOOKEEPER, show_default=True)
-@click.option("--name", help="What it is called.  [default: anna, ben, cleo …]")
+@click.option("--name", help="Its name.  [default: anna, ben, cleo …]")
 @_on_a_cluster
 def join(
     group: str, topic: str, kind: str, name: str | None, data: Path | None, zookeeper: str | None, as_json: bool

@@ -51,7 +51,7 @@ class BrokerFaults:
         name = request.get("action")
         action = self._actions.get(str(name))
         if action is None:
-            raise Refused(f"{name!r} cannot be done: this kafka-zk up is of another version")
+            raise Refused(f"{name!r} is unknown: this kafka-zk up has another version")
         broker = self._broker(request.get("broker"))
         action(broker, request)
         self._did(str(name), broker)

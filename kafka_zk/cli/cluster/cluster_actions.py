@@ -66,7 +66,7 @@ class ClusterActions:
         sentence = self._expected(name)
         if self._trace is not None:
             target = str(told["member"]) if name == "join" else target_of(name, told)
-            self._trace(OperatorActed(wall_ms(), OPERATOR, "somebody asked for it", 0, name, target, sentence))
+            self._trace(OperatorActed(wall_ms(), OPERATOR, "requested", 0, name, target, sentence))
         return sentence
 
     def _expected(self, name: str) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("scenario", required=False, metavar="[SCENARIO]")
 @click.option("--write", is_flag=True, help="Write the trace into the file; review the difference before you keep it.")
 @click.option("--phrases", is_flag=True, help="Show what a scenario can say.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell every event, also those that say that all goes as usual.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every event, including routine ones.")
 @json_option
 def command(scenario: str | None, write: bool, phrases: bool, verbose: bool, as_json: bool) -> None:
     """Play a scenario: real brokers, producers and groups, on a simulated clock, network, disk and ZooKeeper.
@@ -74,14 +74,14 @@ def _replay(name: str, write: bool, verbose: bool, as_json: bool) -> None:
     if replayed.failed:
         raise CommandFailed(f"{_counted(len(replayed.failed), 'expectation')} failed")
     if difference:
-        raise CommandFailed("the trace is not the one in the file; --write writes this one")
+        raise CommandFailed("the trace differs from the one in the file; --write replaces it")
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text()
     except UnicodeDecodeError:
-        raise CommandFailed(f"{path} is no text") from None
+        raise CommandFailed(f"{path} is not a text file in UTF-8") from None
 
 
 def _difference(scenario: "Scenario", replayed: "Replayed") -> list[str]:
@@ -119,7 +119,7 @@ class _TextLines:
         for line in replayed.failed:
             note(f"line {line.number}, {PLAYS[line.play]}, is not so: {line.text}")
         if difference:
-            note("The trace is not the one in the file:")
+            note("The trace differs from the one in the file:")
             for each in difference:
                 click.echo(each, err=True)
 

@@ -141,7 +141,7 @@ def find_cluster(data: Path | None, zookeeper: str | None) -> RunningCluster:
         return found[0]
     if found:
         named = ", ".join(cluster.data for cluster in found)
-        raise CommandFailed(f"{len(found)} clusters run: say with --data which one is meant ({named})")
+        raise CommandFailed(f"{len(found)} clusters run: choose one with --data ({named})")
     if running:
         named = ", ".join(cluster.zookeeper for cluster in running)
         raise CommandFailed(f"no cluster of kafka-zk up with ZooKeeper {zookeeper} runs here, only {named}")

@@ -81,7 +81,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     "--supervise/--no-supervise",
     default=True,
     show_default=True,
-    help="Close the ZooKeeper session of a broker that has died, so that nobody waits until it runs out.",
+    help="Close the ZooKeeper session of a broker that has died, instead of waiting for its timeout.",
 )
 @click.option(
     "--secure",

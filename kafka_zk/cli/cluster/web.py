@@ -125,7 +125,7 @@ def _played(path: Path) -> "Recording":
         recording = Recording()
         record(scenario, recording)
     except (ScenarioError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"{path} is no recording, and no scenario: {error}") from error
+        raise CommandFailed(f"{path} is neither a recording nor a scenario: {error}") from error
     return recording
 
 

@@ -157,13 +157,13 @@ def targets(function: Callable[..., Any]) -> Callable[..., Any]:
         (
             click.option("--to-earliest", is_flag=True, help="To the first offset of each log."),
             click.option("--to-latest", is_flag=True, help="To the end of each log."),
-            click.option("--to-current", is_flag=True, help="To where the group is; to the end where it is nowhere."),
+            click.option("--to-current", is_flag=True, help="To the committed offset; to the end where there is none."),
             click.option(
                 "--to-datetime",
                 help="To the first record at or after this time (ISO 8601, or ms since the epoch).",
             ),
-            click.option("--by-duration", help="To the first record of this long ago: P1D, PT2H30M."),
-            click.option("--shift-by", type=int, help="By this many, forward or (if negative) back."),
+            click.option("--by-duration", help="To the first record after now minus this: P1D, PT2H30M."),
+            click.option("--shift-by", type=int, help="Forward by this many, or back if negative."),
             click.option("--to-offset", type=click.IntRange(0), help="To this offset."),
             click.option("--from-file", type=TEXT_FILE, help="To the offsets of lines TOPIC,PARTITION,OFFSET."),
         )

@@ -43,7 +43,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
             raise
         kept = True
         if started:
-            told = f"the Spark job failed: {reason(error)}; run it again, it goes on where it was"
+            told = f"the Spark job failed: {reason(error)}; run it again, it continues where it stopped"
         else:
             told = f"Spark did not start: {log.last_error() or reason(error)}"
         raise CommandFailed(f"{told} (Spark's log: {log.path})") from error

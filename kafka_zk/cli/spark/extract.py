@@ -73,7 +73,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     type=click.Choice(CHOICES),
     default=FAIL,
     show_default=True,
-    help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
+    help=f"For values that --decode cannot decode: fail, null, or keep their bytes in column {RAW_VALUE}.",
 )
 @value_options
 @sink_options
@@ -82,7 +82,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z.")
 @every_option
 @metrics_option
-@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For others to leave.")
+@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For other members.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
 @click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")

@@ -21,7 +21,7 @@ class _Interval(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         matched = _INTERVAL.fullmatch(value)
         if matched is None:
-            self.fail(f"{value!r} is no interval like 30s, 5m or 1h", param, ctx)
+            self.fail(f"{value!r} is not an interval such as 30s, 5m or 1h", param, ctx)
         return float(matched[1]) * _SECONDS[matched[2]]
 
 

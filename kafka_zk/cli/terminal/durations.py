@@ -20,7 +20,7 @@ def parse_duration_ms(text: str) -> int:
     matched = _DURATION.fullmatch(text)
     given = {unit: value for unit, value in matched.groupdict().items() if value is not None} if matched else {}
     if not given:
-        raise click.UsageError(f"{text!r} is no duration like P1D, PT2H30M or PT0.5S")
+        raise click.UsageError(f"{text!r} is not a duration such as P1D, PT2H30M or PT0.5S")
     return round(sum(float(value) * _MS[unit] for unit, value in given.items()))
 
 

@@ -53,7 +53,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> No
     for line in layout.rows:
         click.echo(line)
     if layout.left_out:
-        note(f"Left out for want of room: {', '.join(layout.left_out)}. A pipe, --json or a wider terminal has all.")
+        note(f"Columns that do not fit: {', '.join(layout.left_out)}. A pipe, --json or a wider terminal shows all.")
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:

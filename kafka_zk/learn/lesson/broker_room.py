@@ -271,7 +271,7 @@ class BrokerRoom:
         end_s = time.monotonic() + PATIENCE_S
         while not done():
             if time.monotonic() > end_s:
-                raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
+                raise LessonFailed(f"waited {PATIENCE_S} s for {what}, without success")
             self.client.process(_POLL_MS)
 
     def _make_controller(self, broker_id: int) -> None:

@@ -210,7 +210,7 @@ def _sentence(name: str, measured: dict[str, Any]) -> str:
 
 def _wait(room: Classroom, done: Callable[[], bool], what: str) -> None:
     if not room.gate.open_until(done, time.monotonic() + PATIENCE_S):
-        raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
+        raise LessonFailed(f"waited {PATIENCE_S} s for {what}, without success")
 
 
 def _tell(room: Classroom, group: Group) -> None:

@@ -35,10 +35,11 @@ class Fault(NamedTuple):
         """Parse a line of a plan. Raises ValueError if it is invalid."""
         found = _LINE.fullmatch(line.strip())
         if found is None:
-            raise ValueError(f'"{line}" is no fault; one is "12000 kill broker-1 3000": when (ms), what, who, how long')
+            wanted = "when (ms), fault, target, duration (ms)"
+            raise ValueError(f'"{line}" is not a fault such as "12000 kill broker-1 3000": {wanted}')
         at_ms, kind, target, duration_ms = found.groups()
         if kind not in KINDS:
-            raise ValueError(f"{kind} is no fault; there are: {', '.join(KINDS)}")
+            raise ValueError(f"{kind} is not a fault; there are: {', '.join(KINDS)}")
         return Fault(int(at_ms), kind, target, int(duration_ms))
 
 

@@ -156,22 +156,22 @@ class _Reader:
     def _take_seed(self, line: int, text: str) -> None:
         number = text.rpartition("seed ")[2]
         if not re.fullmatch(r"\d{1,9}", number):
-            raise ScenarioError(line, f'"{number}" is no seed, which is a number of at most nine digits')
+            raise ScenarioError(line, f'"{number}" is not a seed: a number of at most nine digits')
         if any(isinstance(each, Statement) for each in self.script):
-            raise ScenarioError(line, "the seed has to stand before everything that happens")
+            raise ScenarioError(line, "the seed must come before all statements")
         self.seed = int(number)
         if text.startswith("play"):
             self.seed_line = line
 
     def _take_fault(self, line: int, text: str) -> None:
         if not self.seed_line:
-            raise ScenarioError(line, 'a fault belongs to the run of a seed: "play seed 7" has to stand before it')
+            raise ScenarioError(line, 'a fault belongs to the run of a seed: put "play seed 7" before it')
         try:
             fault = Fault.parse(text)
         except ValueError as error:
             raise ScenarioError(line, str(error)) from None
         if fault.target not in TARGETS:
-            raise ScenarioError(line, f"nobody is called {fault.target}; there are: {', '.join(TARGETS)}")
+            raise ScenarioError(line, f"unknown name {fault.target}; there are: {', '.join(TARGETS)}")
         self.plan.append(fault)
 
     def _statement(self, line: int, text: str) -> Statement:

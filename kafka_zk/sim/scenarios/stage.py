@@ -75,7 +75,7 @@ class Stage:
         if name in self.producers:
             raise StageError(f"{name} is a producer: only brokers and members can be paused or killed")
         if name not in self.names:
-            raise StageError(f"nobody is called {name}; there are: {', '.join(self.names) or 'none yet'}")
+            raise StageError(f"unknown name {name}; there are: {', '.join(self.names) or 'none yet'}")
         return self.broker(name)
 
     def client(self, name: str) -> SimClient:
@@ -176,7 +176,7 @@ class Stage:
             try:
                 logs[tp] = self.world.run(self._read(tp), READ_MS)
             except Stuck:
-                broken.append(f"{tp} cannot be read: nobody serves it for {READ_MS / 1000:g} s")
+                broken.append(f"{tp} cannot be read: no broker serves it for {READ_MS / 1000:g} s")
             except KafkaError as error:
                 broken.append(f"{tp} cannot be read: {error}")
         topics = {tp.topic for tp in logs}

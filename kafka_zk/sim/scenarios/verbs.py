@@ -238,7 +238,7 @@ def expect(stage: Stage, condition: Callable[[], bool]) -> None:
 def _check_names(stage: Stage, *names: str) -> None:
     for each in names:
         if each not in stage.names:
-            raise StageError(f"nobody is called {each}; there are: {', '.join(stage.names) or 'none yet'}")
+            raise StageError(f"unknown name {each}; there are: {', '.join(stage.names) or 'none yet'}")
 
 
 def described() -> Iterable[tuple[str, str]]:
