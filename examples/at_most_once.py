@@ -1,7 +1,7 @@
 """Process every record at most once: python examples/at_most_once.py [ZOOKEEPER] [TOPIC] [GROUP] [SECONDS].
 
-Offsets are committed before the work. If this program dies in between, those records are lost to the work, but none is
-worked on twice. A commit that is refused says that another member has the partition: then the work must not be done.
+Offsets are committed before the work. If this program dies in between, the work on those records is not done, but no
+record is processed twice. If a commit is refused, another member owns the partition: do not do the work.
 """
 
 import sys

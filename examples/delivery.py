@@ -1,8 +1,8 @@
-"""What happens to records when a program dies at the worst moment: python examples/delivery.py MODE [BOOTSTRAP]
+"""The fate of records when a program dies at the worst moment: python examples/delivery.py MODE [BOOTSTRAP]
 [SOURCE] [TARGET] [GROUP] [SECONDS] [die].
 
-MODE is at-most-once, at-least-once or exactly-once. The work is to copy records in capital letters, ten at a time. With
-`die` the program ends itself in the middle of its second ten; run it again without that, and count.
+MODE is at-most-once, at-least-once or exactly-once. The work copies records in capital letters, ten at a time. With
+`die` the program kills itself in the middle of its second ten; run it again without `die`, and count.
 """
 
 import os
@@ -21,19 +21,19 @@ class Copying:
         self._portions_left = deadly
 
     def at_most_once(self, records: list[ConsumerRecord]) -> None:
-        """The offsets first: what is not copied then is lost."""
+        """Commit the offsets first: records that are not copied then are lost."""
         self._consumer.commit()
         self._worst_moment()
         self._copy(records)
 
     def at_least_once(self, records: list[ConsumerRecord]) -> None:
-        """The work first: what was copied comes again."""
+        """Copy first: the copied records are delivered again."""
         self._copy(records)
         self._worst_moment()
         self._consumer.commit()
 
     def exactly_once(self, records: list[ConsumerRecord]) -> None:
-        """Both or neither."""
+        """Commit records and offsets together."""
         generation = self._consumer.group_metadata()
         with self._producer.transaction():
             self._copy(records)
@@ -48,7 +48,7 @@ class Copying:
     def _worst_moment(self) -> None:
         self._portions_left -= 1
         if self._portions_left == 0:
-            os._exit(1)  # as a kill or a power failure: nothing is cleaned up
+            os._exit(1)  # like a kill or a power failure: no clean-up
 
 
 def main(

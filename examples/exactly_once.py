@@ -1,10 +1,10 @@
 """Consume, transform, produce, each record exactly once: python examples/exactly_once.py [BOOTSTRAP] [SOURCE] [TARGET]
 [GROUP] [NAME] [SECONDS].
 
-Results and offsets are committed in one transaction: if this program dies, neither of the last one counts. Members of
-the group may come and go: a member that was taken for dead and wakes up is refused by the group (its generation is
-over). NAME must differ between the members, and stay the same when one of them is started again: a new program of that
-name ends what the old one left open. Readers of TARGET set isolation.level=read_committed.
+A transaction commits results and offsets together: if this program dies, its last transaction has no effect. Members
+may join and leave the group. A member that was considered dead and wakes up is refused, because its generation is over.
+NAME must be unique among the members and stay the same across restarts: a new program of that name aborts what the old
+one left open. Readers of TARGET set isolation.level=read_committed.
 """
 
 import sys
@@ -19,12 +19,12 @@ from kafka_zk import (
 
 
 def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
-    """What is to be consumed after these."""
+    """The offsets to consume after these records."""
     return {record.tp: record.offset + 1 for record in records}
 
 
 def member(bootstrap: str, topic: str, group: str, *, max_poll_records: int = 500) -> BlockingConsumer:
-    """Of a group that commits its offsets itself."""
+    """A member that does not commit its offsets automatically."""
     return BlockingConsumer(
         [topic],
         bootstrap_servers=bootstrap,
@@ -39,9 +39,9 @@ def member(bootstrap: str, topic: str, group: str, *, max_poll_records: int = 50
 
 
 def work(producer: BlockingProducer, consumer: BlockingConsumer, target: str, idle_ms: int) -> None:
-    """Until no record comes for so long. Raises: TransactionAbortable when a transaction was aborted."""
+    """Work until no record arrives for ``idle_ms``. Raises TransactionAbortable if a transaction was aborted."""
     while records := consumer.poll(idle_ms):
-        generation = consumer.group_metadata()  # before the work: if that takes too long, it does not count
+        generation = consumer.group_metadata()  # before the work: if that takes too long, the commit is refused
         with producer.transaction():
             for record in records:
                 producer.send(target, record.value.upper(), key=record.key)
@@ -65,7 +65,7 @@ def main(
                     work(producer, consumer, target, int(float(seconds) * 1000))
                     done = True
             except TransactionAbortable as error:
-                # Nothing of it counts. Whoever joins anew begins at what is committed.
+                # The transaction has no effect. After rejoining, the member begins at the committed offsets.
                 print(f"again: {error}", file=sys.stderr)
 
 

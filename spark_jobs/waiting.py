@@ -1,15 +1,15 @@
-"""Notes about long waits: after a second, what is missing and how long the wait may last at most."""
+"""Notes about long waits: after a second, what is missing, and the maximum wait."""
 
 import threading
 from collections.abc import Callable
 
 Note = Callable[[str], None]
-"""Told one sentence for a person; may be called from another thread."""
+"""Receives one sentence for a person; may be called from another thread."""
 TOLD_AFTER_S = 1.0
 
 
 class Wait:
-    """A block that may wait up to ``patience_ms`` for what ``cause`` says is missing. Without a note it is silent."""
+    """A block that may wait up to ``patience_ms`` for ``cause``. Silent without a note."""
 
     def __init__(self, note: Note | None, patience_ms: float, cause: str) -> None:
         self._note = note
@@ -30,7 +30,7 @@ class Wait:
         self._timer.cancel()
 
     def because(self, cause: str) -> None:
-        """What is missing now."""
+        """Change the cause of the wait."""
         with self._lock:
             self._cause = cause
             self._tell()

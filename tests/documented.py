@@ -1,7 +1,7 @@
-"""The blocks of code in README.md and docs/clients.md, and what each says it needs.
+"""The blocks of code in README.md and some pages of docs, and what each says it needs.
 
-A block is marked by a comment before it: ``runs: NAME`` says how it is run. Its first line says what to install, in
-words that a person can follow: ``# pip install '.[embedded]'``.
+A comment before a block marks it. ``runs: NAME`` says how it is run; its first line says what to install, in words that
+a person can follow: ``# pip install '.[embedded]'``. ``shows: NAME`` marks lines of the output of that block.
 """
 
 import re
@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/clients.md")
-PICTURES = {"README.md": 1, "docs/clients.md": 0}
-"""Blocks that are no code."""
+PAGES = ("README.md", "docs/quickstart.md", "docs/clients.md")
 MARK = "runs: "
+OUTPUT_MARK = "shows: "
 BOOTSTRAP, ZOOKEEPER = "127.0.0.1:9092", "127.0.0.1:2181"
 
 _BLOCK = re.compile(r"<!-- ([^>]*) -->\n```(\w+)\n(.*?)```", re.DOTALL)
@@ -51,7 +50,17 @@ def blocks(page: str) -> list[Block]:
     return [
         Block(page, mark.removeprefix(MARK), language, text)
         for mark, language, text in _BLOCK.findall((ROOT / page).read_text())
+        if not mark.startswith(OUTPUT_MARK)
     ]
+
+
+def outputs(page: str) -> dict[str, list[str]]:
+    """The lines that a page shows as output, by the mark of the block that prints them."""
+    return {
+        mark.removeprefix(OUTPUT_MARK): text.splitlines()
+        for mark, _, text in _BLOCK.findall((ROOT / page).read_text())
+        if mark.startswith(OUTPUT_MARK)
+    }
 
 
 def block(mark: str) -> Block:
@@ -61,5 +70,5 @@ def block(mark: str) -> Block:
 
 
 def programs(page: str) -> list[Block]:
-    """Those in Python."""
+    """The marked blocks of a page that are in Python."""
     return [each for each in blocks(page) if each.language == "python"]

@@ -1,11 +1,12 @@
-"""README's commands from top to bottom, as a person would type them: how long each took, how long it was silent.
+"""README's commands from top to bottom, then the quickstart's, as a person would type them: how long each took, how
+long it was silent.
 
     python -m tests.readme                      in a fresh clone, with everything installed by pip: minutes
     python -m tests.readme --linked             with the packages of this environment: under a minute
     python -m tests.readme --longest-silence 1  fails if make or kafka-zk shows nothing for more than 1 s
 
 Every command runs on a terminal of 80 columns. If the ports 9092 to 9094 or 2181 are taken, others take their place.
-``make test`` is not run unless ``--whole`` asks for it.
+``make test`` is not run unless ``--whole`` asks for it; ``make compare`` is never run.
 """
 
 import argparse
@@ -27,13 +28,15 @@ from tests.documented import BOOTSTRAP, ROOT, ZOOKEEPER, Block, blocks
 from tests.fresh_environment import build_wheel, clean_environ, fresh_environment
 from tests.terminal import Ran, Shell
 
-PAGE = "README.md"
+PAGES = ("README.md", "docs/quickstart.md")
 TIMEOUT_S = 180
 INSTALL_TIMEOUT_S = 1800
 TEST_TIMEOUT_S = 5400
 READY = "ready bootstrap="
 COMMAND_WIDTH = 88
 INSTALLING = frozenset(("clean clone", "install"))
+NOT_TYPED = frozenset(("compare",))
+"""It needs Java and Maven, and takes an hour."""
 OURS = re.compile(r"^make |(^|\| *)kafka-zk ")
 """Commands that owe the reader a sign of life; pip, pytest and what a program of theirs does are not ours."""
 
@@ -80,7 +83,7 @@ class Ports(NamedTuple):
 
 
 class Reader:
-    """Somebody who types what README says, in two terminals. Ends with its ``with`` block.
+    """A person who types what README says, in two terminals. Ends with its ``with`` block.
 
     Args:
         folder: the clone.
@@ -98,7 +101,7 @@ class Reader:
     def read(self, page: list[Block]) -> Iterator[Ran]:
         """Run everything; stops at the first command that fails."""
         for number, block in enumerate(page):
-            if block.mark in INSTALLING and self._path is not None:
+            if block.mark in NOT_TYPED or (block.mark in INSTALLING and self._path is not None):
                 continue
             for ran in self._follow(self._ports.move(block), f"example_{number}"):
                 yield ran
@@ -137,6 +140,11 @@ class Reader:
 
     def __exit__(self, *_: object) -> None:
         self._terminals.close()
+
+
+def whole_page() -> list[Block]:
+    """All blocks of README and the quickstart, in the order in which a person reads them."""
+    return [block for page in PAGES for block in blocks(page)]
 
 
 def _timeout_s(command: str) -> float:
@@ -183,7 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--longest-silence", type=float, metavar="SECONDS", help="fail if make or kafka-zk is silent longer"
     )
     options = parser.parse_args(arguments)
-    page = blocks(PAGE)
+    page = whole_page()
     with tempfile.TemporaryDirectory(prefix="kafka-zk-readme-") as temporary:
         folder, path = Path(temporary), None
         if options.linked:

@@ -1,4 +1,4 @@
-"""Two charts as SVG, which every browser shows: a heat map and a line."""
+"""Two charts as SVG: a heat map and a line."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 900, 260
 def heat_map(
     path: Path, title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], float]
 ) -> None:
-    """White is 0 or less, the deepest red the largest value; a cell without a value stays empty."""
+    """White is 0 or less, the deepest red is the largest value; a cell without a value stays empty."""
     top = max([1.0, *cells.values()])
     shapes = []
     for x, column in enumerate(columns):
@@ -29,7 +29,7 @@ def heat_map(
 
 
 def line(path: Path, title: str, points: Sequence[tuple[str, float]]) -> None:
-    """The values in their order, from 0 up; below stand the first and the last label."""
+    """The values in order, from 0 up; the first and last labels are below."""
     top = max([1.0, *(value for _, value in points)])
     step, scale = (WIDTH - 2 * LEFT) / max(1, len(points) - 1), (HEIGHT - 2 * TOP) / top
     corners = [f"{LEFT + x * step:.1f},{HEIGHT - TOP - value * scale:.1f}" for x, (_, value) in enumerate(points)]

@@ -1,10 +1,10 @@
-"""Delays at departure per carrier and hour of the day: Parquet and a heat map.
+"""Departure delays by carrier and hour of the day: Parquet and a heat map.
 
     kafka-zk demo --keep                               # leaves a cluster with the flights, and a lake of them
     python examples/flights/delays.py --lake LAKE --to delays
     spark-submit examples/flights/delays.py --bootstrap-server 127.0.0.1:9092 --to delays
 
-Cancelled flights have no delay; they are counted, but are in no mean.
+Cancelled flights have no delay: they are counted, but not included in means.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The flights as a DataFrame: out of the folder that ``kafka-zk extract`` filled, or straight from the topic."""
+"""The flights as a DataFrame, from the folder that ``kafka-zk extract`` filled or directly from the topic."""
 
 import argparse
 from typing import Any
@@ -23,7 +23,7 @@ def parse_arguments(description: str) -> argparse.Namespace:
 
 
 def read_flights(arguments: argparse.Namespace) -> Any:
-    """One row a flight, with the columns of SCHEMA, whether the extraction decoded the values or left them as bytes."""
+    """One row per flight, with the columns of SCHEMA, no matter whether the extraction decoded the values."""
     from pyspark.sql import functions as f
 
     spark = spark_session("flights")

@@ -1,4 +1,4 @@
-"""A day of each route in one row: Parquet, partitioned by month, and a chart of the flights a day.
+"""One row per day and route: Parquet, partitioned by month, and a chart of flights per day.
 
     python examples/flights/routes.py --lake LAKE --to routes
     spark-submit examples/flights/routes.py --bootstrap-server 127.0.0.1:9092 --to routes

@@ -1,4 +1,4 @@
-"""A service that knows nothing of kafka-zk: it writes orders to Kafka and adds up what was ordered."""
+"""A service that does not know kafka-zk: it writes orders to Kafka and sums them up."""
 
 import json
 from collections import Counter

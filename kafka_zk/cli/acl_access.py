@@ -1,4 +1,4 @@
-"""ACLs through a broker, or straight through ZooKeeper as kafka-acls does it with ``--authorizer-properties``."""
+"""ACLs through a broker, or directly through ZooKeeper, as kafka-acls does with ``--authorizer-properties``."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +11,8 @@ Found = Mapping[Pattern, Sequence[Acl]]
 
 
 class AclAccess(Protocol):
-    """``unknown``: the patterns whose ACLs cannot be understood, and which are denied to everyone, with the reason; a
-    broker does not tell them."""
+    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them; brokers
+    do not."""
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]: ...
 

@@ -30,8 +30,8 @@ _COLUMNS = ("resource", "name", "pattern", "permission", "principal", "operation
 
 @click.group("acls", cls=CommandGroup, short_help="Who may do what: list, add, remove and explain ACLs.")
 def command() -> None:
-    """Who may do what in a cluster whose brokers have Kafka's AclAuthorizer, through a broker or (with --zookeeper)
-    directly in ZooKeeper.
+    """Manage who may do what in a cluster whose brokers have Kafka's AclAuthorizer, through a broker or (with
+    --zookeeper) directly in ZooKeeper.
 
     \b
     kafka-zk acls add --topic t --allow-principal User:alice --operation read --operation describe
@@ -42,7 +42,7 @@ def command() -> None:
 
 
 class _OneOf(click.ParamType[Operation]):
-    """A name of Kafka's in any case: ClusterAction, clusteraction, cluster-action."""
+    """An operation, in any of Kafka's spellings: ClusterAction, clusteraction, cluster-action."""
 
     name = "operation"
 
@@ -50,7 +50,7 @@ class _OneOf(click.ParamType[Operation]):
         found = vocabulary.named(Operation, str(value).replace("-", "").replace("_", ""))
         if found is None or found is Operation.ANY:
             allowed = ", ".join(each.label for each in Operation if each is not Operation.ANY)
-            self.fail(f"{value!r} is none of {allowed}", param, ctx)
+            self.fail(f"{value!r} is not one of {allowed}", param, ctx)
         return found
 
 
@@ -58,7 +58,7 @@ _OPERATION = _OneOf()
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say whom to ask."""
+    """The options that choose a broker or ZooKeeper."""
     return bootstrap_option(zookeeper_option("Ask ZooKeeper instead of a broker.")(json_option(function)))
 
 
@@ -80,9 +80,9 @@ def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--principal", help="User:alice, for example.")
 @where
 def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: str | None, **named: Any) -> None:
-    """List ACLs: all of them, or all that apply to a resource (by its name, by a prefix of it or by *).
+    """List all ACLs, or those that apply to a resource: by its name, by a prefix of it, or by *.
 
-    With --zookeeper also those that cannot be understood: their resources are denied to everyone.
+    With --zookeeper the list includes invalid ACLs, which deny everyone access to their resources.
     """
     resource = _resource(named, required=False)
     wanted = AclFilter(principal=principal)
@@ -95,11 +95,11 @@ def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: s
 
 @command.command("add")
 @resource_options
-@click.option("--prefixed", is_flag=True, help="For all resources whose names begin so.")
+@click.option("--prefixed", is_flag=True, help="For all resources whose names begin with this name.")
 @click.option("--allow-principal", multiple=True, help="User:alice, or User:* for everyone. May be repeated.")
 @click.option("--deny-principal", multiple=True, help="A denial is stronger than any permission.")
 @click.option("--operation", "operations", type=_OPERATION, multiple=True, required=True, help="May be repeated.")
-@click.option("--host", default=WILDCARD, show_default=True, help="The address that they come from.")
+@click.option("--host", default=WILDCARD, show_default=True, help="The address of the client.")
 @click.option("--replace-unreadable", is_flag=True, help="With --zookeeper: replace ACLs that cannot be understood.")
 @where
 def add(
@@ -128,7 +128,7 @@ def add(
 
 @command.command("remove")
 @resource_options
-@click.option("--prefixed", is_flag=True, help="Those for all resources whose names begin so.")
+@click.option("--prefixed", is_flag=True, help="Remove ACLs for all resources whose names begin with this name.")
 @click.option("--principal", help="Only those of this principal.")
 @click.option("--operation", type=_OPERATION, help="Only those for this operation.")
 @where
@@ -141,7 +141,7 @@ def remove(
     operation: Operation | None,
     **named: Any,
 ) -> None:
-    """Remove ACLs of a resource, and show which they were."""
+    """Remove ACLs of a resource, and show them."""
     pattern = _pattern(named, prefixed)
     wanted = AclFilter(*pattern, principal, None, operation or Operation.ANY)
     with _access(bootstrap, zookeeper) as acls:
@@ -153,13 +153,13 @@ def remove(
 @resource_options
 @click.option("--principal", required=True, help="User:alice, for example.")
 @click.option("--operation", type=_OPERATION, required=True)
-@click.option("--host", default=WILDCARD, show_default=True, help="The address that they come from.")
+@click.option("--host", default=WILDCARD, show_default=True, help="The address of the client.")
 @where
 def explain(
     bootstrap: str, zookeeper: str | None, as_json: bool, principal: str, operation: Operation, host: str, **named: Any
 ) -> None:
-    """Say whether a principal may do something, and by which ACL. Super users of a broker may do everything, and
-    allow.everyone.if.no.acl.found allows what no ACL is for: only brokers know these."""
+    """Say whether a principal may do something, and which ACL decides. Brokers may also have super users, who may do
+    everything, and allow.everyone.if.no.acl.found, which allows access to resources without ACLs."""
     from kafka_zk.broker.security.acl_rules import AclRules
 
     resource = _resource(named, required=True)
@@ -190,7 +190,7 @@ def _access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Acl
 
 
 def _resource(named: Mapping[str, Any], *, required: bool) -> tuple[ResourceType, str] | None:
-    """What the resource options name."""
+    """Return the resource that the options name."""
     given = [
         (resource_type, CLUSTER_NAME if resource_type is ResourceType.CLUSTER else name)
         for option, resource_type in (

@@ -17,11 +17,11 @@ from kafka_zk.embedded import interrupts
 
 
 class _Entry(NamedTuple):
-    """``module`` is a module below this package."""
+    """``module`` is relative to this package."""
 
     module: str
     help: str
-    is_client: bool = False  # of brokers and of ZooKeeper, with TLS for ZooKeeper only
+    is_client: bool = False  # connects only to brokers and ZooKeeper, so its imports can be lean
 
 
 COMMANDS = {
@@ -43,7 +43,7 @@ COMMANDS = {
         "groups.groups", "Consumer groups, at brokers and in ZooKeeper: show, reset, migrate, remove.", is_client=True
     ),
     "quotas": _Entry("quotas", "How much users and clients may use: list, set, remove, explain.", is_client=True),
-    "dump-log": _Entry("dump_log", "Show what lies in segment and index files."),
+    "dump-log": _Entry("dump_log", "Show the contents of segment and index files."),
     "znodes": _Entry("znodes", "Show the znode tree with data and owners.", is_client=True),
     "zookeeper-security-migration": _Entry(
         "zookeeper_security_migration", "ACLs of ZooKeeper for znodes that exist.", is_client=True
@@ -65,7 +65,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A client's process is made lean, unless only its help is asked for, or the process is not ours."""
+        """Make the imports of a client's process lean, unless only help is requested or another program imported us."""
         name, command, rest = super().resolve_command(ctx, args)
         is_client = name in COMMANDS and COMMANDS[name].is_client and not set(ctx.help_option_names) & set(rest)
         if is_client and "twisted" not in sys.modules:

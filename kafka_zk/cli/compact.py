@@ -1,8 +1,8 @@
-"""``kafka-zk compact``: has the brokers clean a compacted topic now.
+"""``kafka-zk compact``: make the brokers clean a compacted topic now.
 
-Kafka has no request for that. The topic's ``min.cleanable.dirty.ratio`` is 0 for the time being: then the log cleaner
-finds every log due that has anything to clean. So it works with any broker that has DescribeLogDirs and
-IncrementalAlterConfigs (2.3), by an admin's rights. Tests: tests/kafka_zk/cli/test_compact.py.
+Kafka has no such request. Therefore the command sets the topic's ``min.cleanable.dirty.ratio`` to 0 for a while, so the
+log cleaner selects every log that has anything to clean. It works with any broker that has DescribeLogDirs and
+IncrementalAlterConfigs (2.3), and needs an admin's rights. Tests: tests/kafka_zk/cli/test_compact.py.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ SEGMENT_MS = "segment.ms"
 ROLL_MS = "1000"
 DEFAULT_BACKOFF_MS = 15_000
 PICKUP_S = 5.0
-"""How long a changed config may take to reach a broker, and a small log to be cleaned."""
+"""How long a changed config takes to reach a broker and a small log takes to be cleaned, at most."""
 POLL_S = 0.2
 
 
@@ -36,7 +36,7 @@ class Replica(NamedTuple):
 
 
 class Settling:
-    """The pure core: replicas are clean when none has changed its size for a while; times are of any clock."""
+    """The pure core: cleaning is over when no replica has become smaller for a while. Any clock will do."""
 
     def __init__(self, before: Mapping[Replica, int], quiet_s: float, now_s: float) -> None:
         self.before = dict(before)
@@ -45,7 +45,7 @@ class Settling:
         self._changed_s = now_s
 
     def seen(self, sizes: Mapping[Replica, int], now_s: float) -> bool:
-        """Whether it is over. What producers add in the meantime is no sign of cleaning, so only less counts."""
+        """Record sizes; returns whether cleaning is over. Growth comes from producers, so only shrinking counts."""
         if any(size < self.sizes.get(replica, 0) for replica, size in sizes.items()):
             self._changed_s = now_s
         self.sizes = dict(sizes)
@@ -69,14 +69,14 @@ def command(
     zookeeper: str | None,
     as_json: bool,
 ) -> None:
-    """Have brokers clean a topic now that has cleanup.policy=compact, however little of it is dirty.
+    """Have brokers clean a topic with cleanup.policy=compact now, even if little of it is dirty.
 
-    A log cleaner removes records whose key has a later one. It waits until half of a log is dirty
-    (min.cleanable.dirty.ratio) and never touches the last segment, which is still written. This command sets the
-    ratio to 0, waits until the logs have not become smaller for a while (the brokers' log.cleaner.backoff.ms and 5 s
-    more), and puts the setting back. It works with Apache Kafka's brokers, too.
+    A log cleaner removes records that have a later record with the same key. It waits until half of a log is dirty
+    (min.cleanable.dirty.ratio) and never cleans the active segment. This command sets the ratio to 0, waits until the
+    logs have stopped shrinking (the brokers' log.cleaner.backoff.ms plus 5 s), and restores the setting. It works with
+    Apache Kafka's brokers, too.
 
-    If it is killed, the setting stays: kafka-configs --alter --delete-config min.cleanable.dirty.ratio.
+    If it is killed, remove the setting: kafka-configs --alter --delete-config min.cleanable.dirty.ratio.
 
     \b
     kafka-zk compact --topic t
@@ -120,7 +120,7 @@ def _brokers(zookeeper: str) -> str:
 
 
 def _checked(admin: "BlockingAdmin", topic: str, partition: int | None) -> tuple[list[Replica], float]:
-    """The replicas to be cleaned, and how long they must be quiet. Raises: CommandFailed, KafkaError."""
+    """The replicas to clean, and how long they must not shrink. Raises CommandFailed, KafkaError."""
     from kafka_zk.cli.terminal.brokers import check_topics
 
     check_topics(admin, [topic])
@@ -143,7 +143,7 @@ def _replicas(topic: "TopicMetadata", partition: int | None) -> list[Replica]:
 
 
 def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
-    """How long the broker's cleaner may rest. Raises: CommandFailed if it has none."""
+    """How long the broker's cleaner may pause. Raises CommandFailed if the cleaner is disabled."""
     values = {entry.name: entry.value for entry in admin.describe_broker_configs(broker)}
     if values.get("log.cleaner.enable") == "false":
         raise CommandFailed(f"broker {broker} cleans nothing: it has log.cleaner.enable=false")
@@ -152,12 +152,9 @@ def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
 
 @contextlib.contextmanager
 def _set_for_now(admin: "BlockingAdmin", topic: str, changes: Mapping[str, str]) -> Iterator[None]:
-    """Keys of the topic's config for a block, then as they were."""
+    """Set keys of the topic's config within a block, then restore them."""
     entries = {entry.name: entry for entry in admin.describe_topic_configs([topic])[topic]}
-    before = {
-        key: entries[key].value if entries[key].source == "DYNAMIC_TOPIC_CONFIG" else None
-        for key in changes
-    }
+    before = {key: entries[key].value if entries[key].source == "DYNAMIC_TOPIC_CONFIG" else None for key in changes}
     admin.alter_topic_config(topic, dict(changes))
     try:
         yield
@@ -168,7 +165,7 @@ def _set_for_now(admin: "BlockingAdmin", topic: str, changes: Mapping[str, str])
 def _settle(
     admin: "BlockingAdmin", topic: str, replicas: Sequence[Replica], settling: Settling, timeout_s: float
 ) -> bool:
-    """Wait; False if the time is over before."""
+    """Wait until the replicas have settled; False after ``timeout_s``."""
     deadline_s = time.monotonic() + timeout_s
     while not settling.seen(_sizes(admin, topic, replicas), time.monotonic()):
         if time.monotonic() >= deadline_s:

@@ -69,18 +69,18 @@ def command(
     print.headers, print.value, key.separator, line.separator, headers.separator, null.literal.
 
     With --group, there are two types of groups. With the option --bootstrap-server, or --type broker, a broker
-    coordinates the group and keeps its offsets, and all of today's clients can be members; --consumer-property takes
-    the keys of Kafka's consumer (partition.assignment.strategy=range|roundrobin|cooperative-sticky, session.timeout.ms,
-    group.instance.id …). Otherwise members coordinate through ZooKeeper, where brokers are found and offsets kept;
-    --consumer-property takes the keys of Kafka's old consumer
+    coordinates the group and keeps its offsets, and all modern clients can be members; --consumer-property takes the
+    keys of Kafka's consumer (partition.assignment.strategy=range|roundrobin|cooperative-sticky, session.timeout.ms,
+    group.instance.id …). Otherwise members coordinate through ZooKeeper, which has the brokers' addresses and the
+    offsets; --consumer-property takes the keys of Kafka's old consumer
     (partition.assignment.strategy=range|roundrobin|sticky|cooperative, zookeeper.session.timeout.ms …), and
-    `kafka-zk watch` shows what members write with --trace. The environment variables only say where brokers and
-    ZooKeeper are, not which type is meant.
+    `kafka-zk watch` shows what members write with --trace. The environment variables only give the addresses of brokers
+    and ZooKeeper; they do not choose the type.
 
-    Offsets are committed every auto.commit.interval.ms, when a partition goes to another member, and at the end.
+    Offsets are committed every auto.commit.interval.ms, when a partition moves to another member, and at the end.
 
-    --name anna: in ZooKeeper the member is <group>_anna (Kafka's consumer.id), and anna in `kafka-zk watch`. A
-    group has each name once: while anna is there, a second one is refused. At a broker it is the client.id.
+    --name anna: in ZooKeeper the member is <group>_anna (Kafka's consumer.id), and anna in `kafka-zk watch`. Names are
+    unique in a group: while anna is a member, a second anna is refused. At a broker the name is the client.id.
 
     \b
     kafka-zk consume --topic t --from-beginning --exit-at-end
@@ -157,11 +157,11 @@ def _in_group_of_broker(
 
 
 def _named(name: str | None, properties: dict[str, str]) -> dict[str, str]:
-    """The properties with the member's name; it must not be given twice."""
+    """The properties with the member's name, which must be given only once."""
     if name is None:
         return properties
     if not name or "/" in name:
-        raise click.UsageError(f"--name {name!r} is no name for a member (it is part of a znode's name)")
+        raise click.UsageError(f"--name {name!r}: part of a znode path, so it must not be empty or contain '/'")
     for key in ("consumer.id", "group.instance.id"):
         if key in properties or key.replace(".", "_") in properties:
             raise click.UsageError(f"--name and {key} both name the member: give one of them")
@@ -212,7 +212,7 @@ def _of_partitions(
 
 
 def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None) -> "Start":
-    """Where to start; the three options exclude each other."""
+    """Return where to start; the three options exclude each other."""
     if sum((offset is not None, from_beginning, from_timestamp is not None)) > 1:
         raise click.UsageError("give one of --offset, --from-beginning and --from-timestamp")
     if from_beginning:

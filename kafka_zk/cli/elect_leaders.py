@@ -1,4 +1,4 @@
-"""``kafka-zk elect-leaders``: give leaderships back to preferred leaders, or to whoever lives."""
+"""``kafka-zk elect-leaders``: elect preferred leaders, or unclean ones."""
 
 from typing import Any
 
@@ -21,9 +21,9 @@ from kafka_zk.cli.terminal.output import note, print_rows
 @bootstrap_option
 @json_option
 def command(topic: str | None, partitions: tuple[int, ...], unclean: bool, bootstrap: str, as_json: bool) -> None:
-    """Have the first replica of each partition elected as its leader, if it is in sync.
+    """Elect the first replica of each partition as its leader, if it is in sync.
 
-    It shows the partitions whose leader changed, and those where it could not. The exit code is 1 if there are such.
+    Shows the partitions whose leader changed, and those whose election failed; then the exit code is 1.
 
     \b
     kafka-zk elect-leaders

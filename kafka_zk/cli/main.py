@@ -1,6 +1,6 @@
-"""The entry point of the command line ``kafka-zk``: runs a command, tells how it failed, gives the exit code.
+"""The entry point of the command line ``kafka-zk``: runs a command, reports its failure, returns the exit code.
 
-The commands, and click, are imported where a Ctrl-C can be answered already.
+The commands, and click, are imported only after Ctrl-C is handled.
 """
 
 import os
@@ -28,9 +28,9 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _forget_interrupts() -> None:
-    """CPython (seen with 3.11) remembers a KeyboardInterrupt that was raised in ``exec`` of a string, even if it was
-    caught: dataclasses and named tuples are made that way, so any import may do it. ``python -m`` then kills itself
-    with SIGINT at its end. The next ``exec`` clears this.
+    """CPython (seen with 3.11) keeps a KeyboardInterrupt that was raised in ``exec`` of a string, even if it was
+    caught, and ``python -m`` then kills itself with SIGINT at its end. Dataclasses and named tuples use such ``exec``
+    calls, so any import may cause this. The next ``exec`` clears it.
 
     Source: run_eval_code_obj in Python/pythonrun.c, Py_RunMain in Modules/main.c.
     """
@@ -50,7 +50,7 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return _interrupted()
-    except BrokenPipeError:  # the reader of our output went away, as `head` does
+    except BrokenPipeError:  # the reader of our output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -63,7 +63,7 @@ def _interrupted() -> int:
 
 
 def _failed(error: Exception) -> int:
-    """Say what failed and return the exit code."""
+    """Report the error and return the exit code."""
     import click
 
     from kafka_zk.cli.terminal.errors import CommandFailed, sentence

@@ -120,14 +120,14 @@ def command(
 
 
 class _Report:
-    """Which offsets the records got; raises the first failure soon after it is known."""
+    """Collects the offsets of records; raises the first failure soon after it is known."""
 
     def __init__(self, servers: str, config: "ProducerConfig") -> None:
         self.count = 0
         self.partitions: dict[int, dict[str, Any]] = {}
         self._pending: deque[tuple[RecordFuture, int]] = deque()
         self._pending_bytes = 0
-        self._most_bytes = config.buffer_memory // 2  # so that send never waits for room
+        self._most_bytes = config.buffer_memory // 2  # so that ``send`` never blocks for memory
         self._wait = f"acknowledgements of the brokers at {shortened_list(servers)}"
         self._limit_s = config.delivery_timeout_ms / 1000
 
@@ -166,7 +166,7 @@ class _Report:
 
 @contextmanager
 def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
-    """So many lines a second, until Ctrl-C or SIGTERM; what was missed in a stall of seconds is not made up for."""
+    """Yield ``rate`` lines a second until Ctrl-C or SIGTERM. A stall of seconds is not made up for."""
     interrupt_at_the_end()
 
     def lines() -> Iterator[bytes]:
@@ -181,7 +181,7 @@ def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
 
 @contextmanager
 def _lines(path: Path | None) -> Iterator[Iterable[bytes]]:
-    """The lines without their ends."""
+    """Yield the lines without line ends."""
     source: IO[bytes] = sys.stdin.buffer if path is None else path.open("rb")
     try:
         if path is None and sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""``kafka-zk quotas``: what users, client ids and addresses may use, through the brokers or straight in ZooKeeper."""
+"""``kafka-zk quotas``: limits for users, client ids and addresses, through brokers or directly in ZooKeeper."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -22,7 +22,7 @@ Entity = dict[str, str | None]
 
 
 class Access(Protocol):
-    """Where quotas are read and written."""
+    """Where quotas are stored."""
 
     def all(self) -> list[tuple[Entity, dict[str, float]]]: ...
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None: ...
@@ -32,10 +32,10 @@ class Access(Protocol):
 def command() -> None:
     """Show and change quotas: of users, client ids, both together, and addresses.
 
-    A quota is what one broker lets through: producer_byte_rate and consumer_byte_rate in bytes a second,
-    request_percentage of one thread, controller_mutation_rate in partitions created or deleted a second; of an
-    address connection_creation_rate in connections a second. A client that uses more gets its answer at once, and then
-    the broker reads nothing from its connection for a while.
+    A quota limits the use of one broker: producer_byte_rate and consumer_byte_rate in bytes a second,
+    request_percentage of one thread, controller_mutation_rate in partitions created or deleted a second; for an
+    address connection_creation_rate in connections a second. A client above its quota is throttled: it gets its
+    response immediately, and then the broker does not read from its connection for a while.
 
     \b
     kafka-zk quotas set --user alice producer_byte_rate=1048576
@@ -68,14 +68,14 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Whose quotas, as the parameter ``entity``."""
+    """The options that choose an entity, as the parameter ``entity``."""
 
-    @click.option("--user", help="Of this user; ANONYMOUS is one that did not log in.")
-    @click.option("--default-user", is_flag=True, help="Of every user that has none of its own.")
-    @click.option("--client-id", help="Of clients that call themselves so; with --user of this user's.")
-    @click.option("--default-client", is_flag=True, help="Of every client id that has none of its own.")
+    @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
+    @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
+    @click.option("--client-id", help="For clients with this id; with --user, only this user's.")
+    @click.option("--default-client", is_flag=True, help="For client ids without a quota of their own.")
     @click.option("--ip", help="Of this address.")
-    @click.option("--default-ip", is_flag=True, help="Of every address that has none of its own.")
+    @click.option("--default-ip", is_flag=True, help="For addresses without a quota of their own.")
     @wraps(function)
     def with_entity(
         *arguments: Any,
@@ -119,7 +119,7 @@ def list_quotas(access: Access, as_json: bool) -> None:
 @click.argument("quotas", nargs=-1, required=True, metavar="KEY=NUMBER...")
 @_where
 def set_quotas(entity: Entity, quotas: tuple[str, ...], access: Access, as_json: bool) -> None:
-    """Set quotas. They hold from the next request on; what was used before counts.
+    """Set quotas. They apply from the next request on; earlier use counts.
 
     \b
     kafka-zk quotas set --user alice --client-id app consumer_byte_rate=65536
@@ -135,7 +135,7 @@ def set_quotas(entity: Entity, quotas: tuple[str, ...], access: Access, as_json:
 @click.argument("keys", nargs=-1, metavar="[KEY...]")
 @_where
 def remove_quotas(entity: Entity, keys: tuple[str, ...], access: Access, as_json: bool) -> None:
-    """Remove quotas: those named, or all of them."""
+    """Remove the named quotas, or all of the entity."""
     present = next((values for known, values in access.all() if known == entity), {})
     missing = [key for key in keys if key not in present]
     if missing or not present:
@@ -146,11 +146,11 @@ def remove_quotas(entity: Entity, keys: tuple[str, ...], access: Access, as_json
 
 
 @command.command("explain")
-@click.option("--user", default="ANONYMOUS", show_default=True, help="Who it logged in as.")
-@click.option("--client-id", default="", help="What the client calls itself.")
+@click.option("--user", default="ANONYMOUS", show_default=True, help="The user that it logged in as.")
+@click.option("--client-id", default="", help="The client's id.")
 @_where
 def explain(user: str, client_id: str, access: Access, as_json: bool) -> None:
-    """Show which quotas hold for a client, where each is set, and who shares it.
+    """Show which quotas apply to a client, where each is set, and who shares it.
 
     For each kind of quota the most specific one counts: of the user with the client id, of the user, of the client id;
     each before the default of its kind, and users before clients.
@@ -196,7 +196,7 @@ def _parsed(text: str) -> tuple[str, float]:
 
 
 class _Brokers:
-    """Any broker of the cluster."""
+    """Quotas through any broker of the cluster."""
 
     def __init__(self, admin: Any) -> None:
         self._admin = admin
@@ -210,7 +210,7 @@ class _Brokers:
 
 
 class _ZooKeeper:
-    """The znodes, with the same rules as at a broker of ours."""
+    """Quotas in znodes, with the same rules as at one of our brokers."""
 
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs
@@ -233,7 +233,7 @@ class _ZooKeeper:
                 values = values_of(place, properties)
                 for key in place.keys:
                     if key in properties and key not in values:
-                        note(f"/config/{entity_type}/{name}: {key}={properties[key]} is no number, and no quota")
+                        note(f"/config/{entity_type}/{name}: {key}={properties[key]} is not a number and has no effect")
                 if values:
                     found.append((entity_at(place), values))
         return found

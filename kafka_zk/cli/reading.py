@@ -1,4 +1,4 @@
-"""How ``consume`` reads assigned partitions: from an offset that is there, until a limit."""
+"""How ``consume`` reads assigned partitions: from a valid offset, until a limit."""
 
 import sys
 import time
@@ -17,13 +17,13 @@ _NAMED_COUNT = 5
 
 
 def end_offsets(reader: BlockingReader, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """The partitions' log end offsets, now. Raises: KafkaError."""
+    """The current log end offsets. Raises KafkaError."""
     with _asking_leaders(reader, partitions):
         return reader.end_offsets(partitions)
 
 
 def check_start(reader: BlockingReader, partitions: list[TopicPartition], offset: int) -> None:
-    """Tell of the partitions that do not have this offset. Raises: CommandFailed if none has it; KafkaError."""
+    """Report partitions without this offset. Raises CommandFailed if no partition has it; KafkaError."""
     with _asking_leaders(reader, partitions):
         first, last = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
     without = [tp for tp in partitions if not first[tp] <= offset <= last[tp]]
@@ -45,7 +45,7 @@ def limited(
     max_messages: int | None,
     timeout_ms: int | None,
 ) -> Iterator[ConsumerRecord]:
-    """Records until one of the limits is reached; flushes stdout whenever nothing more is there at once."""
+    """Yield records until a limit is reached; flush stdout whenever no record is buffered."""
     topics = ", ".join(sorted({tp.topic for tp in reader.assignment()}))
     left = max_messages
     quiet_since_s = time.monotonic()

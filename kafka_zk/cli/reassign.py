@@ -34,7 +34,7 @@ Moves = dict["TopicPartition", list[int]]
     "--throttle",
     metavar="BYTES",
     type=click.IntRange(min=0),
-    help="For --execute: copy at most so many bytes a second from and to each broker. --verify removes it at the end.",
+    help="For --execute: copy at most this many bytes a second from and to each broker. --verify removes it.",
 )
 @bootstrap_option
 @json_option
@@ -50,7 +50,7 @@ def command(
     bootstrap: str,
     as_json: bool,
 ) -> None:
-    """Move partitions to other brokers while they are written and read.
+    """Move partitions to other brokers while clients use them.
 
     The new replicas catch up first, then the old ones are deleted. The files are those of kafka-reassign-partitions:
     {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[1,2]}]}, the preferred leader first.
@@ -86,7 +86,7 @@ def command(
 
 
 def _moves(path: Path) -> Moves:
-    """Raises: CommandFailed."""
+    """Read a file of moves. Raises CommandFailed."""
     from kafka_zk.registry.client.errors import InvalidZnode
     from kafka_zk.registry.znodes import admin
 
@@ -113,7 +113,7 @@ def _racks(admin: "BlockingAdmin", broker_ids: Sequence[int], *, rack_aware: boo
 
 
 def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, str | None]) -> Moves:
-    """Every topic over these brokers, with as many replicas as it has. Raises: CommandFailed."""
+    """Spread every topic over these brokers, keeping its replication factor. Raises CommandFailed."""
     from kafka_zk.base.types import TopicPartition
     from kafka_zk.broker.metadata import replica_assignment
     from kafka_zk.cli.terminal.brokers import check_topics
@@ -161,7 +161,7 @@ def _execute(admin: "BlockingAdmin", moves: Moves, throttle: int | None, as_json
 
 
 def _remove_throttles(admin: "BlockingAdmin", moves: Moves) -> None:
-    """As soon as nothing moves any more."""
+    """Remove throttles when no partition is moving any more."""
     from kafka_zk.cli import reassignment_throttle
 
     if not admin.list_reassignments():

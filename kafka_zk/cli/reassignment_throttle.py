@@ -1,7 +1,7 @@
-"""How fast moves may copy: the same topic and broker keys as ``kafka-reassign-partitions --throttle`` sets and removes.
+"""Throttles for moves: the topic and broker keys that ``kafka-reassign-partitions --throttle`` sets and removes.
 
-Replicas that a partition has before its move are throttled as leaders, those that it gets as followers; the rate is a
-key of every broker that takes part. Source: ReassignPartitionsCommand.java@3.9.
+Replicas that a partition has before its move are throttled as leaders, and new ones as followers. The rate is a key of
+every participating broker. Source: ReassignPartitionsCommand.java@3.9.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ def throttled_replicas(
     present: Mapping["TopicPartition", Sequence[int]],
     moving: Mapping["TopicPartition", "Reassignment"],
 ) -> tuple[dict[str, dict[str, str]], list[int]]:
-    """The topics' keys for ``moves`` together with those under way, and all brokers that take part."""
+    """The topics' keys for ``moves`` and those under way, and all participating brokers."""
     leaders: dict[str, list[str]] = defaultdict(list)
     followers: dict[str, list[str]] = defaultdict(list)
     brokers: set[int] = set()
@@ -44,10 +44,8 @@ def throttled_replicas(
     return lists, sorted(brokers)
 
 
-def apply(
-    admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]], bytes_per_second: int
-) -> list[int]:
-    """Throttle ``moves``, which are about to begin; returns the brokers that have the rate now. Raises: BrokerError."""
+def apply(admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]], bytes_per_second: int) -> list[int]:
+    """Throttle ``moves`` before they begin; returns the brokers that have the rate now. Raises BrokerError."""
     from kafka_zk.base.types import TopicPartition
 
     moving = admin.list_reassignments()
@@ -68,7 +66,7 @@ def apply(
 
 
 def remove(admin: "BlockingAdmin", topics: Iterable[str]) -> str:
-    """Remove every throttle of these topics, and the rates of all brokers; tells which there were, "" if none.
+    """Remove all throttles of these topics and the rates of all brokers; returns what was removed, "" for nothing.
     Raises: BrokerError."""
     removed = []
     for broker in _alive(admin):

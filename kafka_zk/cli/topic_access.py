@@ -1,4 +1,4 @@
-"""Topics through a broker, or straight through ZooKeeper as Kafka's tools did before 3.0: two ways, one interface."""
+"""Topics through a broker, or directly through ZooKeeper as Kafka's tools before 3.0: one interface."""
 
 import contextlib
 import random
@@ -18,7 +18,7 @@ Assignment = Mapping[int, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    """``adding`` and ``removing`` of ``replicas`` while the partition is being moved."""
+    """``adding`` and ``removing``: replicas that change while the partition moves."""
 
     partition: int
     leader: int
@@ -30,7 +30,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic; ``configs`` are those that were set for it, not the defaults; None when the broker does not tell."""
+    """One topic; ``configs``: its own configs without defaults, None if the broker does not return them."""
 
     name: str
     topic_id: str | None
@@ -39,12 +39,12 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """Of the first partition, before what is being added to it."""
+        """The replicas of the first partition, without those being added."""
         return len(self.partitions[0].replicas) - len(self.partitions[0].adding) if self.partitions else 0
 
 
 class TopicExists(CommandFailed):
-    """A topic of that name is there already."""
+    """A topic of that name already exists."""
 
 
 class TopicAccess(Protocol):
@@ -127,7 +127,7 @@ class _BrokerTopics:
 
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
-        # A partition that moves has replicas that are not in sync yet.
+        # A moving partition has replicas that are not in sync yet.
         may_move = any(len(each.isr) < len(each.replicas) for topic in found.values() for each in topic.partitions)
         moving = self._reassignments() if may_move else {}
 
@@ -147,7 +147,7 @@ class _BrokerTopics:
         ]
 
     def _reassignments(self) -> "Mapping[TopicPartition, Reassignment]":
-        """None while there is no controller, and with brokers that do not speak ListPartitionReassignments."""
+        """Pending moves; empty without a controller, or if brokers lack ListPartitionReassignments."""
         from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
 
@@ -163,7 +163,7 @@ class _BrokerTopics:
         return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
-        """What was set for each topic; empty with brokers that do not speak DescribeConfigs."""
+        """The configs that were set for each topic; empty if brokers lack DescribeConfigs."""
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 

@@ -38,16 +38,14 @@ def command() -> None:
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say whom to ask."""
+    """The options that choose a broker or ZooKeeper."""
     return bootstrap_option(zookeeper_option("Ask ZooKeeper instead of a broker.")(json_option(function)))
 
 
 @command.command("create")
 @click.option("--topic", required=True)
 @click.option("--partitions", type=COUNT, help="The broker's num.partitions by default.")
-@click.option(
-    "--replication-factor", type=COUNT, help="The broker's default.replication.factor by default."
-)
+@click.option("--replication-factor", type=COUNT, help="The broker's default.replication.factor by default.")
 @click.option("--replica-assignment", help="Replicas of each partition, instead of counts: 0,1,0 or 0:1,1:2.")
 @click.option("--config", "configs", type=KEY_VALUE, multiple=True, help="A topic's setting, e.g. retention.ms=1000.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing when the topic exists.")
@@ -72,7 +70,7 @@ def create(
         if created:
             try:
                 topics.create(topic, partitions, replication_factor, assignment, dict(configs))
-            except TopicExists:  # the broker that listed the topics had not heard of it yet
+            except TopicExists:  # the broker that listed the topics did not know it yet
                 if not if_not_exists:
                     raise
                 created = False
@@ -102,7 +100,7 @@ def list_topics(exclude_internal: bool, bootstrap: str, zookeeper: str | None, a
 def describe(wanted: tuple[str, ...], bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
     """Show partitions, leaders, replicas, in-sync replicas and configuration of topics.
 
-    A pipe gets the lines that Kafka's own tool prints.
+    A pipe gets the lines of Kafka's own tool.
     """
     with _access(bootstrap, zookeeper) as topics:
         described = topics.describe(list(wanted) or topics.names())
@@ -143,7 +141,7 @@ def _access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Top
 
 
 def _parse_assignment(text: str) -> Assignment:
-    """``0:1,1:2``: partitions between commas, the brokers of one between colons."""
+    """Parse ``0:1,1:2``: partitions between commas, a partition's brokers between colons."""
     assignment: dict[int, list[int]] = {}
     for partition, part in enumerate(text.strip().split(",")):
         for broker in (decimal_integer(each.strip(), NATURAL_INT32) for each in part.split(":")):
@@ -154,7 +152,7 @@ def _parse_assignment(text: str) -> Assignment:
 
 
 def _show_description(topic: TopicDescription) -> None:
-    """For a person: a table that fits."""
+    """Print a table for a person."""
     told_id = f", id {topic.topic_id}" if topic.topic_id else ""
     counts = f"partitions {len(topic.partitions)}, replication factor {topic.replication_factor}"
     say(f"Topic {topic.name}: {counts}{told_id}")
@@ -172,7 +170,7 @@ def _partition_row(partition: PartitionDescription) -> dict[str, Any]:
 
 
 def _print_description(topic: TopicDescription) -> None:
-    """The lines that Kafka's own tool prints."""
+    """Print the lines of Kafka's own tool."""
     head = [f"Topic: {topic.name}"]
     if topic.topic_id:
         head.append(f"TopicId: {topic.topic_id}")

@@ -47,26 +47,26 @@ def command(
     verbose: bool,
     as_json: bool,
 ) -> None:
-    """Print one line for each rebalance of a group, as it happens: why, who got what, how long, how many requests.
+    """Print one line for each rebalance of a group as it happens: cause, moves, duration, requests.
 
-    At the end there is a picture, partitions by time: who delivered what, and where nobody did. On a terminal a live
-    screen stands below the lines: each member with its partitions, its lag, and what it did last.
+    At the end it prints a picture, partitions by time: who delivered what, and where no member did. On a terminal, a
+    live screen below the lines shows each member with its partitions, its lag, and its last action.
 
     \b
     13:02:11  dora joined: anna→dora t-1; 3 never stopped; silent 15 ms; 23 requests
     13:02:40  the session of ben ended: ben→anna t-2; 3 never stopped; silent 9 ms; 14 requests
 
-    Of a group in ZooKeeper this command alone sees members, owners and assignments. It sees every lasting change; two
-    changes between two reads look like one. The rest only the members know: why they rebalance, when they stop and
-    deliver, their requests. Start members with --trace, on this machine or on a shared file system, and give the same
-    path here. Times come from the members' own clocks. A member that dies is silent from its death, but counted only
-    from the end of its session. Members of other kinds (a Scala consumer, say) write no trace; their owner znodes tell.
+    For a group in ZooKeeper this command sees members, owners and assignments. It sees every lasting change; two
+    changes between two reads look like one. Only the members know why they rebalance, when they stop and deliver, and
+    their requests. Start members with --trace, on this machine or on a shared file system, and give the same path here.
+    Times come from the members' own clocks. A member that dies is silent from its death, but counted only from the end
+    of its session. Members of other kinds (for example a Scala consumer) write no trace; only their owner znodes show.
 
-    With the option --bootstrap-server, or --type broker, it follows a group that a broker coordinates, Apache Kafka's
-    too. It sees the group's state, and each generation's members and assignments in __consumer_offsets. The coordinator
-    knows the rest: who left and whose session ended, who joined again when, the requests. Our brokers write it with
-    --trace (up --trace, broker --trace). A partition counts as silent from when its member joins again without it until
-    the next assignment is stored; without traces, from when the rebalance was seen.
+    With the option --bootstrap-server, or --type broker, it follows a group that a broker coordinates, also Apache
+    Kafka's. It sees the group's state, and each generation's members and assignments in __consumer_offsets. Only the
+    coordinator knows who left, whose session expired, who rejoined when, and the requests. Our brokers write it with
+    --trace (up --trace, broker --trace). A partition counts as silent from when its member rejoins without it until the
+    next assignment is stored; without traces, from when the rebalance was seen.
 
     \b
     kafka-zk consume --group g --name anna --topic t --trace /tmp/g &

@@ -1,4 +1,4 @@
-"""How ``kafka-zk watch`` shows a timeline: lines in a pipe, a live screen on a terminal, JSON for programs."""
+"""The output of ``kafka-zk watch``: lines for a pipe, a live screen for a terminal, JSON for programs."""
 
 import json
 import shutil
@@ -33,11 +33,11 @@ class Show(Protocol):
         """Show what is due."""
 
     def close(self) -> None:
-        """Show all that is left."""
+        """Show the rest."""
 
 
 class JsonLines:
-    """Every event and every rebalance as a JSON object on a line."""
+    """Every event and rebalance as a JSON object on a line."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -52,7 +52,7 @@ class JsonLines:
 
 
 class TextLines:
-    """Lines, and at the end the picture."""
+    """Lines, then the picture."""
 
     def __init__(self, group: str, timeline: Timeline, *, verbose: bool) -> None:
         self._group = group
@@ -72,7 +72,7 @@ class TextLines:
 
 
 class LiveScreen:
-    """On a terminal: the lines scroll, below them stand the members with their partitions, and the last minute."""
+    """For a terminal: lines scroll above the members with their partitions and a picture of the last minute."""
 
     def __init__(self, group: str, timeline: Timeline, lag: LagMeter, *, verbose: bool) -> None:
         from rich.console import Console
@@ -129,11 +129,11 @@ class LiveScreen:
 def members_table(
     group: str, rows: list[MemberNow], lag: Mapping[TopicPartition, int], now_ms: int
 ) -> "RenderableType":
-    """A row for each member; nothing wraps, what is too long ends in an ellipsis."""
+    """Make a table with a row per member; long cells end in an ellipsis."""
     from rich.table import Table
 
     if not rows:
-        return "nobody is in this group yet"
+        return "this group has no members yet"
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("MEMBER", no_wrap=True, overflow="ellipsis")
     table.add_column("PARTITIONS", no_wrap=True, overflow="ellipsis", ratio=2)
@@ -148,7 +148,7 @@ def members_table(
 
 
 def whole_picture(group: str, timeline: Timeline, width: int) -> Iterator[str]:
-    """From the first delivery until now."""
+    """Yield the picture from the first delivery until now."""
     history = timeline.rebalances.deliveries.history
     first_ms = began_ms(history)
     if first_ms is not None:

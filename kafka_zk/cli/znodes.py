@@ -13,7 +13,7 @@ _BREAKS = re.compile(r"(?<=[,\s])")
 
 
 def _print_broken(name: str, data: str, owner: str, columns: int) -> None:
-    """The data below the name, in lines that are broken after commas and blanks."""
+    """Print the data below the name, wrapped after commas and blanks."""
     indent = " " * (len(name) - len(name.lstrip()) + 4)
     click.secho(name, bold=True)
     line = indent

@@ -1,4 +1,4 @@
-"""Where the fixtures' servers run: as processes here; ``containers`` has the other way."""
+"""Where the fixtures' servers run: in processes; ``containers`` is the alternative."""
 
 from collections.abc import Mapping
 from pathlib import Path

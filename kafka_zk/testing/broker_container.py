@@ -3,9 +3,9 @@
     with KafkaZkContainer() as kafka:
         connect(kafka.bootstrap)
 
-The image is that of ``docker/Dockerfile``. The interfaces are those of ``BrokerProcess`` and ``EmbeddedCluster``: a
-broker that was stopped, killed or restarted has the same port and data. Needs ``pip install 'kafka-zk[containers]'``
-and a Docker engine.
+The image is built from ``docker/Dockerfile``. The interfaces are those of ``BrokerProcess`` and ``EmbeddedCluster``: a
+broker that was stopped, killed or restarted keeps its port and data. Needs ``pip install 'kafka-zk[containers]'`` and a
+Docker engine.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ _clusters = itertools.count(1)
 
 
 class ContainerProcess:
-    """The process in a container as ``ChildProcess`` shows one: whether it runs, how it ended, what it said."""
+    """A container's process with the interface of ``ChildProcess``: state, exit code, output."""
 
     def __init__(self, container: DockerContainer, name: str) -> None:
         self._container = container
@@ -55,12 +55,12 @@ class ContainerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or before it was started."""
+        """The exit code; None while the process runs or before it starts."""
         state = self._state()
         return int(state["ExitCode"]) if state.get("Status") == "exited" else None
 
     def check_alive(self) -> None:
-        """Raises: ProcessFailed when it has ended. Asks the engine twice a second at most, however often called."""
+        """Raises ProcessFailed if the process has ended. Asks the engine at most twice a second."""
         if monotonic_s() - self._checked_s > CHECK_INTERVAL_S:
             self._checked_s = monotonic_s()
             if not self.alive:
@@ -73,12 +73,12 @@ class ContainerProcess:
         return f", saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}"
 
     def output(self, since_s: float | None = None) -> str:
-        """What it wrote in all its lives, or since a time; empty once the container is removed."""
+        """All output of all runs, or since a time; empty once the container is removed."""
         container = self._container._container
         return bytes(container.logs(since=since_s)).decode(errors="replace") if container else ""
 
     def terminate(self) -> None:
-        """Ask it to end, without waiting."""
+        """Send SIGTERM, without waiting."""
         self._container.get_wrapped_container().kill("SIGTERM")
 
     def _state(self) -> dict[str, Any]:
@@ -94,18 +94,18 @@ class KafkaZkContainer(DockerContainer):
     """One broker in a container.
 
     Args:
-        image: made by ``docker/Dockerfile``.
-        zookeeper: a container or an ensemble in ``network``, or the connection string as the broker in its container
-            can reach it. None makes a ZooKeeperContainer of ``zookeeper_image``, which ends with the broker.
-        broker_id: its number.
-        properties: Kafka's keys; they win over ours. A value that names a file on this machine is copied into the
-            container and named as it is called there.
-        network: of the brokers and of ZooKeeper; None makes one.
-        alias: its name in the network; ``kafka-`` and its number by default.
-        port: of this machine, to be published at; 0 takes a free one.
-        chroot: in ``zookeeper``, when that is a container or an ensemble.
-        data_dir: a folder of this machine for the log; in the container by default.
-        login: how ``view`` connects to it.
+        image: an image built from ``docker/Dockerfile``.
+        zookeeper: a container or an ensemble in ``network``, or a connection string that the broker's container can
+            reach. None makes a ZooKeeperContainer of ``zookeeper_image``, which ends with the broker.
+        broker_id: Kafka's ``broker.id``.
+        properties: Kafka's keys; they override ours. If a value names a file on this machine, the file is copied into
+            the container and the value adapted.
+        network: the network of the brokers and ZooKeeper; None makes one.
+        alias: the broker's name in the network; by default ``kafka-`` and its id.
+        port: the published port on this machine; 0 takes a free one.
+        chroot: in ``zookeeper``, if that is a container or an ensemble.
+        data_dir: a folder on this machine for the log; by default it is in the container.
+        login: the security of ``view``'s connections.
 
     ``stop`` ends the broker and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
     ``stop(force=True)`` removes the container.
@@ -144,7 +144,7 @@ class KafkaZkContainer(DockerContainer):
         self.with_network(self._network_used).with_network_aliases(self.alias)
         self.with_bind_ports(PUBLISHED_PORT, self.port)
         self.data_dir = data_dir
-        options: dict[str, Any] = {"healthcheck": {"test": ["NONE"]}}  # nobody here asks the engine about it
+        options: dict[str, Any] = {"healthcheck": {"test": ["NONE"]}}  # the engine's health is not used
         if data_dir is not None:
             data_dir.mkdir(parents=True, exist_ok=True)
             self.with_volume_mapping(data_dir.resolve(), DATA, "rw")
@@ -153,7 +153,7 @@ class KafkaZkContainer(DockerContainer):
 
     @property
     def bootstrap(self) -> str:
-        """For processes outside of containers; others use ``internal_bootstrap``."""
+        """The address for processes outside of containers; others use ``internal_bootstrap``."""
         return f"{published_at(self, self.port)}:{self.port}"
 
     @property
@@ -166,12 +166,12 @@ class KafkaZkContainer(DockerContainer):
 
     @property
     def log_dir(self) -> Path | None:
-        """The folder of this machine with the log, if there is one."""
+        """The folder on this machine with the log, if there is one."""
         return self.data_dir
 
     def start(self) -> Self:
-        """Start it; a broker that was made without a ``zookeeper`` is waited for as well (``EmbeddedCluster`` waits for
-        the others together). Raises: ProcessFailed, docker's errors."""
+        """Start the broker. Without a given ``zookeeper``, also wait until it serves (``EmbeddedCluster`` waits for all
+        its brokers together). Raises ProcessFailed and docker's errors."""
         if self._container is not None:
             self._container.start()
             return self
@@ -184,12 +184,12 @@ class KafkaZkContainer(DockerContainer):
         return self
 
     def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
-        """Whom it believes to be in the cluster; None while it does not answer, or does not let us in."""
+        """The broker's view of the cluster; None while it does not respond or rejects the login."""
         host, _, port = self.bootstrap.rpartition(":")
         return ask_broker(host, int(port), login or self._login)
 
     def stop(self, timeout_s: float = 30, *, force: bool = False, delete_volume: bool = False) -> int:  # type: ignore[override]
-        """End it cleanly and keep its data; returns the exit code. ``force`` or ``delete_volume`` removes it."""
+        """Stop cleanly and keep the data; returns the exit code. ``force`` or ``delete_volume`` removes it."""
         if force or delete_volume:
             self.remove()
             return 0
@@ -198,7 +198,7 @@ class KafkaZkContainer(DockerContainer):
         return self.process.exit_code or 0
 
     def remove(self) -> None:
-        """End it at once and remove everything that was made for it."""
+        """Kill the broker and remove everything that was made for it."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
@@ -209,7 +209,7 @@ class KafkaZkContainer(DockerContainer):
             self._own_network._network = None
 
     def kill(self) -> None:
-        """SIGKILL; data and port stay for the next ``start``."""
+        """SIGKILL; data and port remain for the next ``start``."""
         if self.alive:
             self.get_wrapped_container().kill()
 
@@ -221,7 +221,7 @@ class KafkaZkContainer(DockerContainer):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Paused within the block."""
+        """Pause the broker within the block."""
         self.pause()
         try:
             yield
@@ -244,7 +244,7 @@ class KafkaZkContainer(DockerContainer):
     def _write_properties(self) -> None:
         properties = {
             "broker.id": str(self.broker_id),
-            # First the one that is published: old consumers take the first of the addresses in ZooKeeper.
+            # The published one first: old consumers use the first address in ZooKeeper.
             "listeners": f"PLAINTEXT://0.0.0.0:{PUBLISHED_PORT},{INTERNAL}://0.0.0.0:{INTERNAL_PORT}",
             "advertised.listeners": f"PLAINTEXT://{LOCALHOST}:{self.port},{INTERNAL}://{self.alias}:{INTERNAL_PORT}",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
@@ -266,14 +266,14 @@ class KafkaZkContainer(DockerContainer):
 
 
 def as_process(container: KafkaZkContainer) -> BrokerProcess:
-    """A broker in a container where one in a process is expected: it has what an ``EmbeddedCluster`` uses of it."""
+    """Use a container where a process is expected: it has what ``EmbeddedCluster`` uses of a process."""
     return cast(BrokerProcess, container)
 
 
 class ContainerCluster(EmbeddedCluster):
-    """Brokers with ids from 0, each in a container, on a ZooKeeper in a container of the same network.
+    """Brokers with ids from 0, each in a container, with a ZooKeeper container in the same network.
 
-    Args as of EmbeddedCluster; the logs lie in ``data_dir``. ``chroot`` is within ``container``.
+    Arguments as for EmbeddedCluster; the logs are in ``data_dir``. ``chroot`` is within ``container``.
     """
 
     def __init__(
@@ -318,7 +318,7 @@ class ContainerCluster(EmbeddedCluster):
         return as_process(broker)
 
     def _secured_container(self, broker_id: int, alias: str, port: int) -> dict[str, str]:
-        """A broker's keys for its two listeners; none if it is not secured."""
+        """A broker's keys for its two listeners; empty if it is not secured."""
         if self.security is None:
             return {}
         return {

@@ -21,16 +21,16 @@ from kafka_zk.testing.timings import SESSION_TIMEOUT_MS, TICK_TIME_MS
 
 
 class Cluster(EmbeddedCluster):
-    """Brokers and a ZooKeeper as processes on free ports of 127.0.0.1, as quick as the fixtures' ones.
+    """Brokers and a ZooKeeper as processes on free ports of 127.0.0.1; starts as fast as the fixtures.
 
     Args:
-        brokers: how many; their ids are 0, 1, and so on.
+        brokers: number of brokers; their ids are 0, 1, and so on.
         properties: Kafka's keys for every broker.
-        zookeeper: a connection string, or a server that ``EmbeddedZooKeeper`` runs; by default one of its own.
-        security: whether brokers and clients have to log in over TLS. Clients take the keys of
+        zookeeper: a connection string, or a running ``EmbeddedZooKeeper``; by default the cluster starts its own.
+        security: whether brokers and clients must log in over TLS. Clients use the keys of
             ``cluster.security.properties()`` or ``librdkafka_properties()``; ``add_user`` makes more users.
         data: the data directory; a later cluster with the same one continues. By default a temporary folder, which is
-            removed at the end, but stays if the cluster does not come up: the error names a log in it.
+            removed at the end, unless the cluster does not start: then the error names a log in it.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class Cluster(EmbeddedCluster):
         )
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic and wait until every broker knows a leader of each partition. Raises: KafkaError."""
+        """Create a topic and wait until every broker knows the leader of each partition. Raises KafkaError."""
         create_topic(self.bootstrap, name, partitions, config or {}, self.login)
 
     def start(self) -> Self:
-        """As of EmbeddedCluster. Raises: EmbeddedError."""
+        """Like ``EmbeddedCluster.start``. Raises EmbeddedError."""
         if self._temporary:
             self.data_dir.mkdir(mode=0o700)
         return super().start()
 
     def stop(self) -> list[str]:
-        """As of EmbeddedCluster; a temporary folder is removed."""
+        """Like ``EmbeddedCluster.stop``; also removes a temporary folder."""
         complaints = super().stop()
         if self._temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)

@@ -5,16 +5,16 @@
         ...connect to kafka_zk_cluster.bootstrap
 
 Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``, ``kafka_zk_secured_cluster``,
-``certificate_authority``. Per test: ``zookeeper`` (a fresh chroot on the
-shared server), ``zk_client``. Factories, whose products end with the test: ``make_zookeeper``, ``make_cluster``,
-``make_zk_client``, ``make_topic``, ``make_proxy``. ``expire_session`` ends any session. Everything listens on free
-ports of 127.0.0.1; logs are in pytest's temporary folder, and what they warned of is attached to a test that fails.
-ZooKeepers tick every 200 ms, so sessions last up to 4 s. docs/testing.md describes every fixture and option.
+``certificate_authority``. Per test: ``zookeeper`` (a new chroot on the shared server), ``zk_client``. Factories, whose
+products end with the test: ``make_zookeeper``, ``make_cluster``, ``make_zk_client``, ``make_topic``, ``make_proxy``.
+``expire_session`` ends any session. Everything listens on free ports of 127.0.0.1. Logs are in pytest's temporary
+folder, and their warnings are attached to a test that fails. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
+docs/testing.md describes every fixture and option.
 
-With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``): tests need
-no change. If no Docker engine answers, they are skipped, with the reason.
+With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``), without changes
+to the tests. If no Docker engine responds, the tests are skipped, with the reason.
 
-Only pytest and two numbers are imported here: a run that uses none of the fixtures does not pay for them.
+This module imports only pytest and two numbers, so a run without these fixtures costs nothing.
 """
 
 import itertools
@@ -102,7 +102,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails shows what its servers warned of meanwhile."""
+    """Attach the servers' warnings to a test that fails."""
     report = yield
     logs = item.config.stash.get(_LOGS, None) if "_server_logs" in getattr(item, "fixturenames", ()) else None
     if logs and report.failed and (said := logs.report()):
@@ -143,7 +143,7 @@ def zookeeper_server(
 
 @pytest.fixture
 def zookeeper(zookeeper_server: "EmbeddedZooKeeper") -> "Chroot":
-    """A chroot of its own on the shared server: ``connect_string``, ``restart()``, ``expire_session(id)``."""
+    """A chroot on the shared server for this test: ``connect_string``, ``restart()``, ``expire_session(id)``."""
     from kafka_zk.testing.zookeeper import Chroot
 
     return Chroot(zookeeper_server, f"/test-{next(_numbers)}")
@@ -153,7 +153,7 @@ def zookeeper(zookeeper_server: "EmbeddedZooKeeper") -> "Chroot":
 def make_zookeeper(
     kafka_zk_backend: "Backend", _server_logs: "ServerLogs", tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MakeZooKeeper]:
-    """``make_zookeeper(variant="open")``: a server of the test's own, to stop, kill, pause and restart. The variants
+    """``make_zookeeper(variant="open")``: a server for this test, to stop, kill, pause and restart. The variants
     digest, sasl, tls and mtls secure it; clusters made with it, and its ``client_properties``, have access."""
     with ExitStack() as servers:
 
@@ -188,7 +188,7 @@ def zk_client(make_zk_client: MakeZkClient) -> "RegistryClient":
 
 @pytest.fixture
 def expire_session(zookeeper_server: "EmbeddedZooKeeper") -> Callable[[int], None]:
-    """``expire_session(session_id)``: end any session of the shared server, whoever holds it."""
+    """``expire_session(session_id)``: end any session of the shared server."""
     from kafka_zk.embedded.ports import LOCALHOST
     from kafka_zk.embedded.session_expiry import expire_session as expire
 
@@ -219,8 +219,8 @@ def kafka_zk_cluster(
     _server_logs: "ServerLogs",
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedCluster]":
-    """Brokers shared by all tests of this process, three unless the ini option ``kafka_zk_brokers`` says otherwise:
-    leave them as they were; use ``make_cluster`` for faults."""
+    """The brokers that all tests of this process share; three unless the ini option ``kafka_zk_brokers`` says
+    otherwise. Leave them unchanged; use ``make_cluster`` for faults."""
     from kafka_zk.testing.zookeeper import Chroot
 
     count, folder = options.broker_count(request.config), tmp_path_factory.mktemp("cluster")
@@ -238,9 +238,9 @@ def kafka_zk_secured_cluster(
     _server_logs: "ServerLogs",
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedCluster]":
-    """One broker with SASL_SSL, shared as ``kafka_zk_cluster`` is. ``cluster.security`` has the keys of its clients:
-    ``properties()`` for Java's and ours, ``librdkafka_properties()``, ``client_file``, ``truststore``; and
-    ``cluster.add_user("alice")`` makes a user and returns hers."""
+    """One broker with SASL_SSL, shared like ``kafka_zk_cluster``. ``cluster.security`` has the keys for clients:
+    ``properties()`` for Java's and ours, ``librdkafka_properties()``, ``client_file``, ``truststore``.
+    ``cluster.add_user("alice")`` adds a user and returns the user's keys."""
     from kafka_zk.testing.zookeeper import Chroot
 
     chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")
@@ -252,8 +252,8 @@ def kafka_zk_secured_cluster(
 
 @pytest.fixture(scope="session")
 def certificate_authority() -> "CertificateAuthority":
-    """Signs certificates for a test's own servers and clients: ``write_keystore(path, name, hosts)`` and, for those who
-    check them, ``write_truststore(path)``."""
+    """Signs certificates for a test's servers and clients: ``write_keystore(path, name, hosts)`` and, for their peers,
+    ``write_truststore(path)``."""
     from kafka_zk.testing.certificates import CertificateAuthority
 
     return CertificateAuthority()
@@ -267,8 +267,8 @@ def make_cluster(
     _server_logs: "ServerLogs",
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[MakeCluster]:
-    """``make_cluster(broker_count=1, properties=None, zookeeper=None, security=False)``: a cluster of the test's own,
-    by default on a fresh chroot of the shared ZooKeeper. With ``security`` it is like ``kafka_zk_secured_cluster``."""
+    """``make_cluster(broker_count=1, properties=None, zookeeper=None, security=False)``: a cluster for this test, by
+    default on a new chroot of the shared ZooKeeper. With ``security`` it is like ``kafka_zk_secured_cluster``."""
     from kafka_zk.testing.zookeeper import Chroot
 
     with ExitStack() as clusters:
@@ -292,7 +292,7 @@ def make_cluster(
 @pytest.fixture
 def make_topic(request: pytest.FixtureRequest, _server_logs: "ServerLogs") -> MakeTopic:
     """``make_topic(name=None, partitions=1, config=None, cluster=None)``: create a topic and return its name, which is
-    unique unless given; by default in the shared cluster."""
+    unique by default; without ``cluster`` in the shared cluster."""
     from kafka_zk.testing.clients import create_topic
 
     def make(

@@ -1,4 +1,4 @@
-"""What brokers and ZooKeepers complained of while a test ran: the plugin attaches it to a test that fails.
+"""The warnings of brokers and ZooKeepers during a test; the plugin attaches them to a test that fails.
 
 Tests: tests/kafka_zk/testing/test_server_logs.py.
 """
@@ -18,9 +18,9 @@ from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 Server = TypeVar("Server", EmbeddedCluster, EmbeddedZooKeeper)
 
 ENTRIES_SHOWN = 20
-"""Of one server, the newest; the rest are counted."""
+"""Maximum number of entries shown per server, the newest ones; the others are counted."""
 LINES_SHOWN = 8
-"""Of one entry: a stack trace has many."""
+"""Maximum number of lines shown per entry: a stack trace has many."""
 
 _ENTRY = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S* (?:\[.*?\] (?:- )?)?(\w+)\s|(Error: |Exception in thread )")
 _QUIET = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
@@ -54,14 +54,14 @@ class LogFile(NamedTuple):
         return str(self.path)
 
     def mark(self) -> tuple[int, int]:
-        """Where it ends now: inode and size in bytes."""
+        """The current end of the file: inode and size in bytes."""
         with contextlib.suppress(FileNotFoundError):
             stat = self.path.stat()
             return stat.st_ino, stat.st_size
         return 0, 0
 
     def since(self, mark: tuple[int, int] | None) -> str:
-        """What was written after the mark, or everything; of a log that was rotated meanwhile, the newest file."""
+        """The text after the mark, or everything; if the log was rotated meanwhile, the newest file."""
         inode, position = mark or (0, 0)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as log:
             log.seek(position if os.fstat(log.fileno()).st_ino == inode else 0)
@@ -76,7 +76,7 @@ class HasOutput(Protocol):
 
 
 class ContainerLog(NamedTuple):
-    """What a container prints."""
+    """The output of a container."""
 
     name: str
     server: HasOutput
@@ -93,10 +93,9 @@ class ContainerLog(NamedTuple):
 
 
 class ServerLogs:
-    """The logs of all servers that the fixtures run, read from where a test began.
+    """The logs of all servers of the fixtures, from the beginning of a test.
 
-    What a server says while it starts is not shown: ZooKeeper warns of its own defaults then. Of a server that does not
-    come up it is.
+    Output during a start is not shown, because ZooKeeper warns about its defaults, unless the start fails.
     """
 
     def __init__(self) -> None:
@@ -106,14 +105,14 @@ class ServerLogs:
 
     @contextlib.contextmanager
     def watched(self, server: Server, *, shared: bool = False) -> Iterator[Server]:
-        """Start a server; stop it at the end of the block. ``shared``: for more than the test that runs now."""
+        """Start a server, and stop it at the end of the block. ``shared``: for more tests than the current one."""
         (self._shared if shared else self._own).append(server)
         with server:
             self._mark(server)
             yield server
 
     def begin_test(self) -> None:
-        """What is in the logs now is not the next test's."""
+        """Exclude everything logged so far from the next report."""
         self._own.clear()
         self._marks.clear()
         for server in self._shared:

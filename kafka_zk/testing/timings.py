@@ -1,4 +1,4 @@
-"""How quick the servers of tests are. Sessions last between 2 and 20 ticks, so these up to 4 s."""
+"""Timings of test servers. Sessions last 2 to 20 ticks, so up to 4 s here."""
 
 TICK_TIME_MS = 200
 SESSION_TIMEOUT_MS = 4_000

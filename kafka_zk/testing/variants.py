@@ -1,4 +1,4 @@
-"""The ways in which a ZooKeeper lets clients in, for tests: open, digest, sasl, tls, mtls."""
+"""The ways to secure a ZooKeeper in tests: open, digest, sasl, tls, mtls."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,15 +15,15 @@ USER, PASSWORD = "kafka", "kafka-secret"
 
 
 def server_security(variant: Variant, folder: Path, hosts: Sequence[str] = HOSTS) -> ServerSecurity:
-    """Make the files of a variant in ``folder`` and say how servers and clients use them.
+    """Make the files of a variant in ``folder``, and return how servers and clients use them.
 
-    - ``open``: nothing is asked and nothing protected.
-    - ``digest``: nothing is asked; clients bring a name and a password and protect their znodes with them.
-    - ``sasl``: SASL DIGEST-MD5 is demanded; znodes are protected.
-    - ``tls``: encrypted, the server's certificate is for ``hosts``; znodes are open.
-    - ``mtls``: as tls, and clients have to show a certificate, by which their znodes are protected.
+    - ``open``: no authentication, no protection.
+    - ``digest``: no authentication is required; clients protect their znodes with a name and a password.
+    - ``sasl``: SASL DIGEST-MD5 is required; znodes are protected.
+    - ``tls``: encrypted; the server's certificate is for ``hosts``; znodes are open.
+    - ``mtls``: like ``tls``, and clients need a certificate, which protects their znodes.
 
-    Raises: EmbeddedError if what makes certificates is not installed.
+    Raises: EmbeddedError if the package that makes certificates is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if variant == "open":
@@ -56,6 +56,4 @@ def _tls(folder: Path, hosts: Sequence[str], *, client_certificates: bool) -> Se
     if client_certificates:
         keystore = authority.write_keystore(folder / "client.pem", "broker")
         properties |= {SET_ACL: "true", SSL + "keystore.location": str(keystore)}
-    return ServerSecurity(
-        folder, tls=True, client_certificates=client_certificates, client_properties=properties
-    )
+    return ServerSecurity(folder, tls=True, client_certificates=client_certificates, client_properties=properties)

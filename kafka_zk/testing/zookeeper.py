@@ -1,4 +1,4 @@
-"""ZooKeepers and clusters tuned for tests: quick ticks, short sessions, nothing forced to disk."""
+"""ZooKeepers and clusters for tests: short ticks and sessions, no fsync."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +13,7 @@ from kafka_zk.testing.variants import Variant, server_security
 
 
 def quick_zookeeper(data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
-    """A ZooKeeper that is not started yet and lets clients in as ``variant`` says."""
+    """Make a ZooKeeper, not yet started, that ``variant`` secures."""
     security = server_security(variant, data_dir / "security")
     return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False, security=security)
 
@@ -27,8 +27,8 @@ def quick_cluster(
     supervised: bool = True,
     secured: bool = False,
 ) -> EmbeddedCluster:
-    """A cluster on free ports that is not started yet; sessions last ``SESSION_TIMEOUT_MS``, or, if it is supervised,
-    as long as their brokers live."""
+    """Make a cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` the
+    session of a dead broker is closed."""
     merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
     return EmbeddedCluster(
         data_dir,
@@ -41,7 +41,7 @@ def quick_cluster(
 
 
 class Chroot(NamedTuple):
-    """A part of a ZooKeeper that one test has for itself; made by whoever connects to it first, as Kafka does."""
+    """A part of a ZooKeeper for one test; the first client that connects creates it, as in Kafka."""
 
     server: EmbeddedZooKeeper
     path: str
@@ -51,7 +51,7 @@ class Chroot(NamedTuple):
         return self.server.connect_string + self.path
 
     def restart(self) -> None:
-        """Restart the whole server; sessions that are not over go on."""
+        """Restart the whole server; sessions that have not expired continue."""
         self.server.restart()
 
     def expire_session(self, session_id: int) -> None:

@@ -3,9 +3,9 @@
     with ZooKeeperContainer() as zookeeper:
         connect(zookeeper.connect_string)
 
-Any image laid out as the official one will do (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. The
-interface is that of ``EmbeddedZooKeeper``: a server that was stopped, killed or restarted has the same port and data.
-Needs ``pip install 'kafka-zk[containers]'`` and a Docker engine.
+Any image with the official layout works (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. The interface is
+that of ``EmbeddedZooKeeper``: a server that was stopped, killed or restarted keeps its port and data. Needs
+``pip install 'kafka-zk[containers]'`` and a Docker engine.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ CLIENT_PORT, TLS_PORT, PEER_PORT, ELECTION_PORT = 2181, 2281, 2888, 3888
 CONF, DATA = PurePosixPath("/conf"), PurePosixPath("/data")
 SECURITY = CONF / "security"
 START_TIMEOUT_S = 120
-CONNECT_TO_PEER_MS = 1_000  # the address of a killed container does not even refuse
+CONNECT_TO_PEER_MS = 1_000  # a killed container's address does not even refuse connections
 POLL_INTERVAL_S = 0.2
 PORT_ATTEMPTS = 5
 JVM_FLAGS = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -42,7 +42,7 @@ QUOTED_LOG_CHARACTERS = 500
 
 
 def published_at(container: DockerContainer, port: int) -> str:
-    """The address at which a published port of a container is reached: this machine's own, or the engine's."""
+    """The address of a container's published port: this machine's own, or the engine's."""
     with contextlib.suppress(OSError), socket.create_connection((LOCALHOST, port), 1):
         return LOCALHOST
     return container.get_container_host_ip()
@@ -52,13 +52,13 @@ class ZooKeeperContainer(DockerContainer):
     """One ZooKeeper server in a container.
 
     Args:
-        image: of ZooKeeper 3.4 to 3.9, laid out as the official ones.
-        variant: how clients are let in; ``client_properties`` are Kafka's keys for one that is (see ``variants``).
-        tick_time_ms: sessions last between 2 and 20 ticks.
-        config: more ``zoo.cfg`` keys, which win over ours.
-        security: files of one's own instead of a ``variant``.
-        alias: its name for other containers, in ``network``.
-        server_id, peers: its number and the names of all servers by number, in an ensemble.
+        image: an image of ZooKeeper 3.4 to 3.9 with the official layout.
+        variant: how the server is secured (see ``variants``); ``client_properties`` are Kafka's keys for its clients.
+        tick_time_ms: sessions last 2 to 20 ticks.
+        config: additional ``zoo.cfg`` keys, which override ours.
+        security: your own files, instead of a ``variant``.
+        alias: the server's name in ``network``.
+        server_id, peers: its number, and the names of all servers by number, in an ensemble.
 
     ``stop`` ends the server and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
     ``stop(force=True)`` removes the container.
@@ -95,7 +95,7 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def host(self) -> str:
-        """Where the ports are, for processes outside of containers."""
+        """The host of the ports, for processes outside of containers."""
         return published_at(self, self.port)
 
     @property
@@ -104,12 +104,12 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def internal_connect_string(self) -> str:
-        """For containers of the same network."""
+        """The connection string for containers of the same network."""
         return f"{self.alias}:{TLS_PORT if self.tls_port else CLIENT_PORT}"
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """Kafka's keys that a broker or a tool needs to be let in; files among them lie on this machine."""
+        """Kafka's keys for brokers and tools; files that they name are on this machine."""
         return self._security.client_properties
 
     @property
@@ -120,13 +120,13 @@ class ZooKeeperContainer(DockerContainer):
         return bool(self._container.status == "running")
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start it and return once it answers requests. Raises: ProcessFailed, docker's errors."""
+        """Start the server and wait until it responds. Raises ProcessFailed and docker's errors."""
         self.launch()
         self.wait_serving(timeout_s)
         return self
 
     def launch(self) -> None:
-        """Start it without waiting: the servers of an ensemble serve together only."""
+        """Start without waiting: the servers of an ensemble serve only together."""
         if self._container is not None:
             self._container.start()
             return
@@ -142,7 +142,7 @@ class ZooKeeperContainer(DockerContainer):
                     raise
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Raises: ProcessFailed when it ends first or the time is over."""
+        """Wait until the server serves. Raises ProcessFailed if it ends first or the time is over."""
         deadline_s = monotonic_s() + timeout_s
         while not self.serving():
             ended = not self.alive
@@ -152,28 +152,28 @@ class ZooKeeperContainer(DockerContainer):
             time.sleep(POLL_INTERVAL_S)
 
     def report(self) -> Report:
-        """How it is, and whether it allows to ask."""
+        """The server's health and mode, and which commands it allows."""
         return probe(self.port, self.host)
 
     def serving(self) -> bool:
-        """Whether it takes requests."""
+        """Whether the server serves requests."""
         return self.report().health is Health.SERVING
 
     def stop(self, force: bool = False, delete_volume: bool = False) -> None:
-        """End it cleanly and keep its data; with ``force`` or ``delete_volume`` remove it, as testcontainers does."""
+        """Stop cleanly and keep the data; with ``force`` or ``delete_volume`` remove it, as in testcontainers."""
         if force or delete_volume:
             self.remove()
         elif self._container is not None:
             self._container.stop()
 
     def remove(self) -> None:
-        """End it at once and remove the container and its data."""
+        """Kill the server and remove the container with its data."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
 
     def kill(self) -> None:
-        """SIGKILL; data and port stay for the next ``start``."""
+        """SIGKILL; data and port remain for the next ``start``."""
         self.get_wrapped_container().kill()
 
     def kill_if_started(self) -> None:
@@ -187,12 +187,12 @@ class ZooKeeperContainer(DockerContainer):
         self.get_wrapped_container().unpause()
 
     def restart(self) -> None:
-        """Stop it and start it again on the same port and data; sessions that are not over go on."""
+        """Restart with the same port and data; sessions that have not expired continue."""
         self.stop()
         self.start()
 
     def output(self, since_s: float | None = None) -> str:
-        """What it logged, or what it did since a time; empty once the container is removed."""
+        """The whole log, or the log since a time; empty once the container is removed."""
         return bytes(self._container.logs(since=since_s)).decode(errors="replace") if self._container else ""
 
     def __exit__(self, *_: object) -> None:
@@ -203,7 +203,7 @@ class ZooKeeperContainer(DockerContainer):
     # Files and ports
 
     def _choose_ports(self) -> None:
-        """Fixed before the start: ports that the engine chooses change with every restart."""
+        """Choose ports before the start: ports that the engine chooses change with every restart."""
         self.port = free_port()
         self.with_bind_ports(CLIENT_PORT, self.port)
         if self._security.tls:
@@ -246,8 +246,8 @@ class ZooKeeperContainer(DockerContainer):
 class ZooKeeperEnsemble:
     """Several ZooKeeper servers that elect a leader, in containers of one network.
 
-    Args as of ZooKeeperContainer; ``size`` servers are named zookeeper-1 and so on. ``servers`` has each of them, to
-    kill and to start again.
+    Arguments as for ZooKeeperContainer; the ``size`` servers are named zookeeper-1 and so on. ``servers`` has each of
+    them, to kill and to restart.
     """
 
     def __init__(
@@ -285,16 +285,16 @@ class ZooKeeperEnsemble:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """As of ZooKeeperContainer."""
+        """As for ZooKeeperContainer."""
         return self._security.client_properties
 
     @property
     def internal_connect_string(self) -> str:
-        """For containers of the same network."""
+        """The connection string for containers of the same network."""
         return ",".join(server.internal_connect_string for server in self.servers)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start all servers and return once each of them serves. Raises: ProcessFailed, docker's errors."""
+        """Start all servers and wait until each serves. Raises ProcessFailed and docker's errors."""
         if self._own_network:
             self.network.create()
         for server in self.servers:
@@ -304,12 +304,12 @@ class ZooKeeperEnsemble:
         return self
 
     def leader(self) -> ZooKeeperContainer | None:
-        """The server that leads, None while there is none."""
+        """The leading server; None if there is none."""
         modes = [(server, server.report().mode) for server in self.servers if server.alive]
         return next((server for server, mode in modes if mode == "leader"), None)
 
     def remove(self) -> None:
-        """End all servers at once and remove everything."""
+        """Kill all servers and remove everything."""
         for server in self.servers:
             server.__exit__()
         if self._own_network:

@@ -1,4 +1,4 @@
-"""Columns beside those of the source and of the values, and what SQL makes of all of them before they are written.
+"""Extra columns besides those of the source and the values, and SQL on all columns before they are written.
 
 Tests: tests/integration/spark/test_wire_formats.py.
 """
@@ -15,17 +15,17 @@ INCLUDED = (HEADERS, TIMESTAMP_TYPE)
 
 
 def check_included(included: Sequence[str]) -> None:
-    """Raises: WronglyAsked."""
+    """Raises WronglyAsked for an unknown column."""
     for name in included:
         if name not in INCLUDED:
             raise WronglyAsked(f"--include: {name!r} is not {' or '.join(INCLUDED)}")
 
 
 def with_included(frame: Any, included: Sequence[str]) -> Any:
-    """The source's frame, read with its headers where they are asked for, with these columns.
+    """Add these columns to the source's frame, which has headers if they are needed.
 
-    ``headers`` is a map of bytes: of several headers with one key the last one counts, as Kafka's ``lastHeader`` says.
-    ``timestamp_type`` is CreateTime, LogAppendTime, or null for records that have no timestamp.
+    ``headers`` is a map of bytes: of several headers with one key the last counts, as in Kafka's ``lastHeader``.
+    ``timestamp_type`` is CreateTime, LogAppendTime, or null for records without a timestamp.
     """
     from pyspark.sql import functions as f
 
@@ -46,12 +46,12 @@ _LAST_HEADERS = (
 
 
 def filtered(frame: Any, where: str | None) -> Any:
-    """The rows for which the condition is true, and not null."""
+    """The rows for which the condition is true (not null)."""
     return frame if where is None else frame.where(where)
 
 
 def selected(spark: Any, frame: Any, select: str | None) -> Any:
-    """What stands between SELECT and FROM, of the frame."""
+    """Apply the expressions between SELECT and FROM to the frame."""
     if select is None:
         return frame
     view = f"kafka_zk_{random_uuid(SYSTEM_RANDOM).hex}"

@@ -1,12 +1,12 @@
-"""``kafka-zk lake compact``: many small Parquet files of range folders become few, in a folder of a new generation.
+"""``kafka-zk lake compact``: merge many small Parquet files of range folders into few, in a new folder.
 
-The new folder says by ``replaces`` which folders it stands for (``inventory.py``). It is staged and published as a
-range is, and then the old ones are removed. Readers that go by the descriptions (``current_folders``) see every record
-once at any moment; those that list see records twice until the old folders are gone. One compaction of a group runs at
-a time, and no extraction beside it: it is a member of the group (``compaction_job.py``).
+The new folder lists the folders that it replaces (``replaces`` in ``inventory.py``). It is staged and published like a
+range, and then the old ones are removed. Readers that use the descriptions (``current_folders``) see every record once
+at any moment; readers that list files see records twice until the old folders are gone. A group has one compaction at a
+time and no extraction meanwhile, because the compaction is a member of the group (``compaction_job.py``).
 
     killed before the staging is complete   the next compaction removes it
-    killed while or after it is published   the next one finishes it, and removes the old folders
+    killed during or after the publication  the next one finishes it, and removes the old folders
 
 Tests: tests/spark_jobs/extraction/test_compaction.py.
 """
@@ -26,23 +26,23 @@ from kafka_zk.spark_jobs.extraction.stores import Publication, publication
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 _PREFIX = "compact"
-"""Of the attempts; an extraction's are hexadecimal."""
+"""Prefix of compaction attempts; attempts of extractions are hexadecimal."""
 FORMAT = "parquet"
 
 
 class Rewriter(Protocol):
-    """Spark (``rewriter.SparkRewriter``)."""
+    """Spark's part (``rewriter.SparkRewriter``)."""
 
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
     ) -> int:
-        """Write the records of the files (paths in the target) into about so many; returns how many records."""
+        """Rewrite the files (paths in the target) to about ``file_count`` files; returns the number of records."""
         ...
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """``folder`` is the new one, empty if there was nothing to do; ``finished`` are those of an earlier compaction."""
+    """``folder``: the new folder, empty if there was none; ``finished``: folders of an earlier compaction."""
 
     folder: str
     replaced: tuple[str, ...]
@@ -55,9 +55,9 @@ def compact(
     folders: RangeFolders, rewriter: Rewriter, target: str, group: str, target_file_bytes: int, attempt: str,
     still_held: Callable[[], None],
 ) -> Compacted:  # fmt: skip
-    """Merge the folders of the group whose files are small. Raises: ExtractionFailed, and what Spark raises.
+    """Merge the group's folders with small files. Raises ExtractionFailed, and what Spark raises.
 
-    ``still_held`` raises if the group is not this compaction's any more; it is asked before the folder is published.
+    ``still_held`` raises if this compaction has lost the group; it is called before the publication.
     """
     prefix = _prefix(group)
     finished = _finish(folders, target, prefix)
@@ -82,7 +82,7 @@ def compact(
 
 
 def _prefix(group: str) -> str:
-    """Of the attempts of this group's compactions: other groups may write into the target, too."""
+    """Prefix of this group's compaction attempts: other groups may use the same target."""
     return f"{_PREFIX}{hashlib.sha256(group.encode()).hexdigest()[:8]}"
 
 
@@ -98,9 +98,9 @@ def _rewrite(
 
 
 def chosen(current: Mapping[str, Inventory], group: str, target_file_bytes: int) -> dict[str, Inventory]:
-    """The Parquet folders of the group whose files are on average less than half as large as wanted.
+    """The group's Parquet folders whose average file is smaller than half of the target size.
 
-    Of those that are partitioned by other columns, the ones with the most folders; any goes with one without files."""
+    If they are partitioned by different columns, the largest set; folders without files fit any set."""
     small = {
         name: each
         for name, each in current.items()
@@ -113,7 +113,7 @@ def chosen(current: Mapping[str, Inventory], group: str, target_file_bytes: int)
 
 
 def merged(ranges: list[OffsetRange]) -> list[OffsetRange]:
-    """Ranges that follow one another made one."""
+    """Join adjacent ranges."""
     joined: list[OffsetRange] = []
     for piece in sorted(ranges):
         if joined and (joined[-1].tp, joined[-1].until_offset) == (piece.tp, piece.from_offset):
@@ -124,7 +124,7 @@ def merged(ranges: list[OffsetRange]) -> list[OffsetRange]:
 
 
 def current_folders(folders: RangeFolders, target: str) -> list[str]:
-    """The folders that hold every record once, for readers; those without a description are not among them."""
+    """The folders that hold every record once; folders without a description are not included."""
     found = {name: each for name, each in folders.found(target).items() if each is not None}
     return [f"{target}/{name}" for name in sorted(inventories.current(found))]
 
@@ -135,14 +135,14 @@ def _remove_replaced(folders: RangeFolders, target: str, found: Mapping[str, Inv
 
 
 def _finish(folders: RangeFolders, target: str, prefix: str) -> tuple[str, ...]:
-    """Publish what an earlier compaction had begun to publish, remove what it had staged otherwise."""
+    """Publish what an earlier compaction began to publish, and remove its other staged folders."""
     staging = f"{target}/{STAGING_FOLDER}"
     left = {path.partition("/")[0].removesuffix(".json") for path, _ in folders.files.walk(staging)}
     finished = []
     for staged in sorted(left):
         name, _, attempt = staged.rpartition("-")
         if not attempt.startswith(prefix):
-            continue  # an extraction's, or another group's
+            continue  # of an extraction or another group
         manifest = Manifest.of_staging(target, name, f"{STAGING_FOLDER}/{staged}", FORMAT)
         begun = publication(target) is Publication.COPY and folders.files.exists(folders.published(manifest))
         if begun:

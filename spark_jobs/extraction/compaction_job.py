@@ -1,4 +1,4 @@
-"""A compaction as a member of its group, so that no extraction and no other compaction runs beside it."""
+"""A compaction as a member of its group, so that no extraction or other compaction runs at the same time."""
 
 import socket
 from typing import Any
@@ -19,8 +19,8 @@ _POLL_MS = 200
 
 
 def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_file_bytes: int) -> Compacted:
-    """Compact the folders that the group's extractions have written. Raises: GroupBusy, ExtractionFailed,
-    RegistryError, and what Spark raises; in every case the next compaction goes on from there."""
+    """Compact the folders of the group's extractions. Raises: GroupBusy, ExtractionFailed, RegistryError, and what
+    Spark raises; after any of them the next compaction continues."""
     attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
     files = HadoopFiles(spark)
     folders = RangeFolders(files, lambda paths: int(spark.read.parquet(*paths).count()))
@@ -40,13 +40,13 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
 
 
 def _check_member(hold: GroupHold, group: str) -> None:
-    """Raises: GroupBusy."""
+    """Raises GroupBusy if the session ended."""
     if not run_blocking(hold.is_member()):
         raise GroupBusy(f"the session with ZooKeeper ended meanwhile, so group {group} may be another's: run it again")
 
 
 def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:
-    """Raises: GroupBusy, unless others are gone within the life of a dead member's session."""
+    """Join the group. Raises GroupBusy if other members do not leave within a session timeout."""
     run_blocking(hold.join((), wall_ms()))
     deadline_s = monotonic_s() + ghost_life_ms(client.session_timeout_ms) / 1000
     while elders := run_blocking(hold.elders()):

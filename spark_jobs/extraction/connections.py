@@ -1,4 +1,4 @@
-"""Whom an extraction talks to beside Spark: ZooKeeper, over one session for the whole run, and the brokers."""
+"""An extraction's connections besides Spark: ZooKeeper, with one session for the whole run, and the brokers."""
 
 from typing import Any
 
@@ -13,7 +13,8 @@ from kafka_zk.spark_jobs.waiting import Note, Wait
 
 
 class Connections:
-    """A context manager. ``note`` is told what a long wait is for. Raises: RegistryError, OptionError, FetchFailed."""
+    """A context manager. ``note`` receives the reason of a long wait. Raises RegistryError, OptionError,
+    FetchFailed."""
 
     brokers: ClusterClient
 
@@ -43,5 +44,5 @@ class Connections:
         return self.brokers.settings.bootstrap_servers
 
     def partitions(self) -> list[TopicPartition]:
-        """All partitions of the topics. Raises: OptionError for a topic that is not there."""
+        """All partitions of the topics. Raises OptionError if a topic does not exist."""
         return planner.tps(self._extraction.topics, self.brokers)

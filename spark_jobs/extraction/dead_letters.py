@@ -1,8 +1,8 @@
-"""Records that cannot be decoded, as records of a dead-letter topic: as they are, with headers that say where they lay.
+"""Undecodable records as records of a dead-letter topic: unchanged, with headers that give their origin.
 
-One run sends its letters in one transaction, with the offsets up to which they are done for the group
-GROUP-dead-letters of the brokers. Whatever repeats ranges, or parts of them, leaves out what lies below these offsets.
-So readers with read_committed see each letter once, also after a crash at any point; docs/spark.md says what remains.
+One run sends its letters in one transaction, together with the offsets up to which they are done, for the broker group
+GROUP-dead-letters. A run that repeats ranges skips letters below these offsets. So readers with read_committed see each
+letter once, also after a crash at any point; docs/spark.md lists what remains.
 Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/spark/test_wire_formats.py.
 """
 
@@ -17,8 +17,8 @@ from kafka_zk.storage.records.record_batch import Header
 
 TOPIC, PARTITION, OFFSET = "__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset"
 REASON = "__connect.errors.exception.message"
-"""The headers, named as Kafka Connect names them, so that its tools read them."""
-_TRANSACTION_TIMEOUT_MS = 600_000  # of the broker's default of 15 minutes
+"""The headers, with Kafka Connect's names, so that its tools read them."""
+_TRANSACTION_TIMEOUT_MS = 600_000  # brokers allow 15 minutes by default
 _LETTERS_BUFFERED = 10_000
 
 
@@ -33,7 +33,7 @@ class DeadLetter(NamedTuple):
 
     @classmethod
     def of(cls, row: Any, reason: str) -> "DeadLetter":
-        """``row`` has the source's columns, with headers, and the timestamp in ms as ``timestamp_ms``."""
+        """``row`` has the source's columns with headers, and the timestamp in ms as ``timestamp_ms``."""
         return cls(
             TopicPartition(row["topic"], row["partition"]),
             row["offset"],
@@ -46,7 +46,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def all_headers(self) -> list[Header]:
-        """Its own, then those that tell of it."""
+        """The record's own headers, then those that give its origin."""
         told = {TOPIC: self.tp.topic, PARTITION: self.tp.partition, OFFSET: self.offset, REASON: self.reason}
         return [*self.headers, *((name, str(value).encode()) for name, value in told.items())]
 
@@ -56,7 +56,7 @@ def _as_bytes(value: Any) -> bytes | None:
 
 
 def done_group(group: str) -> str:
-    """The group of the brokers that remembers for which offsets the letters were sent."""
+    """The broker group whose offsets say which letters were sent."""
     return f"{group}-dead-letters"
 
 
@@ -64,10 +64,10 @@ def send(
     letters: Iterable[DeadLetter], expected: int, ranges: Sequence[OffsetRange], *, topic: str, group: str,
     bootstrap_servers: str, security: ClientSecurity,
 ) -> int:  # fmt: skip
-    """Send those that no run has sent before; returns how many. Fences an earlier run that is still sending.
+    """Send the letters that no run has sent before; returns their number. Fences an earlier run that is still sending.
 
-    ``expected`` records were left out of what is extracted, so as many letters there must be.
-    Raises: KafkaError, ExtractionFailed; nothing is visible then.
+    ``expected``: the number of letters, equal to the records that were left out of the extraction.
+    Raises KafkaError, ExtractionFailed; nothing is visible then.
     """
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
     from kafka_zk.clients.producer.blocking import BlockingProducer
@@ -96,9 +96,9 @@ def send(
 def send_undone(
     producer: Any, topic: str, letters: Iterable[DeadLetter], expected: int, done: Mapping[TopicPartition, int]
 ) -> int:
-    """Into the producer's transaction. Raises: ExtractionFailed if there are not as many letters as expected.
+    """Send letters in the producer's transaction. Raises ExtractionFailed if their number is not ``expected``.
 
-    They are judged a second time, and a registry may know a schema now that it did not know before."""
+    Records are decoded a second time, and the registry may know a schema that it did not know before."""
     sent = found = 0
     for letter in letters:
         found += 1

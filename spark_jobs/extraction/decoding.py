@@ -1,4 +1,4 @@
-"""From the source's columns to what is written: keys and values as they are, as text, or as the columns of a schema."""
+"""From the source's columns to the written ones: keys and values unchanged, as text, or as a schema's columns."""
 
 import json
 from collections import Counter
@@ -18,11 +18,11 @@ DECODINGS = ("json", "avro", "string")
 FORMATS = ("parquet", "json", "csv")
 KEPT = ("key", "topic", "partition", "offset", "timestamp")
 FITS = "_kafka_zk_fits"
-"""The column that says whether the value was decoded; null if there is no value."""
+"""Column: whether the value was decoded; null without a value."""
 REASON = "_kafka_zk_reason"
-"""The column that says why it was not; null where only that is known."""
+"""Column: why the value was not decoded; null if no reason is known."""
 _CHANGED = "_kafka_zk_changed"
-"""The column of the fields of a JSON value that would be other ones in the table."""
+"""Column: the fields of a JSON value that the table would change."""
 _CORRUPT = "_kafka_zk_corrupt"
 _NOT_BACK = "does not come back as it was written: "
 _JSON_SPACE = " \t\r\n"
@@ -30,14 +30,14 @@ _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 
 
 def read_schema(text: str) -> str:
-    """A schema given as it is or as ``@file``. Raises: OSError."""
+    """Read a schema given as text or as ``@file``. Raises OSError."""
     return Path(text[1:]).read_text() if text.startswith("@") else text
 
 
 def check(
     decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL, value_format: str | None = None
 ) -> None:
-    """What can be judged without Spark. Raises: WronglyAsked for what cannot be decoded or written like this."""
+    """Check what needs no Spark. Raises WronglyAsked for impossible combinations."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
     if schema and decode not in ("json", "avro") and value_format is None:
@@ -51,9 +51,9 @@ def check(
 
 
 def known_columns(decode: str | None, schema: str | None, on_undecodable: str = FAIL) -> Any:
-    """The columns that are written, as a ``StructType``; None where only Spark's parser can tell: of a DDL schema.
+    """The written columns as a ``StructType``; None if only Spark's parser knows them, for a DDL schema.
 
-    Raises: WronglyAsked for a schema that is none.
+    Raises: WronglyAsked if the schema is invalid.
     """
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -88,7 +88,7 @@ def _source_columns() -> Any:
 
 
 def _json_struct(schema: str) -> Any:
-    """A schema in the JSON of Spark's ``StructType.json()``; None for DDL. Raises: WronglyAsked."""
+    """A schema in the JSON of ``StructType.json()``; None for DDL. Raises WronglyAsked."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -101,7 +101,7 @@ def _json_struct(schema: str) -> Any:
 
 
 def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ()) -> None:
-    """The fields of the schema (a ``StructType``), beside the columns that are kept. Raises: WronglyAsked."""
+    """Check the schema's fields (a ``StructType``) against the columns that are kept. Raises WronglyAsked."""
     for name in values.fieldNames():  # Spark ignores the case of names
         if name.lower() in (*KEPT, *included):
             raise WronglyAsked(f"--schema: the field {name} has the name of a column of the source")
@@ -110,7 +110,7 @@ def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ())
 
 
 def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> None:
-    """What Spark would say of these columns (a ``StructType``) only when it writes. Raises: WronglyAsked."""
+    """Find errors in columns (a ``StructType``) that Spark would find only when it writes. Raises WronglyAsked."""
     types = {field.name: field.dataType for field in columns}
     if twice := [name for name, count in Counter(field.name.lower() for field in columns).items() if count > 1]:
         raise WronglyAsked(f"--schema: several columns are called {twice[0]}, but for upper and lower case")
@@ -139,11 +139,11 @@ def decoded(
     frame: Any, decode: str | ValueDecoder, schema: str | None, on_undecodable: str, format: str,
     included: Sequence[str] = (),
 ) -> Any:  # fmt: skip
-    """The frame with key and value decoded, and the columns FITS and REASON beside.
+    """Decode key and value, and add the columns FITS and REASON.
 
-    All but string give a column for each field of the schema beside key (as text), topic, partition, offset, timestamp
-    and those ``included``; fields that do not fit are null. With KEEP there is the column RAW_VALUE, in CSV as Base64.
-    Raises: WronglyAsked, and what Spark's parser says of a DDL schema.
+    Except for string, each field of the schema becomes a column beside key (as text), topic, partition, offset,
+    timestamp and ``included`` columns; fields that do not fit are null. KEEP adds RAW_VALUE, in CSV as Base64.
+    Raises: WronglyAsked, and what Spark's parser raises for a DDL schema.
     """
     from pyspark.sql import functions as f
 
@@ -176,7 +176,7 @@ def decoded(
 
 
 def _field(record: Any, name: str, changed: Any) -> Any:
-    """The column of a field; null where the field would be another one."""
+    """The column of a field; null if the table would change the field."""
     from pyspark.sql import functions as f
 
     field = record.getField(name)
@@ -184,7 +184,7 @@ def _field(record: Any, name: str, changed: Any) -> Any:
 
 
 def _changed(fields: Any) -> Any:
-    """The column _CHANGED, for a frame with the bytes in ``value`` and what ``_json`` makes of them in ``_value``."""
+    """The column _CHANGED, from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, StringType
 
@@ -195,7 +195,7 @@ def _changed(fields: Any) -> Any:
 
 
 def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
-    """As ``_json``, with a column of the record and of the reason why there is none."""
+    """Like ``_json``, with a column for the record and one for the reason of a failure."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -205,7 +205,7 @@ def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
 
 
 def _read(decoder: ValueDecoder, value: bytes | None) -> Any:
-    """Runs in executors. Raises: RegistryFailed."""
+    """Decode one value in an executor. Raises RegistryFailed."""
     if value is None:
         return None
     with reason_only():
@@ -216,10 +216,10 @@ def _read(decoder: ValueDecoder, value: bytes | None) -> Any:
 
 
 def _json(schema: str) -> tuple[Any, Any, Any]:
-    """The fields, the column of a struct of them, and the condition on it that the value is an object that fits.
+    """The fields, a column with a struct of them, and the condition that the value is an object that fits.
 
-    Spark's parser says of a value that does not fit what it is. It says nothing of one that has none of the fields, of
-    an empty one, of bytes that are no text, and of fields that it changes (``_changed``). JSON's null is no value.
+    Spark's parser marks most values that do not fit, but not one with none of the fields, an empty one, bytes that are
+    not text, or fields that it changes (``_changed``). JSON's null is no value.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -239,7 +239,7 @@ def _json(schema: str) -> tuple[Any, Any, Any]:
 
 
 def _avro(schema: str) -> tuple[Any, Any, Any]:
-    """As ``_json``: one Avro record a value, with or without the five bytes that Confluent's serializers add."""
+    """Like ``_json``: one Avro record per value, with or without the five bytes of Confluent's serializers."""
     from pyspark.sql import functions as f
 
     parsed, fields = parse_avro_schema(schema)
@@ -249,7 +249,7 @@ def _avro(schema: str) -> tuple[Any, Any, Any]:
 
 
 def ddl_struct(schema: str) -> Any:
-    """By Spark's own parser, in its Java. Raises: WronglyAsked, and what the parser raises."""
+    """Parse DDL with Spark's own parser, in Java. Raises WronglyAsked, and what the parser raises."""
     from pyspark.sql.types import DataType, StructType
 
     fields = DataType.fromDDL(schema)

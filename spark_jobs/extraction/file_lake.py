@@ -1,6 +1,6 @@
-"""Where an extraction to files goes: Spark writes the staging folder, ``range_folders.py`` publishes it.
+"""The lake of files: Spark writes the staging folder, and ``range_folders.py`` publishes it.
 
-The folders are in Hadoop's file systems as Spark sees them; how each class of store publishes is ``stores.py``.
+Folders are in Hadoop's file systems as Spark sees them; ``stores.py`` knows how each kind of store publishes.
 """
 
 from collections.abc import Iterator
@@ -31,12 +31,12 @@ _TEXT_OPTIONS = {
     "json": _TO_MICROS,
     "csv": {**_TO_MICROS, "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"},
 }
-"""By Spark's defaults these files hold milliseconds, and CSV no spaces round a text."""
+"""Spark's defaults would write milliseconds, and strip spaces around text in CSV."""
 _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
 class FileLake:
-    """One run's writer. Every manifest says its own target, so that of an earlier run is found too."""
+    """One run's writer. A manifest names its own target, so an earlier run's folder is found, too."""
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._spark = spark
@@ -48,7 +48,7 @@ class FileLake:
 
     @property
     def cores(self) -> int:
-        """How many tasks Spark runs at once, now: executors may come and go."""
+        """How many tasks Spark runs at a time now: executors may come and go."""
         return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:
@@ -56,7 +56,7 @@ class FileLake:
         return self._files.qualified(folder)
 
     def check(self) -> None:
-        """Before anything is begun. Raises: WronglyAsked."""
+        """Check the target and the columns before the start. Raises WronglyAsked."""
         self._check_target()
         self.check_columns()
 
@@ -75,22 +75,22 @@ class FileLake:
         self._frames.check()
 
     def empty(self) -> Any:
-        """What would be written of no records at all."""
+        """The frame that would be written without records."""
         return self._frames.empty()
 
     def staged(self, manifest: Manifest) -> Any:
-        """What lies in the staging folder."""
+        """The content of the staging folder."""
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
-        """Write the records that the tasks read to the manifest's staging folder; returns what was written."""
-        self._progress(0, sum(tasks.sizes))  # Spark takes seconds before its first task begins
+        """Write the tasks' records to the manifest's staging folder; returns what was written."""
+        self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
         writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
         if terms:
             writer = writer.partitionBy(*partitioning.columns(terms))
-        if publication(manifest.target) is Publication.COPY:  # where a rename is a copy, one less
+        if publication(manifest.target) is Publication.COPY:  # a rename is a copy here: avoid one
             writer = writer.option(_COMMITTER, "2")
         staging = self._folders.staging(manifest)
         with (
@@ -103,7 +103,7 @@ class FileLake:
         return staged
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The records that cannot be decoded, as they are; the tasks' ranges are read again for it."""
+        """The undecodable records, unchanged; reads the tasks' ranges again."""
         return self._frames.undecodable(tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
@@ -113,9 +113,9 @@ class FileLake:
         return self._folders.is_published(manifest)
 
     def publish(self, manifest: Manifest) -> None:
-        """Make the range's folder visible; done before, it does nothing. Raises: ExtractionFailed."""
+        """Make the range's folder visible; does nothing if it is. Raises ExtractionFailed."""
         self._folders.publish(manifest)
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the staging folder, if it is there."""
+        """Remove the staging folder if it exists."""
         self._folders.discard(manifest)

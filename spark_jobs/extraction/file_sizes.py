@@ -1,7 +1,7 @@
-"""``--target-file-size``: records are redistributed among the tasks that write, so that files get about this size.
+"""``--target-file-size``: redistribute records among the writing tasks, so that files have about this size.
 
-Spark does it (REBALANCE with adaptive execution): small tasks are merged and large ones split, by the bytes that they
-hand over, which are measured before a file compresses them. It costs one shuffle of all records.
+Spark does this (REBALANCE with adaptive execution): it merges small tasks and splits large ones by the bytes that they
+pass on, measured before the file's compression. It costs one shuffle of all records.
 Tests: tests/integration/spark/test_lake.py.
 """
 
@@ -14,17 +14,17 @@ from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG, is_tabl
 
 _PLACE = ("topic", "partition", "offset")
 _PROPERTIES = {DELTA: "delta.targetFileSize", ICEBERG: "write.target-file-size-bytes"}
-"""Of the tables themselves."""
+"""The tables' own properties."""
 
 
 def check(target_file_bytes: int | None, format: str) -> None:
-    """Raises: WronglyAsked."""
+    """Raises WronglyAsked for a table format."""
     if target_file_bytes is not None and is_table(format):
         raise WronglyAsked(f"--target-file-size is for folders: a table has its own property, {_PROPERTIES[format]}")
 
 
 def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
-    """The frame with its records in other tasks: those of a folder together, each ordered by its place in the topic."""
+    """Redistribute records: those of a folder together, ordered by their place in the topic."""
     together = [f"`{name.replace('`', '``')}`" for name in partitioned_by]
     order = [*together, *(name for name in _PLACE if name in frame.columns)]
     spread = frame.hint("rebalance", *together)
@@ -33,7 +33,7 @@ def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
 
 @contextmanager
 def aiming_at(spark: Any, target_file_bytes: int | None) -> Iterator[None]:
-    """The session's configuration under which ``rebalanced`` makes tasks of that size; as it was after the block."""
+    """Configure the session so that ``rebalanced`` makes tasks of that size; restored after the block."""
     if target_file_bytes is None:
         yield
         return

@@ -1,6 +1,6 @@
-"""Hadoop's file systems as the driver's Java sees them: ``file:``, ``hdfs:``, ``s3a:``, ``abfs:``, ``gs:`` and others.
+"""Hadoop's file systems through the driver's Java: ``file:``, ``hdfs:``, ``s3a:``, ``abfs:``, ``gs:`` and others.
 
-Folders and files are named by URIs. What goes wrong raises py4j's ``Py4JJavaError``.
+Folders and files are named by URIs. Failures raise py4j's ``Py4JJavaError``.
 """
 
 import json
@@ -13,7 +13,7 @@ _NOT_TO_BE_RENAMED = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.i
 
 
 class HadoopFiles:
-    """Over one Spark session: its configuration names the file systems, and holds their keys."""
+    """The file systems of one Spark session, whose configuration has their settings and keys."""
 
     def __init__(self, spark: Any) -> None:
         self._jvm = spark._jvm
@@ -21,7 +21,7 @@ class HadoopFiles:
         self._configuration = spark._jsc.hadoopConfiguration()
 
     def qualified(self, uri: str) -> str:
-        """As an absolute URI."""
+        """The absolute URI."""
         path, files = self._found(uri)
         return str(files.makeQualified(path).toString()).rstrip("/")
 
@@ -34,19 +34,19 @@ class HadoopFiles:
         return bool(files.exists(path)) and bool(files.getFileStatus(path).isFile())
 
     def size(self, uri: str) -> int | None:
-        """Bytes of a file; None if it is not there."""
+        """Size of a file in bytes; None if it does not exist."""
         path, files = self._found(uri)
         return int(files.getFileStatus(path).getLen()) if files.exists(path) else None
 
     def rename(self, source: str, target: str) -> bool:
-        """False where the file system refuses."""
+        """Rename; False if the file system refuses."""
         path, files = self._found(source)
         return bool(files.rename(path, self._path(target)))
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """In one step where the file system can; False if the target is there already, or the source is not.
+        """Rename a folder, in one step if possible; False if the target exists or the source does not.
 
-        ``rename`` would move the folder into the one that is there."""
+        ``rename`` would move the folder into an existing one."""
         files = self._jvm.org.apache.hadoop.fs
         path = self._path(source)
         context = files.FileContext.getFileContext(path.toUri(), self._configuration)
@@ -63,19 +63,19 @@ class HadoopFiles:
         files.mkdirs(path)
 
     def delete(self, uri: str) -> None:
-        """A file, or a folder with all that is in it; nothing if it is not there."""
+        """Delete a file, or a folder with its content; nothing if it does not exist."""
         path, files = self._found(uri)
         files.delete(path, True)
 
     def folders(self, uri: str) -> list[str]:
-        """Names of the folders in this one, sorted; none if it is not there."""
+        """Sorted names of the folders in this one; none if it does not exist."""
         path, files = self._found(uri)
         if not files.exists(path):
             return []
         return sorted(each.getPath().getName() for each in files.listStatus(path) if each.isDirectory())
 
     def walk(self, uri: str) -> Iterator[tuple[str, int]]:
-        """All files below a folder: path relative to it, and bytes."""
+        """Yield all files below a folder: relative path and size in bytes."""
         path, files = self._found(uri)
         if not files.exists(path):
             return
@@ -86,7 +86,7 @@ class HadoopFiles:
             yield status.getPath().toUri().getPath().removeprefix(root), int(status.getLen())
 
     def read(self, uri: str) -> bytes | None:
-        """A whole small file; None if it is not there."""
+        """Read a small file; None if it does not exist."""
         path, files = self._found(uri)
         if not files.exists(path):
             return None
@@ -97,16 +97,16 @@ class HadoopFiles:
             stream.close()
 
     def write(self, uri: str, document: Mapping[str, Any]) -> None:
-        """JSON into a file that is there as a whole or not at all once the call has returned, whoever is killed.
+        """Write JSON to a file. The file is complete or absent, even if the process is killed.
 
-        An object store shows an object when it is closed. Elsewhere a file under another name is renamed.
+        An object store shows an object when it is closed; elsewhere a temporary file is renamed.
         """
         path, files = self._found(uri)
         partial = self._path(f"{uri}.partial")
         stream = files.create(partial, True)
         stream.write(bytearray(json.dumps(document, sort_keys=True).encode()))
         stream.close()
-        if not files.rename(partial, path):  # it is there: of an earlier attempt at the same
+        if not files.rename(partial, path):  # it exists, from an earlier attempt at the same
             files.delete(partial, False)
 
     def _found(self, uri: str) -> tuple[Any, Any]:

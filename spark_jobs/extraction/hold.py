@@ -1,6 +1,6 @@
-"""A job's hold on its group: member, owner of the partitions, writer of manifest and offsets; coroutines.
+"""A job's hold on its group: it is a member, owns the partitions, and writes manifest and offsets. Coroutines.
 
-The claims' tokens (versions of the offset znodes) are what every write depends on, see ``registry/owners.py``.
+Every write depends on the claims' tokens (versions of the offset znodes); see ``registry/owners.py``.
 Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/spark/test_extraction_protocol.py.
 """
 
@@ -20,11 +20,11 @@ from kafka_zk.spark_jobs.errors import ForeignCommit, GroupBusy
 from kafka_zk.spark_jobs.extraction import manifest as manifests
 from kafka_zk.spark_jobs.extraction.manifest import Manifest
 
-ABSENT = -1  # the version of a manifest that is not there
+ABSENT = -1  # the version of an absent manifest
 
 
 class GroupHold:
-    """One run's place in one group."""
+    """One run's membership of one group."""
 
     def __init__(self, client: RegistryClient, group: str, consumer_id: str) -> None:
         self._client = client
@@ -37,28 +37,28 @@ class GroupHold:
         self._manifest_version = ABSENT
 
     async def join(self, topics: Iterable[str], now_ms: int) -> None:
-        """Register with a static subscription: old consumers count us when they share the partitions out."""
+        """Register with a static subscription: old consumers count this member when they assign partitions."""
         registration = ConsumerRegistration(dict.fromkeys(sorted(topics), 1), timestamp_ms=now_ms)
         await ensure_paths(self._client, [consumers.ids_path(self._group), self._path.rpartition("/")[0]])
         path = consumers.id_path(self._group, self._consumer_id)
         await self._client.create(path, consumers.encode_registration(registration), ephemeral=True)
 
     async def elders(self) -> list[str]:
-        """Live members that were in the group before this one. Of jobs that start at once only the first has none."""
+        """Live members that joined before this one. Of jobs that start together only the first has none."""
         members = await self._members.members()
         own = members.get(self._consumer_id)
         return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
 
     async def is_member(self) -> bool:
-        """Whether this one is still registered: its session has not ended."""
+        """Whether this member is still registered, so its session has not ended."""
         return self._consumer_id in await self._members.members()
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's offsets that are those of an earlier topic of the same name: a claim makes them -1."""
+        """The group's offsets that belong to an earlier topic of the same name: a claim sets them to -1."""
         return await self._owners.outdated(partitions)
 
     async def claim(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Own the partitions; returns the group's offsets, -1 where there is none. Raises: GroupBusy."""
+        """Own the partitions; returns the group's offsets, -1 where absent. Raises GroupBusy."""
         thread = consumers.thread_id(self._consumer_id, 0)
         outcomes = await self._owners.claim(Claim(tp, thread) for tp in partitions)
         taken = {tp: outcome.owner for tp, outcome in outcomes.items() if isinstance(outcome, Taken)}
@@ -70,10 +70,10 @@ class GroupHold:
         return {tp: outcome.offset for tp, outcome in claimed.items()}
 
     async def read_manifest(self) -> Manifest | None:
-        """What is remembered of the last run.
+        """Read the manifest of the last run.
 
-        Raises: InvalidZnode; ForeignCommit if a claim counts no more. Then other runs may have come and gone: what they
-        left would be judged by offsets that were claimed before, and a table would get records again.
+        Raises: InvalidZnode; ForeignCommit if a claim no longer holds. Then other runs may have come and gone, and
+        this run would judge their leftovers by outdated offsets, so a table could get records twice.
         """
         try:
             data, stat = await self._client.get(self._path)
@@ -84,39 +84,39 @@ class GroupHold:
         return None if data is None else manifests.decode(self._path, data)
 
     async def write_plan(self, manifest: Manifest, moves: Mapping[TopicPartition, int]) -> None:
-        """Write the manifest, and the offsets of partitions that had none. Raises: ForeignCommit."""
+        """Write the manifest, and the offsets of partitions that had none. Raises ForeignCommit."""
         await self._move(manifest, moves)
 
     async def commit(self, manifest: Manifest) -> None:
-        """Move all offsets to the ends of the ranges, and the manifest with them. Raises: ForeignCommit."""
+        """Move all offsets to the ends of the ranges, together with the manifest. Raises ForeignCommit."""
         await self._move(manifest, {each.tp: each.until_offset for each in manifest.ranges})
 
     async def record(self, manifest: Manifest) -> None:
-        """Write the manifest alone. Raises: ForeignCommit when another run has written it."""
+        """Write only the manifest. Raises ForeignCommit if another run has written it."""
         await self._move(manifest, {})
 
     async def leave(self) -> None:
-        """Give back everything; the offsets stay as they are."""
+        """Release all partitions and leave the group; the offsets stay."""
         await self._owners.release({tp: Release(None, token) for tp, token in self._tokens.items()})
         self._tokens = {}
         await self._members.unregister(self._consumer_id)
 
     async def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's offsets, without owning anything."""
+        """Return the group's offsets without owning the partitions."""
         stored = await OffsetRegistry(self._client, self._group).fetch(partitions)
         return {tp: each.offset for tp, each in stored.items()}
 
     async def _check_claims(self) -> None:
         checks = [Check(consumers.offset_path(self._group, *tp), token) for tp, token in self._tokens.items()]
         if not checks:
-            return  # nothing is owned: somebody only looks
+            return  # a reader owns nothing
         try:
             await until_answered(self._client, lambda: self._client.multi(checks))
         except MultiFailed as failed:
             raise self._written_by_others(checks[failed.index]) from failed
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write both in one multi, sent until it is answered. Raises: ForeignCommit, ConnectionTimeout."""
+        """Write manifest and offsets in one multi, repeated until answered. Raises ForeignCommit, ConnectionTimeout."""
         data = manifests.encode(manifest)
         operations: list[Operation] = [
             Create(self._path, data)
@@ -131,7 +131,7 @@ class GroupHold:
             try:
                 await self._client.multi(operations)
                 break
-            except (ConnectionLoss, SessionLost):  # the versions fence, not the session: it may be sent again
+            except (ConnectionLoss, SessionLost):  # versions fence, not the session, so it may be repeated
                 in_doubt = True
             except MultiFailed as failed:
                 if in_doubt and await self._written(data):
@@ -141,11 +141,11 @@ class GroupHold:
         self._tokens.update({tp: self._tokens[tp] + 1 for tp in offsets})
 
     async def _written(self, data: bytes) -> bool:
-        """Whether the multi whose answer was lost was carried out: the manifest names the attempt, so nobody else's."""
+        """Whether the multi whose response was lost was applied: the manifest names the attempt of this run."""
         try:
             present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
         except NoNode:
-            return False  # somebody has removed the group
+            return False  # the group was removed
         return present == data and stat.version == self._manifest_version + 1
 
     def _refusal(self, failed: MultiFailed, operations: list[Operation]) -> ForeignCommit:
@@ -155,4 +155,4 @@ class GroupHold:
 
     @staticmethod
     def _written_by_others(operation: Operation) -> ForeignCommit:
-        return ForeignCommit(f"somebody else has written {operation.path} meanwhile")
+        return ForeignCommit(f"another client has written {operation.path} meanwhile")

@@ -1,10 +1,10 @@
-"""What a range folder holds: its ranges, how many records, which files. Written when the staging is complete.
+"""The content of a range folder: ranges, record count, files. Written when the staging is complete.
 
     <target>/_kafka_zk_staging/<name>-<attempt>.json    beside the staging folder
     <target>/<name>/_kafka_zk_range.json                in the published folder: it is complete
 
-Publication and ``kafka-zk lake verify`` go by the names in it, so they need no listing. Spark and other readers pass
-over names with an underscore in front. Tests: tests/spark_jobs/extraction/test_inventory.py.
+The publication and ``kafka-zk lake verify`` use the names in it, so they need no listing. Spark and other readers
+ignore names with a leading underscore. Tests: tests/spark_jobs/extraction/test_inventory.py.
 """
 
 import json
@@ -21,7 +21,8 @@ FILE_NAME = "_kafka_zk_range.json"
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """``files`` are paths in the folder and bytes; ``replaces`` are names of folders whose records are in this one."""
+    """``files``: paths in the folder and sizes in bytes. ``replaces``: names of folders whose records are in this
+    one."""
 
     group: str
     ranges: tuple[OffsetRange, ...]
@@ -32,12 +33,12 @@ class Inventory:
 
     @property
     def partitioned_by(self) -> tuple[str, ...]:
-        """The columns that folders between this one and its files are named by."""
+        """The columns that name the folders between this one and its files."""
         path = next(iter(self.files), "")
         return tuple(unquote(part.partition("=")[0]) for part in path.split("/")[:-1])
 
     def as_document(self) -> dict[str, Any]:
-        """For JSON; offsets are strings as in the manifest's znode."""
+        """The inventory for JSON; offsets are strings as in the manifest's znode."""
         return {
             "version": 1,
             "group": self.group,
@@ -52,14 +53,14 @@ class Inventory:
 
 
 def is_data(path: str) -> bool:
-    """Whether Spark takes a file for one of records: no name on its path has ``_`` or ``.`` in front.
+    """Whether Spark reads a file as data: no name on its path begins with ``_`` or ``.``.
 
-    ``_column=value`` is the folder of a partition. In ``_temporary`` lies what a task writes that the job has left."""
+    ``_column=value`` is a partition's folder. ``_temporary`` has files of tasks that the job gave up."""
     return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))
 
 
 def decode(where: str, data: bytes) -> Inventory:
-    """Raises: ExtractionFailed for what is none."""
+    """Decode an inventory. Raises ExtractionFailed if it is invalid."""
     try:
         document = json.loads(data)
         return Inventory(
@@ -78,13 +79,13 @@ def decode(where: str, data: bytes) -> Inventory:
 
 
 def current(found: Mapping[str, Inventory]) -> dict[str, Inventory]:
-    """Of all published folders those that no other one replaces."""
+    """The published folders that no other folder replaces."""
     replaced = {name for each in found.values() for name in each.replaces}
     return {name: each for name, each in found.items() if name not in replaced}
 
 
 def faults(found: Mapping[str, Inventory]) -> list[str]:
-    """Where the ranges of the folders overlap or leave gaps, in sentences; empty if every offset is there once."""
+    """Sentences about overlaps and gaps between the folders' ranges; empty if every offset is there once."""
     by_tp: dict[str, list[tuple[OffsetRange, str]]] = {}
     for name, each in found.items():
         for piece in each.ranges:

@@ -1,10 +1,10 @@
-"""Extracting what is new of topics into a folder, exactly once: the driver of the protocol in ``steps.py``.
+"""Extract new records of topics into a folder, exactly once: the driver of the protocol in ``steps.py``.
 
     from kafka_zk.spark_jobs.extraction.job import extract
     from kafka_zk.spark_jobs.extraction.planning import Extraction
     report = extract(spark, Extraction(zookeeper="h:2181", group="lake", topics=("flights",), target="/data/flights"))
 
-Any number of times in one notebook. Everything that is remembered between runs is in ZooKeeper and in the folder.
+A process may run any number of extractions. All state between runs is in ZooKeeper and in the target folder.
 """
 
 import socket
@@ -52,11 +52,11 @@ from kafka_zk.spark_jobs.waiting import Note
 Observe = Callable[[Step, Phase], None]
 Work = Callable[[], Awaitable[Any]]
 _POLL_MS = 200
-_GOES_ON = "run it again, it goes on where it was"
+_GOES_ON = "run it again, it continues where it stopped"
 
 
 class Cluster(Protocol):
-    """What a run needs of the brokers (``connections.Connections``)."""
+    """The brokers, as a run uses them (``connections.Connections``)."""
 
     @property
     def brokers(self) -> Brokers: ...
@@ -68,7 +68,7 @@ class Cluster(Protocol):
 
 
 class Time(Protocol):
-    """What a run asks of time (``BlockingTime``)."""
+    """Time, as a run uses it (``BlockingTime``)."""
 
     def wall_ms(self) -> int: ...
 
@@ -78,7 +78,7 @@ class Time(Protocol):
 
 
 class BlockingTime:
-    """The machine's; while a run waits its client does its work."""
+    """The machine's time. While a run waits, its ZooKeeper client handles events."""
 
     def __init__(self, client: KazooBlockingClient) -> None:
         self._client = client
@@ -90,7 +90,7 @@ class BlockingTime:
 
 
 class Lake(Protocol):
-    """Where records go (``lakes.Lakes``)."""
+    """The target of records (``lakes.Lakes``)."""
 
     @property
     def cores(self) -> int: ...
@@ -112,14 +112,14 @@ class Lake(Protocol):
     def in_table(self, manifest: Manifest) -> bool: ...
 
     def is_fenced(self, manifest: Manifest) -> bool:
-        """Whether the plan's name is used up in its table, without records."""
+        """Whether the plan's name is used up in its table without records."""
         ...
 
     def fence(self, manifest: Manifest) -> bool: ...
 
 
 def check(extraction: Extraction) -> None:
-    """What can be known to be wrong without asking anybody. Raises: WronglyAsked."""
+    """Check everything that needs no other system. Raises WronglyAsked."""
     check_table(extraction.format, extraction.target, extraction.merge_schema)
     file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)
@@ -136,14 +136,14 @@ def check(extraction: Extraction) -> None:
 
 
 def _known_columns(extraction: Extraction) -> Any:
-    """None where only Spark or the schema registry can tell."""
+    """Return the columns; None if only Spark or the schema registry knows them."""
     if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
         return None
     return decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
 
 
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
-    """What a run would extract now (``--dry-run``); nothing is written and no group joined."""
+    """Return what a run would extract now (``--dry-run``), without writing or joining the group."""
     check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
@@ -157,13 +157,13 @@ def extract(
     spark: Any, extraction: Extraction, *,
     progress: Progress = untold, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
-    """Extract what is new; finishes what a killed run left. With nothing new it publishes nothing.
+    """Extract new records, and finish what a killed run left. With nothing new it publishes nothing.
 
-    Args: ``spark`` is a session, or what starts one: that is called only if there is something to do. ``note`` is told,
-        in a sentence, what the run waits for; ``observe`` is called at every point of the protocol (``steps.POINTS``).
+    Args: ``spark`` is a session, or a callable that starts one and is called only if there is something to do. ``note``
+        receives a sentence about each wait; ``observe`` is called at every point of the protocol (``steps.POINTS``).
     Raises: WronglyAsked, GroupBusy, ForeignCommit, Undecodable, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss,
-        FetchFailed, OptionError, RegistryError, and what Spark raises when a job fails; in every case the next run
-        goes on from there.
+        FetchFailed, OptionError, RegistryError, and what Spark raises when a job fails. After any of them the next run
+        continues.
     """
     check(extraction)
     started_s = monotonic_s()
@@ -177,7 +177,7 @@ def extract(
 
 
 def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """The report of a run that would find nothing to do; read without joining the group. Raises: DataLoss."""
+    """The report of a run with nothing to do, or None. Does not join the group. Raises DataLoss."""
     hold = GroupHold(connections.zookeeper, extraction.group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
@@ -189,26 +189,26 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
 
 
 def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
-    """What the group has missed of earlier topics of the same names, in sentences. Raises: DataLoss."""
+    """Sentences about what the group missed of earlier topics with the same names. Raises DataLoss."""
     told = [
         f"topic {tp.topic} was deleted and made again since group {extraction.group} was at offset {offset} of {tp}"
         for tp, offset in sorted(outdated.items())
     ]
     if told and extraction.fail_on_data_loss:
-        raise DataLoss(f"{told[0]} (--no-fail-on-data-loss goes on at its beginning)")
+        raise DataLoss(f"{told[0]} (--no-fail-on-data-loss continues at its beginning)")
     return told
 
 
 def _planning(
     extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
 ) -> Planning:
-    """From offsets that nobody holds: they may be others in a moment."""
+    """Plan from the current offsets without owning them, so they may change at any time."""
     offsets = run_blocking(hold.offsets(partitions))
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
-    """The session, and how many seconds its start took."""
+    """Return the session, and how many seconds its start took."""
     if not callable(spark):
         return spark, 0.0
     note("starting Spark")
@@ -223,9 +223,9 @@ def run(
     spark: Any, extraction: Extraction, connections: Connections, *,
     progress: Progress = untold, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
 ) -> Report:  # fmt: skip
-    """The protocol, over connections that may have been idle for long. Raises: see ``extract``.
+    """Run the protocol over connections that may have been idle for long. Raises what ``extract`` raises.
 
-    ``checked``: an earlier run of the same extraction has found its target and columns to be right.
+    ``checked``: an earlier run of the same extraction checked its target and columns.
     """
     from py4j.protocol import Py4JError
 
@@ -233,9 +233,9 @@ def run(
 
     lake = Lakes(spark, extraction, progress)
     try:
-        if not checked or extraction.value_format is not None:  # a schema registry may have another schema by now
+        if not checked or extraction.value_format is not None:  # the schema in the registry may have changed
             lake.check()
-        connections.zookeeper.process(0)  # what happened to the session meanwhile
+        connections.zookeeper.process(0)  # handle session events that arrived meanwhile
         return run_blocking(ExtractionRun(extraction, connections.zookeeper, connections, lake, observe, note).run())
     except (Py4JError, OSError) as error:
         if java_answers(spark):
@@ -248,7 +248,7 @@ def run(
 
 
 class ExtractionRun:
-    """One run, step by step: a coroutine that waits for the client's answers, and for ``time``."""
+    """One run, step by step: a coroutine that awaits the ZooKeeper client and ``time``."""
 
     def __init__(
         self, extraction: Extraction, client: RegistryClient, cluster: Cluster, lake: Lake, observe: Observe,
@@ -289,7 +289,7 @@ class ExtractionRun:
         return planning.report(ranges, self._staged, tuple(self._published), left)
 
     async def _make_visible(self, manifest: Manifest) -> None:
-        """In files the offsets lead; in a table its own commit does, and what was staged for it is dropped then."""
+        """For files the offsets lead. For a table its own commit leads, and then the staged files are discarded."""
         if is_table(manifest.format):
             await self._step(Step.PUBLISH, lambda: self._publish(manifest))
             await self._step(Step.COMMIT, lambda: self._commit(manifest))
@@ -310,7 +310,7 @@ class ExtractionRun:
         return result
 
     async def _join(self) -> None:
-        """Register, then wait until whoever was there before is gone. Raises: GroupBusy."""
+        """Register, then wait until all earlier members have left. Raises GroupBusy."""
         await self._hold.join(self._extraction.topics, self._time.wall_ms())
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
         deadline_s = self._time.seconds() + patience_ms / 1000
@@ -327,25 +327,25 @@ class ExtractionRun:
             await self._time.wait(_POLL_MS)
 
     async def _claim(self) -> dict[TopicPartition, int]:
-        """Raises: GroupBusy, DataLoss."""
+        """Own all partitions; returns their offsets. Raises GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
         for told in _lost(self._extraction, await self._hold.outdated(partitions)):
-            self._note(f"{told}: goes on at its beginning")
+            self._note(f"{told}: continues at its beginning")
         return await self._hold.claim(partitions)
 
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
-        """Raises: DataLoss."""
+        """Finish or drop what an earlier run left. Raises DataLoss."""
         manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
         if manifest is not None and left is Leftover.REPEAT:
             is_asked_for = list(manifest.ranges) == planning.new_ranges()
-            if not is_asked_for or self._lake.is_fenced(manifest):  # the run that fenced it died then
+            if not is_asked_for or self._lake.is_fenced(manifest):  # a run fenced it and then died
                 left = Leftover.DROP
         if manifest is None or left in (Leftover.NOTHING, Leftover.FOLLOW):
             return manifest, left
         if left is Leftover.PUBLISH:
-            if not is_table(manifest.format):  # where the table has led
+            if not is_table(manifest.format):  # a table already has the records
                 await self._publish(manifest)
             await self._close(manifest)
         elif left is Leftover.REPEAT:
@@ -355,7 +355,7 @@ class ExtractionRun:
         return manifest, left
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Move the offsets to what the table has; returns them. Raises: ForeignCommit, ExtractionFailed."""
+        """Move the offsets to what the table has; returns them. Raises ForeignCommit, ExtractionFailed."""
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
             raise ExtractionFailed(
                 f"{manifest.target} has {manifest.name}, but the group's offsets do not say so yet: "
@@ -366,7 +366,7 @@ class ExtractionRun:
             await self._hold.commit(manifest.to(State.COMMITTED))
             offsets = {**offsets, **{each.tp: each.until_offset for each in manifest.ranges}}
         else:
-            self._note(f"{manifest.target} has {manifest.name}; somebody else has set the group's offsets since")
+            self._note(f"{manifest.target} has {manifest.name}; another client has set the group's offsets since")
         await self._close(manifest)
         return offsets
 
@@ -374,7 +374,7 @@ class ExtractionRun:
         self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
         left: Leftover,
     ) -> Manifest:  # fmt: skip
-        """Also moves the offsets of partitions that had none (or lost some) to where the ranges begin."""
+        """Write the manifest, and set offsets that are absent or lost to the beginnings of the ranges."""
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
         manifest = manifests.planned(
@@ -391,7 +391,7 @@ class ExtractionRun:
         return manifest
 
     async def _stage(self, manifest: Manifest) -> None:
-        """Raises: Undecodable."""
+        """Write the records to the staging folder. Raises Undecodable."""
         tasks = read_tasks(manifest.ranges, self._extraction, self._lake.cores)
         offsets, partitions = sum(tasks.sizes), len(manifest.ranges)
         self._note(f"extracting {offsets:,} records of {partitions} partitions, in {len(tasks.sizes)} tasks")
@@ -405,7 +405,7 @@ class ExtractionRun:
             self._send_dead_letters(manifest, tasks, asked.dead_letter_topic)
 
     def _send_dead_letters(self, manifest: Manifest, tasks: ReadTasks, topic: str) -> None:
-        """Before the offsets move: a run that repeats the ranges finds that it is done."""
+        """Send before the offsets move: a run that repeats the ranges finds the letters sent."""
         servers = self._cluster.bootstrap_servers
         letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
@@ -415,8 +415,8 @@ class ExtractionRun:
         self._note(f"sent {sent:,} undecodable records to {topic}")
 
     async def _drop(self, manifest: Manifest) -> bool:
-        """Forget an attempt that has not been committed, so that the next run plans anew; True if a table has it."""
-        self._lake.discard(manifest)  # first: a disk may be full, and a table's fence is a file, too
+        """Forget an uncommitted attempt, so that the next run plans again. Returns True if a table has its records."""
+        self._lake.discard(manifest)  # first, to free space: the table's fence is a file, too
         if self._lake.fence(manifest):
             return True
         await self._hold.record(manifest.to(State.DROPPED))
@@ -436,6 +436,5 @@ class ExtractionRun:
 
 
 def _consumer_id(group: str, now_ms: int, attempt: str) -> str:
-    """Of the form of the old consumer's: group, host, time, eight hex digits."""
+    """A consumer id in the old consumer's form: group, host, time, eight hex digits."""
     return f"{group}_{socket.gethostname()}-{now_ms}-{attempt[:8]}"
-

@@ -1,6 +1,6 @@
-"""Where an extraction goes, by format: range folders, or the tables of Delta and Iceberg.
+"""The targets of extractions by format: range folders, or the tables of Delta and Iceberg.
 
-What an earlier run has left may be of another format than what is asked for now, so every manifest says its own.
+An earlier run may have used another format than this one, so every manifest names its own.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 
 class Lakes:
-    """The lake of each format, over one session."""
+    """The lake of each format, for one session."""
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._asked = extraction.format
@@ -30,14 +30,14 @@ class Lakes:
 
     @property
     def cores(self) -> int:
-        """How many tasks Spark runs at once."""
+        """How many tasks Spark runs at a time."""
         return self._folders.cores
 
     def qualified(self, target: str) -> str:
         return self._of(self._asked).qualified(target)
 
     def check(self) -> None:
-        """Before anything is begun. Raises: WronglyAsked."""
+        """Check the requested target. Raises WronglyAsked."""
         self._of(self._asked).check()
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:

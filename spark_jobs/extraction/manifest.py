@@ -1,13 +1,13 @@
-"""The manifest of an extraction: which ranges, where to, how far. Its znode is the run's memory across crashes.
+"""The manifest of an extraction: ranges, target, state. Its znode keeps a run's state across crashes.
 
     /consumers/<group>/kafka-zk/extraction
     {"version":1,"state":"planned","ranges":{"flights":{"0":["0","42110"]}},"target":"file:/data/flights",
      "name":"range=flights@0-42110-5d41402a","staging":"_kafka_zk_staging/…","format":"parquet","timestamp":"1795…",
      "writer":"9f3c…","sequence":"17"}
 
-Longs are strings, as everywhere in this project's znodes. The name is made of the ranges alone, so a range that is
-extracted again (after a crash) gets the same name, and one name never stands for two ranges. ``writer`` (of the group,
-made with its first manifest) and ``sequence`` (the number of the plan) tell a table's commits apart; a range that is
+Longs are strings, as everywhere in this project's znodes. The name depends only on the ranges, so a range that is
+extracted again after a crash has the same name, and one name never stands for two ranges. ``writer`` (of the group,
+made with its first manifest) and ``sequence`` (the number of the plan) identify a table's commits; a range that is
 repeated after a crash keeps both.
 Tests: tests/spark_jobs/extraction/test_manifest.py.
 """
@@ -22,14 +22,14 @@ from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import consumers, json_codec
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
-STAGING_FOLDER = "_kafka_zk_staging"  # Spark passes over names with an underscore in front
+STAGING_FOLDER = "_kafka_zk_staging"  # Spark ignores names with a leading underscore
 
 
 class State(enum.StrEnum):
-    PLANNED = "planned"  # nothing is decided, unless a table has it: the ranges may be extracted again or dropped
+    PLANNED = "planned"  # undecided, unless a table has it: the ranges may be extracted again or dropped
     COMMITTED = "committed"  # the offsets have moved: the staging folder must be published
-    PUBLISHED = "published"  # all is done
-    DROPPED = "dropped"  # the attempt is forgotten: others have moved the offsets, or another target is wanted
+    PUBLISHED = "published"  # done
+    DROPPED = "dropped"  # the attempt is forgotten: another client moved the offsets, or the target changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Manifest:
 
     @classmethod
     def of_staging(cls, target: str, name: str, staging: str, format: str) -> "Manifest":
-        """For a staging folder whose ranges its own description tells."""
+        """A manifest for a staging folder, whose own description has its ranges."""
         return cls(State.COMMITTED, (), target, name, staging, format, 0)
 
     @property
@@ -55,7 +55,7 @@ class Manifest:
 
     @property
     def unfinished(self) -> bool:
-        """Whether the next run has something to do about it."""
+        """Whether the next run must handle it."""
         return self.state in (State.PLANNED, State.COMMITTED)
 
     def to(self, state: State) -> "Manifest":
@@ -66,17 +66,17 @@ def planned(
     ranges: Sequence[OffsetRange], target: str, format: str, attempt: str, now_ms: int,
     writer: str = "", sequence: int = 0,
 ) -> Manifest:  # fmt: skip
-    """The manifest of a new attempt. ``attempt`` makes the staging folder its own: a task of a killed run that still
-    writes can never write into the folder of the next one."""
+    """The manifest of a new attempt. ``attempt`` makes the staging folder unique, so a leftover task of a killed run
+    never writes into the next run's folder."""
     name = range_name(ranges)
     staging = f"{STAGING_FOLDER}/{name}-{attempt}"
     return Manifest(State.PLANNED, tuple(ranges), target, name, staging, format, now_ms, writer, sequence)
 
 
 def range_name(ranges: Sequence[OffsetRange]) -> str:
-    """``range=<topics>@<sum of first offsets>-<sum of ends>-<digest of all>``: sorts by progress, tells ranges apart.
+    """``range=<topics>@<sum of first offsets>-<sum of ends>-<digest>``: sorts by progress and is unique per ranges.
 
-    Of the form key=value, so that Spark reads the whole target with ``range`` as a column.
+    The form key=value lets Spark read the whole target with ``range`` as a column.
     """
     topics = sorted({each.topic for each in ranges})
     start, end = sum(each.from_offset for each in ranges), sum(each.until_offset for each in ranges)
@@ -112,7 +112,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(where: str, data: bytes | None) -> Manifest:
-    """Raises: InvalidZnode."""
+    """Decode a manifest. Raises InvalidZnode."""
     document = json_codec.decode_object(where, data)
     try:
         ranges = tuple(

@@ -1,4 +1,4 @@
-"""What an extraction is asked for, which ranges that means now, and what it reports. Pure but for the broker answers.
+"""What an extraction asks for, the ranges to extract now, and the report. Pure apart from the brokers' responses.
 
 Tests: tests/spark_jobs/extraction/test_planning.py.
 """
@@ -22,7 +22,7 @@ from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
 
 
 class Brokers(Protocol):
-    """What is asked of the cluster (``cluster_client.ClusterClient``)."""
+    """The requests to the cluster (``cluster_client.ClusterClient``)."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
 
@@ -35,8 +35,8 @@ class Brokers(Protocol):
 class Extraction:
     """What to extract; the fields are the command line's options.
 
-    ``until_ms`` None is now; ``wait_ms`` is how long other members may take to leave, at least a ghost's life (a member
-    that was killed is still there for a session timeout). ``kafka`` are options of Kafka's clients.
+    ``until_ms``: None means now. ``wait_ms``: how long other members may take to leave; at least a session timeout,
+    because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
     """
 
     zookeeper: str
@@ -197,7 +197,7 @@ class Planning:
         if self._extraction.fail_on_data_loss:
             raise DataLoss(
                 f"group {self._extraction.group} is at offset {stored} of {tp}, whose log has {earliest} to {end} "
-                "(--no-fail-on-data-loss goes on at its beginning)"
+                "(--no-fail-on-data-loss continues at its beginning)"
             )
         return earliest
 

@@ -1,6 +1,6 @@
-"""What can be known to be wrong with Spark's master and the target folder before Spark starts, which takes seconds.
+"""Checks of Spark's master and the target folder before Spark starts, which takes seconds.
 
-What is not sure is left to Spark. Tests: tests/spark_jobs/extraction/test_preflight.py.
+Uncertain cases are left to Spark. Tests: tests/spark_jobs/extraction/test_preflight.py.
 """
 
 import os
@@ -17,13 +17,13 @@ from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 _LOCAL = re.compile(r"local(\[(\*|[1-9][0-9]*)(, *[1-9][0-9]*)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]")
 _HADOOP_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _CONFIGURED = (*_HADOOP_FOLDERS, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT")
-"""With one of these in the environment a path without a scheme may be of any file system, or Spark runs already."""
+"""With one of these set, a path without a scheme may be in any file system, or Spark runs already."""
 _DEFAULT_FILE_SYSTEM = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
 _CONNECT_TIMEOUT_S = 1.0
 
 
 def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises: WronglyAsked for a master that no Spark accepts, or that is not there."""
+    """Raises WronglyAsked if Spark would not accept the master, or it is not there."""
     if master == "yarn":
         if not any(environ.get(name) for name in _HADOOP_FOLDERS):
             raise WronglyAsked(f"--master yarn: neither {' nor '.join(_HADOOP_FOLDERS)} is set")
@@ -37,7 +37,7 @@ def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _check_standalone(master: str) -> None:
-    """A master refuses connections where there is none; Spark would try again for a minute."""
+    """Connect to the master, because Spark would retry for a minute if there is none. Raises WronglyAsked."""
     refusals = []
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
@@ -55,13 +55,13 @@ def _check_standalone(master: str) -> None:
 
 
 def check_target(target: str, format: str, config: Mapping[str, str]) -> None:
-    """Raises: WronglyAsked. An Iceberg table's name is its catalog's to judge."""
+    """Raises WronglyAsked. The catalog checks the name of an Iceberg table."""
     if format != ICEBERG:
         check_folder(target, config)
 
 
 def check_folder(target: str, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
-    """Raises: WronglyAsked for a folder on this machine that cannot be written."""
+    """Raises WronglyAsked if a folder on this machine is not writable."""
     scheme = urlsplit(target).scheme.lower()
     if scheme == "file":
         _check_folder(target, Path(unquote(urlsplit(target).path)))

@@ -1,6 +1,6 @@
-"""How far a running Spark job is: from Spark's own status stores.
+"""The progress of a running Spark job, from Spark's own status stores.
 
-Finished tasks count with their ranges. Running ones tell with each heartbeat (``HEARTBEAT``) how many rows have left
+Finished tasks count with their ranges. Running tasks report with each heartbeat (``HEARTBEAT``) how many rows have left
 Python, but Spark shows only the sum of all tasks.
 """
 
@@ -10,27 +10,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Progress = Callable[[int, int], None]
-"""Told how many records are read, and how many there are to read; both count offsets."""
+"""Receives how many records are read, and how many there are to read; both count offsets."""
 
 
 def untold(done: int, total: int) -> None:
-    """For runs at which nobody looks: Spark is not asked then how far it is."""
+    """For runs without an observer: Spark is not asked for its progress."""
 
 
 HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
-"""Spark's configuration for a progress that moves every second; Spark's own interval is ten."""
+"""Spark's configuration for progress every second; Spark's default interval is ten seconds."""
 _POLL_S = 0.5
 _MOST_TASKS = 100_000
 _SUCCESS = "SUCCESS"
 _ROWS = "number of output rows"
-_NEWEST = 10  # of Spark's executions: ours is among them, unless a notebook starts many others meanwhile
+_NEWEST = 10  # recent executions to search for ours, unless a notebook starts many others meanwhile
 _NOT_A_DIGIT = re.compile(r"\D")
 
 
 class JobProgress:
-    """While the block runs, tells ``progress`` what the tasks of the one job in it have done.
+    """Within the block, calls ``progress`` with what the tasks of its single job have done.
 
-    ``sizes`` is how many offsets each of its tasks reads, by the tasks' numbers.
+    ``sizes``: how many offsets each task reads, by task number.
     """
 
     def __init__(self, spark: Any, job_group: str, sizes: Sequence[int], progress: Progress) -> None:
@@ -63,14 +63,14 @@ class JobProgress:
                 if job_ids := list(self._context.statusTracker().getJobIdsForGroup(self._job_group)):
                     self._progress(self._read(job_ids), self._total)
             except (Py4JError, OSError):
-                return  # Spark's Java process is gone; the job fails of it and says so
+                return  # Spark's Java process is gone; the job reports that
 
     def _read(self, job_ids: Sequence[int]) -> int:
         finished = sum(self._sizes[number] for number in self._finished_tasks(job_ids))
         return min(self._total, max(finished, self._rows(job_ids)))
 
     def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:
-        """Those of the first stage, which reads; after a shuffle others write."""
+        """Finished tasks of the first stage, which reads; after a shuffle other tasks write."""
         jobs = filter(None, map(self._context.statusTracker().getJobInfo, job_ids))
         stages = [stage_id for job in jobs for stage_id in job.stageIds]
         if not stages:
@@ -80,7 +80,7 @@ class JobProgress:
         return {task.partitionId() for task in listed if task.status() == _SUCCESS}
 
     def _rows(self, job_ids: Sequence[int]) -> int:
-        """What the scan has read: no other part of the plan has more rows."""
+        """The rows that the scan has read: no other part of the plan has more."""
         store = self._spark._jsparkSession.sharedState().statusStore()
         oldest = max(0, store.executionsCount() - _NEWEST)
         most = 0

@@ -1,4 +1,4 @@
-"""How far an extraction is, for a person: a bar on a terminal, a line now and then elsewhere."""
+"""An extraction's progress for a person: a bar on a terminal, otherwise a line now and then."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ LINE_EVERY_S = 10.0
 
 @contextmanager
 def progress_display(note: Note, begins: Callable[[], None]) -> Iterator[Progress]:
-    """What to tell the progress to, on stderr, within the block; ``begins`` is called before anything of it shows."""
+    """A callable for the progress, shown on stderr within the block; ``begins`` is called before the first output."""
     if not sys.stderr.isatty():
         lines = Lines(note)
 
@@ -43,7 +43,7 @@ class Lines:
 
 
 class _Bar:
-    """Begun with the first news, so that nothing is drawn while Spark starts and plans."""
+    """A bar that begins with the first progress, so that nothing is drawn while Spark starts and plans."""
 
     def __init__(self, cleanup: ExitStack, begins: Callable[[], None]) -> None:
         self._cleanup = cleanup

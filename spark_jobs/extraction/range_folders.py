@@ -1,7 +1,7 @@
-"""The folders of a plain target: how a staged range becomes visible as ``range=...``, and what is there.
+"""The folders of a plain target: how a staged range becomes visible as ``range=...``, and which ranges exist.
 
-PUBLISH may be repeated at any point, by whoever comes next: it goes by the inventory that was written when the staging
-was complete, every step of it is one file that is there or not, and a file that is there is not touched again.
+Any run may repeat PUBLISH at any point. PUBLISH follows the inventory that was written when the staging was complete,
+each of its steps creates one file, and it never changes an existing file.
 Tests: tests/spark_jobs/extraction/test_range_folders.py.
 """
 
@@ -18,7 +18,7 @@ RANGE_PREFIX = "range="
 
 
 class Files(Protocol):
-    """What is needed of a file system (``hadoop_files.HadoopFiles``)."""
+    """The file system operations that are used (``hadoop_files.HadoopFiles``)."""
 
     def exists(self, uri: str) -> bool: ...
 
@@ -42,7 +42,7 @@ class Files(Protocol):
 
 
 class RangeFolders:
-    """``count_rows`` says how many rows Parquet files hold."""
+    """``count_rows`` returns how many rows Parquet files hold."""
 
     def __init__(self, files: Files, count_rows: Callable[[Sequence[str]], int]) -> None:
         self.files = files
@@ -61,7 +61,7 @@ class RangeFolders:
         return self.files.exists(f"{folder}/{inventories.FILE_NAME}")
 
     def complete(self, manifest: Manifest, group: str, records: int, replaces: tuple[str, ...] = ()) -> None:
-        """Write down what was staged. Raises: ExtractionFailed when the files do not hold that many records."""
+        """Write the inventory of the staging folder. Raises ExtractionFailed if its files do not hold ``records``."""
         staging = self.staging(manifest)
         files = {path: size for path, size in self.files.walk(staging) if inventories.is_data(path)}
         copied = publication(manifest.target) is Publication.COPY
@@ -71,24 +71,24 @@ class RangeFolders:
         self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
 
     def _check_records(self, staging: str, files: Mapping[str, int], records: int) -> None:
-        """A listing that is behind shows too few files; their footers tell. Raises: ExtractionFailed."""
+        """Check the files' footers: a stale listing shows too few files. Raises ExtractionFailed."""
         paths = [f"{staging}/{path}" for path in files]
         found = self._count_rows(paths) if paths else 0
         if found != records:
             raise ExtractionFailed(
                 f"{records:,} records were written, but the files that {staging} lists hold {found:,}; "
-                "run it again, it goes on where it was"
+                "run it again, it continues where it stopped"
             )
 
     def publish(self, manifest: Manifest) -> None:
-        """Done before, it does nothing. Raises: ExtractionFailed."""
+        """Publish the staged folder; does nothing if it is published. Raises ExtractionFailed."""
         if publication(manifest.target) is Publication.RENAME:
             self._rename(manifest)
         else:
             self._copy(manifest)
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the staging folder, if it is there."""
+        """Remove the staging folder if it exists."""
         self.files.delete(self.staging(manifest))
         self.files.delete(self._description(manifest))
 
@@ -96,7 +96,7 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _rename(self, manifest: Manifest) -> None:
-        """Raises: ExtractionFailed. Another group may have published the same range, even just now: that one stays."""
+        """Rename the folder. A range that another group published stays. Raises ExtractionFailed."""
         source, target = self.staging(manifest), self.published(manifest)
         if not self.is_published(manifest):
             if not self.files.exists(source):
@@ -110,7 +110,7 @@ class RangeFolders:
         self.files.delete(source)
 
     def _copy(self, manifest: Manifest) -> None:
-        """File by file: the rename of a folder that meets another one there moves it into that one."""
+        """Move file by file: renaming a folder onto an existing folder would move it into that one."""
         if self.is_published(manifest):
             self.discard(manifest)
             return
@@ -125,12 +125,12 @@ class RangeFolders:
         self.discard(manifest)
 
     def _copy_file(self, source: str, target: str, size: int) -> None:
-        """Raises: ExtractionFailed. What another run that publishes the range has put there stays."""
+        """Move one file; a file that another run put there stays. Raises ExtractionFailed."""
         found = self.files.size(target)
         if found == size:
             return
         if found is not None:
-            self.files.delete(target)  # of another size: not what was staged
+            self.files.delete(target)  # another size: not the staged file
         if not self.files.exists(source):
             raise ExtractionFailed(f"{source} was staged and is gone, and {target} was not there")
         self.files.make_folder(target.rpartition("/")[0])
@@ -138,7 +138,7 @@ class RangeFolders:
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def found(self, target: str) -> dict[str, Inventory | None]:
-        """All range folders of a target by name; None where the inventory is not there (yet)."""
+        """All range folders of a target by name; None for those without an inventory (yet)."""
         there: dict[str, Inventory | None] = {}
         for name in self.files.folders(target):
             if name.startswith(RANGE_PREFIX):

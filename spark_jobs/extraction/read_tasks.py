@@ -1,7 +1,7 @@
-"""Which ranges each Spark task of an extraction reads: small ranges share a task.
+"""The ranges that each Spark task of an extraction reads: small ranges share a task.
 
-The data source groups ranges by its options, and these tasks are grouped by the same numbers with the same functions:
-the progress and what is told about a run are of the tasks that Spark runs.
+The data source groups ranges by its options. This module uses the same numbers and functions, so progress and reports
+refer to the tasks that Spark runs.
 Tests: tests/spark_jobs/extraction/test_read_tasks.py.
 """
 
@@ -16,26 +16,26 @@ from kafka_zk.spark_jobs.source.offset_specs import format_offsets
 
 _TASKS_A_CORE = 4
 _MOST_RECORDS = 1_000_000
-"""Of small ranges in one task, and so mostly in one file."""
+"""Maximum records of small ranges in one task, and so mostly in one file."""
 
 
 @dataclass(frozen=True)
 class ReadTasks:
-    """The ranges of each task, in the order of Spark's task numbers, and the source's options that make these tasks."""
+    """The ranges of each task, in the order of Spark's task numbers, and the source's options for these tasks."""
 
     ranges: tuple[tuple[OffsetRange, ...], ...]
     options: Mapping[str, str]
 
     @property
     def sizes(self) -> list[int]:
-        """How many offsets each task reads."""
+        """The number of offsets of each task."""
         return [sum(each.size for each in task) for task in self.ranges]
 
 
 def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> ReadTasks:
-    """The tasks that read exactly these ranges; ``cores`` is how many tasks Spark runs at once.
+    """The tasks that read exactly these ranges; ``cores``: how many tasks Spark runs at a time.
 
-    Four tasks a core are enough, and a task that fails is repeated whole.
+    Four tasks per core are enough, and a failed task is repeated as a whole.
     """
     ranges = sorted(ranges)
     total = sum(each.size for each in ranges)

@@ -1,4 +1,4 @@
-"""The records of an extraction as Spark's frames: read, decoded, judged, and in the columns that are written.
+"""The records of an extraction as Spark frames: read, decoded, checked, and in the written columns.
 
 Tests: tests/integration/spark/test_spark_extraction.py, tests/integration/spark/test_wire_formats.py.
 """
@@ -27,7 +27,7 @@ _RECORD = "_kafka_zk_record"
 
 
 def _read_options(extraction: Extraction) -> dict[str, str]:
-    """How to read, as the data source's options."""
+    """The data source's options for reading."""
     options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
     options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
     options["onUnreadableBatch"] = "fail" if extraction.on_undecodable == FAIL else "skip"
@@ -35,14 +35,14 @@ def _read_options(extraction: Extraction) -> dict[str, str]:
 
 
 class RecordFrames:
-    """Of one run. The registry's schemas are those of the moment when the first frame is made."""
+    """The frames of one run. It uses the registry's schemas as of its first frame."""
 
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         self._spark = spark
         self._extraction = extraction
 
     def check(self) -> None:
-        """By decoding no records at all. Raises: WronglyAsked, RegistryFailed."""
+        """Decode no records, to find errors. Raises WronglyAsked, RegistryFailed."""
         asked = "--schema"
         try:
             read = self._judged(self._no_records())
@@ -57,14 +57,14 @@ class RecordFrames:
         partitioning.check_columns(terms, written)
 
     def empty(self) -> Any:
-        """What would be written of no records at all."""
+        """The frame that would be written without records."""
         return self._columns(self._rows(self._judged(self._no_records())))
 
     def _no_records(self) -> Any:
         return self._spark.createDataFrame([], spark_schema(self._with_headers))
 
     def to_write(self, tasks: ReadTasks, bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
-        """The frame, and what tells, after it was written once, what was read and written."""
+        """The frame to write, and a callable that returns what was read and written, once it was written."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -81,7 +81,7 @@ class RecordFrames:
         return rows.observe(written, count), staged
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The records that cannot be decoded, as they are, and why."""
+        """The undecodable records, unchanged, with the reason."""
         from pyspark.sql import functions as f
 
         asked = self._extraction
@@ -97,7 +97,7 @@ class RecordFrames:
         return columns.HEADERS in self._extraction.include
 
     def _with_partitions(self, rows: Any) -> Any:
-        """In the columns, and for --target-file-size in the tasks, in which files are written; a table has its own."""
+        """Add partition columns, and rebalance tasks for --target-file-size; a table has its own means."""
         asked = self._extraction
         terms = () if is_table(asked.format) else asked.partition_by
         rows = partitioning.with_columns(rows, terms)
@@ -105,8 +105,8 @@ class RecordFrames:
 
     @property
     def _counts_again(self) -> bool:
-        """Whether other records may be written than were read. After a shuffle they are counted again, too: a task
-        before it whose executor dies later is repeated, and Spark observes its records twice."""
+        """Whether fewer records may be written than read. After a shuffle they are counted again, too: Spark repeats a
+        task whose executor dies, and observes its records twice."""
         asked = self._extraction
         changing = (asked.where, asked.select, asked.dead_letter_topic, asked.target_file_bytes)
         return any(each is not None for each in changing)
@@ -125,7 +125,7 @@ class RecordFrames:
         return value_decoder(asked.value_format, registry_at(asked.schema_registry), asked.topics, asked.schema)
 
     def _judged(self, source: Any, kept: Sequence[str] = ()) -> Any:
-        """The decoded frame, and where values are decoded the columns FITS and REASON beside."""
+        """The decoded frame, with the columns FITS and REASON if values are decoded."""
         asked = self._extraction
         frame = columns.with_included(source, asked.include)
         decode = self._decoder if asked.value_format is not None else asked.decode
@@ -135,7 +135,7 @@ class RecordFrames:
         return decoding.decoded(frame, decode, asked.schema, asked.on_undecodable, asked.format, more)
 
     def _rows(self, judged: Any) -> Any:
-        """Those that are written."""
+        """The rows to write."""
         if self._extraction.dead_letter_topic is not None:
             judged = judged.where(f"{decoding.FITS} IS NOT FALSE")
         return columns.filtered(judged.drop(decoding.FITS, decoding.REASON), self._extraction.where)
@@ -160,8 +160,8 @@ def _counts(columns: Sequence[str]) -> list[Any]:
 
 
 def _observed(observation: Any, frame: Any, aggregates: Sequence[Any]) -> Mapping[str, Any]:
-    """What was observed of a frame. Where Spark can prove that nothing will be written, as for ``--where false``, it
-    reads nothing and observes nothing: the frame is read for it then."""
+    """The observed values of a frame. If Spark can prove that nothing will be written, as for ``--where false``, it
+    reads and observes nothing; then the frame is read for them."""
     try:
         found: Mapping[str, Any] = observation.get
     except Py4JJavaError:

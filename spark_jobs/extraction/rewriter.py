@@ -1,4 +1,4 @@
-"""Spark's part of a compaction: the records of many files into few.
+"""Spark's part of a compaction: rewrite the records of many files into few.
 
 Tests: tests/integration/spark/test_lake.py.
 """
@@ -10,11 +10,11 @@ from kafka_zk.spark_jobs.errors import ExtractionFailed
 _PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _RANGE = "range"
-"""Spark's column of the folders ``range=...``, where it reads them by partitions."""
+"""Spark's partition column of the folders ``range=...``."""
 
 
 class SparkRewriter:
-    """Columns by which folders were partitioned stay that, with their values as they are written."""
+    """Partition columns keep their values as they are written."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -22,7 +22,7 @@ class SparkRewriter:
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
     ) -> int:
-        """Records are ordered by their place in the topic. Files with other columns add theirs, null elsewhere.
+        """Order records by their place in the topic. Files with other columns add them, with null elsewhere.
 
         Raises: ExtractionFailed, and what Spark raises."""
         from pyspark.sql import Observation
@@ -40,7 +40,7 @@ class SparkRewriter:
 
     def _read(self, target: str, paths: list[str], partitioned_by: tuple[str, ...]) -> Any:
         reader = self._spark.read.option("mergeSchema", "true")
-        columns = reader.parquet(*paths)  # those in the files, without the partitions
+        columns = reader.parquet(*paths)  # the files' own columns, without the partitions
         if not partitioned_by:
             return columns
         if _RANGE in (name.lower() for name in columns.columns):

@@ -1,4 +1,4 @@
-"""Health and lag of an extraction that goes on, for Prometheus.
+"""Prometheus metrics of repeated extractions: health and lag.
 
 Tests: tests/spark_jobs/extraction/test_rounds.py.
 """
@@ -12,7 +12,7 @@ _PREFIX = "kafka_zk_extract_"
 
 
 class RoundMetrics:
-    """Told each round, by ``tell``; ``registry`` has the metrics."""
+    """``tell`` records each round; ``registry`` has the metrics."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -30,7 +30,7 @@ class RoundMetrics:
         )  # fmt: skip
 
     def listen(self, port: int) -> int:
-        """Serve ``/metrics`` at all addresses from a thread; returns the port. Raises: OSError."""
+        """Serve ``/metrics`` on all addresses from a thread; returns the port. Raises OSError."""
         server, _ = start_http_server(port, registry=self.registry)
         return int(server.server_port)
 
@@ -48,7 +48,7 @@ class RoundMetrics:
 
 
 def outcome_of(done: Round) -> str:
-    """extracted, idle, or failed."""
+    """Returns extracted, idle, or failed."""
     if done.report is None:
         return "failed"
     return "extracted" if done.report.published else "idle"

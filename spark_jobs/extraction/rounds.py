@@ -1,8 +1,8 @@
-"""One extraction after the other, in one Spark session and over one session with ZooKeeper, until it is told to stop.
+"""Repeated extractions in one Spark session and one ZooKeeper session, until they are stopped.
 
-Each round is a run as ``job.extract`` does one, with its guarantees. A round that finds nothing new reads ZooKeeper and
-asks each leader once for the ends of its partitions. What may pass (brokers or ZooKeeper away, another member in the
-group) makes a round fail, and the next one tries again; anything else ends the rounds.
+Each round is a run like ``job.extract``, with its guarantees. A round that finds nothing new reads ZooKeeper and asks
+each leader once for the log ends. A transient error (brokers or ZooKeeper unavailable, another member in the group)
+fails the round, and the next round tries again; any other error ends the rounds.
 Tests: tests/spark_jobs/extraction/test_rounds.py, tests/integration/spark/test_rounds.py.
 """
 
@@ -35,7 +35,7 @@ _LONGEST_BLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class Round:
-    """What came of a round; without a report it failed, for the reason ``failure``."""
+    """The result of a round; without a report it failed, with the reason ``failure``."""
 
     number: int
     report: Report | None
@@ -43,28 +43,28 @@ class Round:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it left records behind on purpose (``max_records``), so that the next one is due at once."""
+        """Whether it left records because of ``max_records``, so that the next round is due immediately."""
         return self.report is not None and bool(self.report.published) and self.report.lag_after > 0
 
 
 class _Stop:
-    """A handler of signals may ask for it in the middle of ``wait``.
+    """A stop flag that a signal handler may set in the middle of ``wait``.
 
-    ``threading.Event`` could not be used: the handler waits for ever for the lock that the interrupted ``wait`` holds.
+    ``threading.Event`` does not work: the handler would wait forever for the lock that the interrupted ``wait`` holds.
     """
 
     def __init__(self) -> None:
         self.is_asked = False
-        self._asked: SimpleQueue[None] = SimpleQueue()  # its put may interrupt its get
+        self._asked: SimpleQueue[None] = SimpleQueue()  # reentrant: ``put`` may interrupt ``get``
 
     def ask(self) -> None:
         self.is_asked = True
         self._asked.put(None)
 
     def wait(self, timeout_s: float) -> None:
-        """Until it is asked for, or the time is over.
+        """Wait until the stop is requested or the time is over.
 
-        A signal that arrives just before the thread blocks is handled only when the call returns, so a call is short.
+        A signal that arrives just before the thread blocks is handled only when the call returns, so calls are short.
         """
         left_s = timeout_s
         while left_s > 0 and not self.is_asked:
@@ -74,9 +74,9 @@ class _Stop:
 
 
 class Rounds:
-    """``start_spark`` starts the session; it is called once, by the first round that finds something.
+    """``start_spark`` starts the session; the first round that finds new records calls it, once.
 
-    ``tell`` is called after each round, ``note`` with sentences about waits. ``clock`` is the machine's.
+    ``tell`` is called after each round, ``note`` with sentences about waits. ``clock`` returns seconds.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class Rounds:
         self._connections: Connections | None = None
 
     def stop(self) -> None:
-        """Let the round that runs come to its end, and begin no other; may be called from a signal's handler."""
+        """Finish the current round and begin no other; may be called from a signal handler."""
         self._stop.ask()
 
     def run(self) -> None:
-        """Raises: of the first round everything that ``job.extract`` raises; later what no other round can cure."""
+        """Raises what ``job.extract`` raises in the first round; later only errors that another round cannot cure."""
         number = 0
         try:
             while not self._stop.is_asked:

@@ -1,26 +1,26 @@
-"""The protocol of an extraction: its steps in order, and what the next run does about what an earlier one left.
+"""The protocol of an extraction: its steps in order, and how the next run handles what an earlier one left.
 
-Theory. The offsets in ZooKeeper say what has been extracted; the target folder shows it. Both cannot change at once, so
-one leads: offsets and manifest move together in one multi (COMMIT), and from then on the records *are* extracted,
-whoever has to rename the finished staging folder. Before it nothing is decided and the attempt may vanish. So
+Theory. The offsets in ZooKeeper say what has been extracted, and the target folder has the records. Both cannot change
+in one step, so one leads: COMMIT moves offsets and manifest together in one multi. From then on the records *are*
+extracted, no matter which run renames the finished staging folder. Before COMMIT the attempt may be dropped. So
 
-    killed before COMMIT   nothing moved: the next run extracts the same ranges again, into a folder of its own
-    killed after COMMIT    the next run publishes the folder that the manifest names, then goes on
+    killed before COMMIT   nothing moved: the next run extracts the same ranges again, into its own folder
+    killed after COMMIT    the next run publishes the folder that the manifest names, then continues
 
-A plan binds no later run: one that is asked for other ranges, because more has come or a limit was given, drops what
-was killed before COMMIT and plans its own. At no moment are records in the target whose offsets have not moved, or in
-it twice. Against others: a commit of the group's offsets by anyone else changes their versions, on which COMMIT
-depends; it is refused then and the staging folder dropped. A claim changes them too, so of two jobs that each believe
-to own a partition one commits.
+A plan does not bind later runs: a run for other ranges, because of new records or a limit, drops an attempt that was
+killed before COMMIT and plans its own. The target never has records whose offsets have not moved, and never has records
+twice. Other clients: if another client commits the group's offsets, their versions change, COMMIT is refused, and the
+staging folder is dropped. A claim changes the versions, too, so of two jobs that both believe to own a partition only
+one commits.
 
-A table (Delta, Iceberg) shows records by a commit of its own, which may be refused: there the table leads and the
-offsets follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
+A table (Delta, Iceberg) shows records by its own commit, which may be refused. There the table leads and the offsets
+follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
 
     killed before PUBLISH  neither has moved: the next run extracts the same ranges again
-    killed before COMMIT   the table has the plan: the next run moves the offsets, then goes on
-    dropped                the plan's name is used up in the table first, so that no run that sleeps can commit it later
+    killed before COMMIT   the table has the plan: the next run moves the offsets, then continues
+    dropped                the plan's name is first used up in the table, so that a paused run cannot commit it later
 
-The steps are data so that the crash tests can kill a run at each. Tests: tests/spark_jobs/extraction/test_steps.py,
+The steps are data, so the crash tests can kill a run at each. Tests: tests/spark_jobs/extraction/test_steps.py,
 tests/integration/spark/test_extraction_protocol.py.
 """
 
@@ -32,7 +32,7 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 
 
 class Step(enum.Enum):
-    """In order; the value says what is done."""
+    """The steps in order, each with its description."""
 
     JOIN = "register as a member of the group"
     CLAIM = "own the partitions"
@@ -51,11 +51,11 @@ class Phase(enum.Enum):
 
 
 POINTS = tuple((step, phase) for step in Step for phase in Phase)
-"""Every point of the protocol at which a run can be observed, and killed."""
+"""Every point of the protocol at which a run can be observed or killed."""
 
 
 class Leftover(enum.Enum):
-    """What an earlier run left in the manifest, by what is to be done about it."""
+    """What an earlier run left in the manifest, by how this run handles it."""
 
     NOTHING = "nothing"
     REPEAT = "the same ranges are extracted again"
@@ -67,10 +67,10 @@ class Leftover(enum.Enum):
 def leftover(
     manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str, in_table: bool = False
 ) -> Leftover:
-    """Judge by the manifest and by the group's offsets now (-1: none), which are held by this run's claims.
+    """Judge the manifest by the group's current offsets (-1: none), which this run's claims protect.
 
-    REPEAT is for a run that is asked for the same ranges; another one drops them. ``in_table``: the manifest is of a
-    table, which has its commit."""
+    REPEAT is for a run of the same ranges; another run drops them. ``in_table``: the table has the manifest's commit.
+    """
     if manifest is None or not manifest.unfinished:
         return Leftover.NOTHING
     if manifest.state is State.COMMITTED:

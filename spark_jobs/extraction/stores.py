@@ -1,4 +1,4 @@
-"""How a staged range becomes visible, for each class of store; the classes are docs/decisions/0017.
+"""How a staged range becomes visible in each class of store; decision 0017 has the classes.
 
 Tests: tests/spark_jobs/extraction/test_stores.py, tests/peers/spark/test_spark_stores.py.
 """
@@ -23,7 +23,8 @@ class Publication(enum.Enum):
 
 
 def publication(uri: str) -> Publication:
-    """For a qualified URI. Whoever is not known to rename folders at once gets what is right for every store."""
+    """The way for a qualified URI. A store that is not known to rename folders atomically gets COPY, which is always
+    safe."""
     return Publication.RENAME if scheme_of(uri) in _RENAMING else Publication.COPY
 
 
@@ -32,14 +33,14 @@ def scheme_of(uri: str) -> str:
 
 
 def check_store(target: str) -> None:
-    """Raises: WronglyAsked for schemes for which Hadoop has no file system any more."""
+    """Raises WronglyAsked for schemes that Hadoop no longer supports."""
     scheme = scheme_of(target)
     if scheme in _OLD_NAMES:
         raise WronglyAsked(f"--to: Hadoop has no file system {scheme}://, only {_OLD_NAMES[scheme]}://")
 
 
 def missing_module(target: str, failure: str, hadoop_version: str) -> str | None:
-    """What to add when Hadoop does not find the class of a file system; None if that is not what failed."""
+    """The package to add if Hadoop does not find a file system's class; None for other failures."""
     scheme = scheme_of(target)
     if not _NO_FILE_SYSTEM.search(failure):
         return None

@@ -1,14 +1,14 @@
-"""Extractions into tables: the staged files are appended by one commit of the table that names the plan.
+"""Extractions into tables: one commit of the table appends the staged files and names the plan.
 
-A plan (the manifest's writer and sequence) is committed to a table once, by the table's own means, so it does not
-matter which run tries, how often and how late:
+The table's own means ensure that a plan (writer and sequence of the manifest) is committed once, no matter which run
+tries, how often and how late:
 
-- Delta: the application transaction ``kafka-zk-<writer>`` has the sequence as its version; an append with a version
-  that is there already does nothing, and of two at once one fails.
-- Iceberg: ``<writer>-<sequence>`` is the id of a staged snapshot (write, audit, publish), and Iceberg refuses to
-  publish an id twice, also when it tries a commit again.
+- Delta: the application transaction ``kafka-zk-<writer>`` has the sequence as its version. An append with an existing
+  version does nothing, and of two concurrent ones one fails.
+- Iceberg: ``<writer>-<sequence>`` is the id of a staged snapshot (write, audit, publish). Iceberg refuses to publish an
+  id twice, also when it retries a commit.
 
-``fence`` commits nothing under the plan's name: a run that sleeps finds it used up.
+``fence`` commits an empty change under the plan's name, so a paused run finds the name used up.
 Tests: tests/peers/spark/test_spark_tables.py.
 """
 
@@ -31,30 +31,30 @@ from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 RECORDS, FENCE = "records", "fence"
-"""What a commit of ours is."""
+"""The kinds of our commits."""
 _STAGED_AS = "parquet"
 
 
 class Tables(Protocol):
-    """Tables of one format; a table is named by a manifest's target."""
+    """Tables of one format; a manifest's target names a table."""
 
     def qualified(self, target: str, folders: FileLake) -> str: ...
 
     def prepare(self, target: str, empty: Any, partition_by: Sequence[str]) -> str:
-        """Make the table if need be; returns the folder where its files are."""
+        """Create the table if needed; returns the folder of its files."""
         ...
 
     def location(self, target: str) -> str | None: ...
 
     def commit_of(self, manifest: Manifest) -> str | None:
-        """What is committed under the plan's name: RECORDS, FENCE or None."""
+        """Return what is committed under the plan's name: RECORDS, FENCE or None."""
         ...
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
 
 
 class TableLake:
-    """The lake of one table format (``lakes.Lakes``). Files are staged as for a folder, beside the table's."""
+    """The lake of one table format (``lakes.Lakes``). Files are staged as for a folder, inside the table's folder."""
 
     def __init__(self, folders: FileLake, tables: Tables, extraction: Extraction) -> None:
         self._folders = folders
@@ -65,7 +65,7 @@ class TableLake:
         return self._tables.qualified(target, self._folders)
 
     def check(self) -> None:
-        """Raises: WronglyAsked."""
+        """Check columns and target. Raises WronglyAsked."""
         self._folders.check_columns()
         try:
             self._tables.location(self.qualified(self._extraction.target))
@@ -81,20 +81,20 @@ class TableLake:
         return f"{manifest.target} {manifest.name}"
 
     def is_published(self, manifest: Manifest) -> bool:
-        """Nobody can say: a table's files are not named by ranges."""
+        """Always False: a table's files are not named by ranges."""
         return False
 
     def publish(self, manifest: Manifest) -> None:
-        """Append what is staged, unless the table has it. Raises: ExtractionFailed, and what Spark raises."""
+        """Append the staged files, unless the table has them. Raises ExtractionFailed and what Spark raises."""
         location = self._tables.location(manifest.target)
-        assert location is not None, "made before the staging"
+        assert location is not None, "the table was made before the staging"
         frame = self._folders.staged(_beside(manifest, location))
         self._tables.append(frame, manifest, RECORDS, self._extraction)
         if (found := self._tables.commit_of(manifest)) != RECORDS:
             raise ExtractionFailed(f"{manifest.target} has no commit of {manifest.name} (found: {found})")
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the staging folder, if it is there."""
+        """Remove the staging folder if it exists."""
         if (location := self._tables.location(manifest.target)) is not None:
             self._folders.discard(_beside(manifest, location))
 
@@ -105,8 +105,8 @@ class TableLake:
         return self._tables.commit_of(manifest) == FENCE
 
     def fence(self, manifest: Manifest) -> bool:
-        """Use up the plan's name; True if the table has its records already. A table that is not there yet is made: the
-        run that sleeps would make it."""
+        """Use up the plan's name; returns True if the table has its records. Creates an absent table, because a paused
+        run would create it later."""
         if self._tables.location(manifest.target) is None:
             if manifest.target != self.qualified(self._extraction.target):
                 return False
@@ -117,18 +117,18 @@ class TableLake:
 
 
 def _beside(manifest: Manifest, location: str) -> Manifest:
-    """The same with its staging folder in the table's own."""
+    """The same manifest, with its staging folder in the table's folder."""
     return replace(manifest, target=location, format=_STAGED_AS)
 
 
 def _note_of(manifest: Manifest, what: str) -> dict[str, Any]:
-    """What a commit says of itself."""
+    """The metadata of a commit."""
     ranges = [[each.topic, each.partition, str(each.from_offset), str(each.until_offset)] for each in manifest.ranges]
     return {"writer": manifest.writer, "sequence": str(manifest.sequence), "what": what, "ranges": ranges}
 
 
 class DeltaTables:
-    """Named by their folder."""
+    """Delta tables, named by their folder."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -157,7 +157,7 @@ class DeltaTables:
             try:
                 note = json.loads(row.userMetadata)
             except ValueError:
-                continue  # somebody else's
+                continue  # another writer's commit
             plan = (manifest.writer, str(manifest.sequence))
             if isinstance(note, dict) and (note.get("writer"), note.get("sequence")) == plan:
                 return str(note.get("what"))
@@ -179,7 +179,7 @@ class DeltaTables:
         writer.save(manifest.target)
 
     def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
-        """By a commit of its own: of two appends that each create the table, Delta refuses one."""
+        """Create the table in a separate commit: of two appends that each create it, Delta refuses one."""
         if self._is_table(target):
             return
         try:
@@ -194,12 +194,12 @@ class DeltaTables:
         return writer.partitionBy(*names) if names else writer
 
     def _is_table(self, target: str) -> bool:
-        """By a commit in its log: staged files make none, nor does the folder of another run's first commit."""
+        """Whether the log has a commit. Staged files make none, nor does the folder of another run's first commit."""
         return any(path.endswith((".json", ".parquet")) for path, _ in self._files.walk(f"{target}/_delta_log"))
 
 
 class IcebergTables:
-    """Named by catalog, namespaces and table."""
+    """Iceberg tables, named by catalog, namespaces and table."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -214,7 +214,7 @@ class IcebergTables:
             try:
                 (writer.partitionedBy(*terms) if terms else writer).create()
             except (PySparkException, Py4JJavaError):
-                if self.location(target) is None:  # else another run has made it meanwhile
+                if self.location(target) is None:  # otherwise another run has created it meanwhile
                     raise
         location = self.location(target)
         assert location is not None, "it was made"
@@ -265,7 +265,7 @@ class IcebergTables:
         self._publish(manifest, what)
 
     def _publish(self, manifest: Manifest, what: str) -> None:
-        """Make the snapshot that this run has staged the table's. Raises: what Iceberg raises, unless it is done."""
+        """Make the staged snapshot of this run current. Raises what Iceberg raises, unless it is published."""
         staged = self._table(manifest, "snapshots").orderBy("committed_at", ascending=False).collect()
         ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": _wap_id(manifest)}
         snapshot = next(row.snapshot_id for row in staged if ours.items() <= row.summary.items())

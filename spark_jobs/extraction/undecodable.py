@@ -1,4 +1,4 @@
-"""Values that --decode cannot decode: what may be asked for, what was counted, and when it is a failure.
+"""Values that --decode cannot decode: the choices, the counts, and when they are a failure.
 
 Tests: tests/spark_jobs/extraction/test_undecodable.py.
 """
@@ -8,7 +8,7 @@ from typing import NamedTuple
 FAIL, NULL, KEEP = "fail", "null", "keep"
 CHOICES = (FAIL, NULL, KEEP)
 RAW_VALUE = "raw_value"
-"""The column that holds the values that were kept; null where the value was decoded."""
+"""The column with values that were kept raw; null if the value was decoded."""
 _MEANING = {
     "json": "JSON of the schema",
     "avro": "Avro of the schema",
@@ -18,8 +18,8 @@ _MEANING = {
 
 
 class Staged(NamedTuple):
-    """What was written to a staging folder. ``values`` are the records that were read and have a value; ``first`` says
-    where the first undecodable one lies, and why it is."""
+    """The content of a staging folder. ``values``: records that have a value. ``first``: where the first undecodable
+    value is, and the reason."""
 
     records: int
     values: int = 0
@@ -31,13 +31,13 @@ NOTHING_STAGED = Staged(0)
 
 
 def meaning(decoding: str) -> str:
-    """What a value that can be decoded is; ``decoding`` as ``Extraction.decoding``."""
+    """Describe a decodable value; ``decoding`` as ``Extraction.decoding``."""
     return _MEANING[decoding]
 
 
 def refusal(staged: Staged, decoding: str | None, on_undecodable: str, *, dead_letters: bool = False) -> str | None:
-    """Why what was staged must not be published, in a sentence; None if it may be. ``dead_letters``: values that cannot
-    be decoded go to a topic, so none is lost."""
+    """Return why the staged records must not be published, or None. ``dead_letters``: undecodable records go to a
+    topic, so none is lost."""
     if decoding is None or dead_letters or not staged.undecodable:
         return None
     wanted = meaning(decoding)

@@ -1,6 +1,6 @@
 """``kafka-zk lake verify``: whether a target's folders hold every extracted offset once.
 
-They are judged by their own descriptions (``inventory.py``): against their files, the group's offsets, the logs' ends.
+The folders' descriptions (``inventory.py``) are compared with their files, the group's offsets and the log ends.
 Tests: tests/spark_jobs/extraction/test_verification.py.
 """
 
@@ -16,8 +16,8 @@ from kafka_zk.spark_jobs.extraction.range_folders import Files, RangeFolders
 
 @dataclass(frozen=True)
 class Verified:
-    """``ends`` are where the folders end, those of the group that was asked for; ``faults`` are sentences, none if all
-    is well."""
+    """``ends``: where the folders end, only those of the requested group; ``faults``: sentences, none if all is
+    well."""
 
     folders: int
     files: int
@@ -36,12 +36,10 @@ class Verified:
         }
 
 
-def verify(
-    files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None
-) -> Verified:
-    """Judge the folders of a target by themselves, whichever groups have written them.
+def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None) -> Verified:
+    """Check the folders of a target by themselves, for all groups.
 
-    Raises: ExtractionFailed for a description that is none."""
+    Raises: ExtractionFailed if a description is invalid."""
     found = RangeFolders(files, count_rows).found(target)
     told = [
         f"{name} has no {inventories.FILE_NAME}: it is being published, or an older version wrote it"
@@ -84,7 +82,7 @@ def _faults_of_files(
 def against_cluster(
     verified: Verified, offsets: Mapping[TopicPartition, int], log_ends: Mapping[TopicPartition, int]
 ) -> list[str]:
-    """What the group's offsets (-1: none) and the logs' ends say of the folders, in sentences."""
+    """Sentences about differences between the folders, the group's offsets (-1: none) and the log ends."""
     told = []
     for tp, end in verified.ends.items():
         if tp in log_ends and end > log_ends[tp]:

@@ -1,8 +1,8 @@
-"""Writes of a DataFrame to topics, each task with a producer of its own.
+"""Writes of a DataFrame to topics; each task has its own producer.
 
-At least once, as Spark's own sink: a record is there when its task ends, and a task that is tried again writes again.
-With ``transactionalIdPrefix`` a task fills a transaction and leaves it open; the job's commit, in the driver, commits
-all of them, one after the other. Tests: tests/integration/spark/test_spark_sink.py.
+Like Spark's own sink, a write is at least once: all records of a task are acknowledged when it ends, and a retried task
+writes them again. With ``transactionalIdPrefix`` a task fills a transaction and leaves it open; the job's commit, in
+the driver, commits all of them in sequence. Tests: tests/integration/spark/test_spark_sink.py.
 """
 
 import hashlib
@@ -20,38 +20,38 @@ from kafka_zk.spark_jobs.sink.write_options import COLUMNS, WriteOptions
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What a task tells the driver. ``prepared``: the ids of its open transaction, if it has one."""
+    """A task's result for the driver. ``prepared``: the ids of its open transaction, if it has one."""
 
     records: int
     prepared: tuple[str, int, int] | None
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """A batch write. ``job``: what its transactional ids have in common; by default a name that no other write has."""
+    """A batch write. ``job``: the common part of its transactional ids; by default a unique name."""
 
     def __init__(self, options: WriteOptions, job: str | None = None) -> None:
         self._options = options
         self._job = job or random_uuid(SYSTEM_RANDOM).hex[:12]
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """Runs in executors. Raises: WriteFailed, OptionError."""
+        """Write one task's rows; runs in an executor. Raises WriteFailed, OptionError."""
         with reason_only(), _told():
             return _written(self._options, self._job, iterator)
 
     def commit(self, messages: Sequence[Any]) -> None:
-        """Runs in the driver. Raises: WriteFailed; some of the transactions may be committed then."""
+        """Commit all transactions; runs in the driver. Raises WriteFailed; then some may be committed."""
         with reason_only(), _told():
             _end(self._options, messages, is_committed=True)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """What cannot be aborted now is aborted by its coordinator after ``transaction.timeout.ms``."""
+        """Abort all transactions. The coordinator aborts the rest after ``transaction.timeout.ms``."""
         with reason_only(), _told():
             _end(self._options, messages, is_committed=False)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """The same for each batch of a stream, for which Spark makes a writer. With ``checkpointLocation`` the name of the
-    job stays the same: a task that is tried again aborts what it left open, and ids do not become more and more."""
+    """The writer of a batch of a stream. With ``checkpointLocation`` the job name stays the same, so a retried task
+    aborts what it left open, and the number of ids stays bounded."""
 
     def __init__(self, options: WriteOptions) -> None:
         checkpoint = options.checkpoint
@@ -90,7 +90,7 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
             return Written(_send_all(producer, options.topic, batches), None)
     context = TaskContext.get()
     assert context is not None, "tasks have one"
-    # Another attempt of the task has the same id: it aborts what this one left open, and this one can write no more.
+    # Another attempt of the task has the same id: it aborts this attempt's transaction and fences its producer.
     properties["transactional_id"] = f"{options.transactional_id_prefix}-{job}-{context.partitionId()}"
     with BlockingProducer(None, **properties) as producer:
         producer.init_transactions()
@@ -100,19 +100,19 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
             prepared = producer.prepare_transaction()
         except Exception as error:
             if may_be_aborted(error):
-                producer.abort_transaction()  # else readers wait until its time is over
+                producer.abort_transaction()  # otherwise readers wait for its timeout
             raise
     return Written(records, prepared and (prepared.transactional_id, prepared.producer_id, prepared.epoch))
 
 
 def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
-    """Returns how many there were, all of them acknowledged. Raises: KafkaError, OptionError."""
+    """Send all rows; returns their number when all are acknowledged. Raises KafkaError, OptionError."""
     count = 0
     sent: list[Any] = []
     for batch in batches:
         before, sent = sent, list(_send(producer, topic, batch))
         count += len(sent)
-        _wait(before)  # while the brokers work on the newer ones
+        _wait(before)  # while the brokers handle the newer ones
     producer.flush()
     _wait(sent)
     return count

@@ -1,6 +1,6 @@
-"""Options and columns of writes, named as those of Spark's own Kafka sink, checked before anything is written.
+"""Options and columns of writes, with the names of Spark's own Kafka sink, checked before anything is written.
 
-Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, and ``transactionalIdPrefix``.
+Ours are ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``, and ``transactionalIdPrefix``.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4, "Writing Data to Kafka".
 Tests: tests/spark_jobs/sink/test_write_options.py.
 """
@@ -27,8 +27,8 @@ COLUMNS = tuple(_TYPES)
 
 
 class WriteOptions(NamedTuple):
-    """``producer`` are keys of a ``ProducerConfig``; ``transactional_id_prefix`` None is at least once. ``checkpoint``:
-    where a stream keeps its progress, if that is an option of it."""
+    """``producer``: keys of a ``ProducerConfig``. ``transactional_id_prefix``: None means at least once.
+    ``checkpoint``: where a stream keeps its progress, if it is an option of the stream."""
 
     topic: str | None
     zookeeper: str | None
@@ -38,13 +38,13 @@ class WriteOptions(NamedTuple):
 
     @property
     def protocol(self) -> str:
-        """The security protocol that the brokers are asked by."""
+        """The security protocol of the connections to brokers."""
         security = self.producer.get("security")
         return "PLAINTEXT" if security is None else str(security.protocol)
 
 
 def parse(given: Mapping[str, str]) -> WriteOptions:
-    """Names are case-insensitive. Raises: OptionError."""
+    """Parse options; names are case-insensitive. Raises OptionError."""
     known = {name.lower(): name for name in _KNOWN}
     options: dict[str, str] = {}
     producer: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def parse(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _with_security(producer: dict[str, Any]) -> dict[str, Any]:
-    """With one value in the place of the keys of security, whose repr shows no secret."""
+    """Replace the security keys by one value, whose repr shows no secret."""
     from kafka_zk.clients.connection.config import with_security
     from kafka_zk.clients.connection.errors import ConfigError
 
@@ -96,7 +96,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 
 
 def check_columns(schema: Any, topic: str | None) -> None:
-    """``schema``: a ``StructType``; columns that the sink does not know are ignored, as by Spark's.
+    """``schema``: a ``StructType``. Unknown columns are ignored, as by Spark's sink.
 
     Raises: OptionError.
     """

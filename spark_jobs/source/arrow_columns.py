@@ -1,4 +1,4 @@
-"""The arrays that ``record_kernel`` fills, and the Arrow record batch that is made of them without a copy."""
+"""The arrays that ``record_kernel`` fills, and the Arrow record batch that is built from them without a copy."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ _NOT_ASCII = 0x80
 
 
 class ArrowColumns:
-    """Room for the rows of one Arrow record batch of one partition.
+    """Memory for the rows of one Arrow record batch of one partition.
 
     Args:
-        rows, size_bytes: after how many rows, or bytes of keys or of values, a record batch is complete. A record that
-            is bigger than ``size_bytes`` gets a batch of its own size.
+        rows, size_bytes: a record batch is complete after this many rows, or bytes of keys or of values. A record
+            larger than ``size_bytes`` gets its own batch.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ArrowColumns:
         first_offset: int,
         until_offset: int,
     ) -> int:
-        """Append records as ``record_kernel.decode`` does; returns its answer."""
+        """Append records as ``record_kernel.decode`` does; returns its status."""
         status: int = kernel.decode(
             data, batches, cursor, first_offset, until_offset, self._with_headers, self._fill,
             self._offsets, self._timestamps, self._key_ends, self._keys, self._key_valid,
@@ -57,7 +57,7 @@ class ArrowColumns:
         return status
 
     def drop_partial_row(self) -> None:
-        """Forget what ``decode`` has written of a record before it found that it is malformed."""
+        """Discard what ``decode`` has written of a malformed record."""
         fill, row = self._fill, self.row_count
         fill[kernel.KEY_BYTES], fill[kernel.VALUE_BYTES] = self._key_ends[row], self._value_ends[row]
         if self._with_headers:
@@ -74,13 +74,13 @@ class ArrowColumns:
     def grow(self, record_bytes: int) -> None:
         """Make room for a record of this size until the next ``take``; only while there are no rows."""
         assert not self.row_count
-        headers = record_bytes // 2 + 1  # a header is two lengths at least
+        headers = record_bytes // 2 + 1  # a header has at least two length bytes
         for_headers = (headers, record_bytes, record_bytes) if self._with_headers else (1, 1, 1)
         least = [1, record_bytes, record_bytes, *for_headers]
         self._allocate([max(sizes) for sizes in zip(self._sizes, least, strict=True)])
 
     def take(self) -> pa.RecordBatch:
-        """The rows so far as a record batch; the columns are empty then."""
+        """Return the rows as a record batch and empty the columns."""
         count = self.row_count
         fill = self._fill
         arrays = [
@@ -118,7 +118,7 @@ class ArrowColumns:
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(self._topic * count)])
 
     def _headers(self, count: int) -> pa.Array:
-        """A record without headers has null there, as in Spark's own source."""
+        """A record without headers has null here, as in Spark's own source."""
         header_count = int(self._fill[kernel.HEADERS])
         every = np.ones(header_count, np.uint8)
         names = _text(header_count, every, self._name_ends, self._names, int(self._fill[kernel.NAME_BYTES]))
@@ -144,7 +144,7 @@ def _ends(count: int) -> Any:
 
 
 def _bitmap(valid: Any) -> Any:
-    """Arrow's validity bits, None when nothing is null."""
+    """Arrow's validity bits; None if no value is null."""
     if valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -156,7 +156,7 @@ def _binary(kind: pa.DataType, count: int, valid: Any, ends: Any, data: Any, siz
 
 
 def _text(count: int, valid: Any, ends: Any, data: Any, size_bytes: int) -> pa.Array:
-    """Bytes that are not UTF-8 are replaced as Java's clients do; nobody checks the names of headers before."""
+    """Replace bytes that are not UTF-8, as Java's clients do; brokers do not check header names."""
     if (data[:size_bytes] < _NOT_ASCII).all():
         return _binary(pa.string(), count, valid, ends, data, size_bytes)
     raw = _binary(pa.binary(), count, valid, ends, data, size_bytes)

@@ -1,11 +1,10 @@
-"""From the bytes of a fetch to Arrow record batches: whole batches of any magic, in order, within an offset range.
+"""Decode the bytes of a fetch to Arrow record batches: whole batches of any magic, in order, within an offset range.
 
-The headers of all batches are read into a table, then the records by it, both by compiled kernels: those that lie
-uncompressed in the fetched bytes all together, compressed ones after being decompressed side by side. Message sets of
-magic 0 and 1, which only brokers with an old ``log.message.format.version`` store, are first rewritten as records of
-magic 2.
+Compiled kernels first read the headers of all batches into a table, and then the records that the table describes:
+uncompressed batches together, compressed ones after they are decompressed side by side. Message sets of magic 0 and 1,
+which only brokers with an old ``log.message.format.version`` store, are first rewritten as records of magic 2.
 
-With read_committed the records of aborted transactions are left out; control batches are never records.
+With read_committed, records of aborted transactions are skipped. Control batches are always skipped.
 Source: KIP-98; CompletedFetch.java@3.9. Tests: tests/spark_jobs/source/test_batch_decoder.py.
 """
 
@@ -49,22 +48,22 @@ _REASONS = {
 }
 _CRC_TO_RECORDS = HEADER_SIZE - CRC_START
 _DECOMPRESSED_BYTES = 4 * 1024 * 1024
-"""Compressed batches are decompressed together until they are so big: a call of the kernel costs as much as 16 KB."""
+"""Compressed batches are decompressed together up to this size: a call of the kernel costs as much as 16 KB."""
 OnUnreadable = Callable[[int, int, str], object]
-"""Called with the first and the last offset of a batch and what is wrong with it."""
+"""Called with the first and last offset of a batch and the reason why it is unreadable."""
 Table = Any
 """An array of int64, one row a batch, with the columns of ``batch_kernel``."""
 
 
 class AbortedTransaction(NamedTuple):
-    """As a fetch response lists them: from here on, until its marker, the producer's records do not count."""
+    """An aborted transaction of a fetch response: the producer's records from here to its marker are skipped."""
 
     producer_id: int
     first_offset: int
 
 
 class Fetched(NamedTuple):
-    """The whole batches of one fetch; ``next_offset`` is where the next fetch goes on."""
+    """The whole batches of one fetch; ``next_offset`` is the offset of the next fetch."""
 
     data: memoryview
     batches: Table
@@ -73,9 +72,9 @@ class Fetched(NamedTuple):
 
 
 def scan(data: memoryview, fetch_offset: int) -> Fetched:
-    """Find the whole batches; a part of one at the end is left out. Raises: CorruptRecord.
+    """Find the whole batches, without a partial one at the end. Raises CorruptRecord.
 
-    Message sets of magic 0 and 1 come first; those behind a batch of magic 2 are left to the next fetch.
+    Message sets of magic 0 and 1 come first; those after a batch of magic 2 are left to the next fetch.
     """
     legacy_end, next_offset = _scan_legacy(data, fetch_offset)
     batches = np.empty((len(data) // HEADER_SIZE, table.BATCH_FIELDS), np.int64)
@@ -84,12 +83,12 @@ def scan(data: memoryview, fetch_offset: int) -> Fetched:
     if count:
         next_offset = max(next_offset, int(batches[:, table.LAST_OFFSET].max()) + 1)
     if len(data) - end > MAGIC_POSITION:
-        _batch_length(data, end)  # a part of a batch, or messages of magic 0 or 1
+        _batch_length(data, end)  # a partial batch, or messages of magic 0 or 1
     return Fetched(data, batches, legacy_end, next_offset)
 
 
 def _scan_legacy(data: memoryview, next_offset: int) -> tuple[int, int]:
-    """Where the messages of magic 0 and 1 end, with which a log may begin, and the offset after them."""
+    """The end of the messages of magic 0 and 1, which may begin a log, and the offset after them."""
     position = 0
     while len(data) - position > MAGIC_POSITION and data[position + MAGIC_POSITION] < 2:
         following = position + LOG_OVERHEAD + _batch_length(data, position)
@@ -112,10 +111,10 @@ class BatchDecoder:
     """Decodes one range of one partition, fetch by fetch.
 
     Args:
-        first_offset, until_offset: the range, the latter not included.
+        first_offset, until_offset: the range, without ``until_offset``.
         columns: collects the rows.
-        on_unreadable: what to call with a batch or record whose CRC fits but that cannot be read, which is left out
-            then; None raises. Records before it in its batch are rows already.
+        on_unreadable: called with a batch or record whose CRC is valid but that cannot be read, which is skipped; None
+            raises an error. Records before it in its batch are rows already.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class BatchDecoder:
         self._check_crcs = check_crcs
 
     def feed(self, fetched: Fetched, aborted: Sequence[AbortedTransaction] = ()) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches that get complete; what is left is in ``finish``.
+        """Yield the record batches that become complete; ``finish`` yields the rest.
 
         Raises: CorruptRecord, InvalidRecord, UnsupportedCompression.
         """
@@ -152,7 +151,7 @@ class BatchDecoder:
                 yield from self._decode(fetched.data, run, timestamp_type)
 
     def skip_to(self, offset: int) -> None:
-        """Leave out what lies before: a batch may begin with records that were deleted."""
+        """Skip records before ``offset``: a batch may begin with deleted records."""
         self._first_offset = offset
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -161,7 +160,7 @@ class BatchDecoder:
             yield self._columns.take()
 
     def _visible(self, fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Table:
-        """The batches with records that a reader may see and that lie in the range, at least in part."""
+        """The batches with visible records that overlap the range."""
         batches = fetched.batches
         seen = (batches[:, table.ATTRIBUTES] & CONTROL_FLAG == 0) & (batches[:, table.RECORD_COUNT] > 0)
         seen &= batches[:, table.LAST_OFFSET] >= self._first_offset
@@ -236,7 +235,7 @@ class BatchDecoder:
 
 
 def _pass_by(cursor: Any, source: Any, status: int) -> None:
-    """Move behind the rest of a malformed batch, or behind the one record whose timestamp Spark cannot hold."""
+    """Move past the rest of a malformed batch, or past one record whose timestamp does not fit in Spark."""
     if status == kernel.TIME_OUT_OF_RANGE:
         at = int(cursor[kernel.AT_POSITION])
         size, position = read_varint(bytes(source[at : at + _VARINT_BYTES]), 0)
@@ -256,7 +255,7 @@ def _check_crcs(data: memoryview, batches: Table) -> None:
 
 
 def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
-    """Cut where codec or timestamp type changes: the codec (0: none), the timestamp type, the batches."""
+    """Split where codec or timestamp type changes; yields the codec (0: none), the timestamp type, and the batches."""
     if not len(batches):
         return
     kinds = batches[:, table.ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG)
@@ -266,7 +265,7 @@ def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
 
 
 def _aborted(fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Any:
-    """A flag for each batch: whether it belongs to a transaction that was aborted."""
+    """A flag for each batch: whether it belongs to an aborted transaction."""
     upcoming = sorted(aborted, key=lambda each: each.first_offset)
     producers: set[int] = set()
     flags = np.zeros(len(fetched.batches), bool)
@@ -293,9 +292,9 @@ def _legacy_type(message: LegacyMessage) -> int:
 
 
 def _is_abort(data: memoryview, position: int) -> bool:
-    """A control record's key is version int16 and type int16; type 0 ends a transaction by aborting it."""
+    """Whether a control batch aborts: its key is version int16 and type int16, and type 0 aborts."""
     marker = next(iter(decode_records(data, position)), None)
-    if marker is None:  # compaction leaves an empty batch where the marker was the producer's last
+    if marker is None:  # compaction leaves an empty batch if the marker was the producer's last batch
         return False
     key = marker.key
     return key is not None and len(key) >= 4 and int.from_bytes(key[2:4], "big") == _ABORT_MARKER

@@ -1,6 +1,6 @@
-"""The headers of a fetch's batches into a table of integers, compiled: no Python object per batch.
+"""Read the headers of a fetch's batches into a table of integers: compiled, without Python objects per batch.
 
-One row of the table is one batch of magic 2; its columns are below. ``record_kernel`` reads the records by it.
+A row of the table is a batch of magic 2; its columns are below. ``record_kernel`` reads the records with it.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from kafka_zk.storage.records.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAG
     RECORD_COUNT,
     BATCH_FIELDS,
 ) = range(11)
-"""START and END: where the records lie, without the header."""
+"""START and END: the positions of the records, without the header."""
 TIMESTAMP_TYPE_FLAG = 0x08
 
 _input = types.Array(types.uint8, 1, "C", readonly=True)
@@ -30,7 +30,7 @@ _state = types.Tuple((types.int64, types.int64))
 
 @njit(types.int64(_input, types.int64, types.int64), cache=True, nogil=True)
 def _integer(data, position, size):  # type: ignore[no-untyped-def]
-    """Big-endian and signed."""
+    """Read a big-endian, signed integer."""
     result = np.uint64(0)
     for index in range(types.uintp(position), types.uintp(position + size)):
         result = (result << np.uint64(8)) | np.uint64(data[index])
@@ -40,10 +40,10 @@ def _integer(data, position, size):  # type: ignore[no-untyped-def]
 
 @njit(_state(_input, types.int64, types.int64[:, ::1]), cache=True, nogil=True)
 def read_headers(data, position, table):  # type: ignore[no-untyped-def]
-    """Fill the table with the whole batches from ``position`` on; returns how many there are and where they end.
+    """Fill the table with the whole batches from ``position`` on; returns their number and where they end.
 
-    That is the end of the data, a part of a batch, or one whose magic is not 2 or whose length cannot be: nothing else
-    is looked at. The table must have a row for every HEADER_SIZE bytes.
+    They end at the end of the data, a partial batch, another magic than 2, or an invalid length; nothing after that is
+    examined. The table must have a row for every HEADER_SIZE bytes.
     """
     count = 0
     while data.size - position >= HEADER_SIZE and data[types.uintp(position + MAGIC_POSITION)] == 2:

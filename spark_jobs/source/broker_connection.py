@@ -1,6 +1,6 @@
-"""One blocking connection to a broker, for executors: a socket, with TLS and SASL if wanted; no reactor, no thread.
+"""One blocking broker connection for executors: a socket with optional TLS and SASL; no reactor, no thread.
 
-Requests may be sent ahead: answers come in the order of the requests, one ``receive`` for each ``send``.
+Requests may be pipelined: responses arrive in the order of the requests, one ``receive`` for each ``send``.
 """
 
 import math
@@ -33,7 +33,7 @@ NEWEST = {
     ApiKey.SASL_HANDSHAKE: 1,
     ApiKey.SASL_AUTHENTICATE: 2,
 }
-"""The highest version that is used of each API; brokers from 0.10.1 on have low enough ones."""
+"""The highest version that is used of each API. Brokers from 0.10.1 on support low enough versions."""
 _OLDEST = {
     ApiKey.FETCH: 0,
     ApiKey.METADATA: 1,
@@ -45,11 +45,11 @@ _SIZE = struct.Struct(">i")
 
 
 class BrokerConnection:
-    """Connected, and told the broker's API versions, when made.
+    """A new connection is established and has the broker's API versions.
 
-    Raises: OSError for whatever the network does, ProtocolError when the peer is no broker, FetchFailed for a broker
-    that lacks an API, AuthenticationError. After any error the connection is of no use any more. A session that ends
-    is renewed before a request for which nothing else is under way.
+    Raises: OSError for network errors, ProtocolError if the peer is not a broker, FetchFailed if a broker lacks an API,
+    AuthenticationError. After an error the connection is unusable. A session that is about to end is renewed before a
+    request, when no other request is pending.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class BrokerConnection:
         self._socket.close()
 
     def version(self, api_key: ApiKey) -> int:
-        """The version in which this API is spoken. Raises: FetchFailed."""
+        """The version to use for this API. Raises FetchFailed if there is none."""
         offered = self._versions.get(int(api_key))
         lowest, highest = offered or (0, -1)
         version = min(highest, NEWEST[api_key])
@@ -90,18 +90,18 @@ class BrokerConnection:
         return version
 
     def request(self, api_key: ApiKey, message: Any, version: int | None = None) -> Any:
-        """Send one message of the codec and wait for its answer."""
+        """Send one message and wait for the response."""
         spoken = self.version(api_key) if version is None else version
         self._send(api_key, spoken, bytes(codec.encode_body(message, api_key, spoken)))
         return codec.decode_response(api_key, spoken, self._receive(api_key))
 
     def send_fetch(self, request: FetchRequest) -> None:
-        """Send a Fetch without waiting; ``receive_fetch`` gives its answer."""
+        """Send a Fetch without waiting; ``receive_fetch`` returns its response."""
         version = self.version(ApiKey.FETCH)
         self._send(ApiKey.FETCH, version, write_fetch_request(version, request))
 
     def receive_fetch(self) -> FetchResponse:
-        """The answer to the oldest Fetch that was sent; its records are views of memory that nobody else uses."""
+        """Receive the response to the oldest pending Fetch; its records are views of memory that is not reused."""
         return read_fetch_response(self.version(ApiKey.FETCH), self._receive(ApiKey.FETCH))
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
@@ -112,7 +112,7 @@ class BrokerConnection:
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def _ask_versions_over_tls(self, host: str, settings: TlsSettings) -> dict[int, tuple[int, int]]:
-        """A broker that misses our certificate says so in the place of its first answer."""
+        """A broker that requires a client certificate reports that in its first response."""
         import ssl
 
         from kafka_zk.security.tls import client_context, closed_early, handshake_failure
@@ -128,7 +128,7 @@ class BrokerConnection:
             raise AuthenticationError(str(handshake_failure(error, self.address, settings))) from error
 
     def _log_in(self, settings: SaslSettings) -> None:
-        self._log_in_at_s = math.inf  # the requests of the login are no reason to log in
+        self._log_in_at_s = math.inf  # the login's own requests must not start another login
         try:
             exchange = sasl_exchange(settings.mechanism, sasl_client(settings, SYSTEM_RANDOM))
             step = next(exchange)
@@ -165,7 +165,7 @@ class BrokerConnection:
         return frame[response_body_position(frame, api_key, version) :]
 
     def _read(self, size: int) -> memoryview:
-        # Not a bytearray, which would be filled with zeros first: that is a tenth of the time of a big fetch.
+        # Not a bytearray: filling it with zeros takes a tenth of the time of a big fetch.
         view = memoryview(np.empty(size, np.uint8).data)
         filled = 0
         while filled < size:

@@ -1,7 +1,7 @@
-"""What executors and the driver ask a cluster for: leaders and offsets. Blocking.
+"""Requests of executors and the driver to a cluster: leaders and offsets. Blocking.
 
-Metadata is fetched when a leader is unknown or turns out to be wrong. Everything is retried until ``patience_ms`` are
-over: brokers restart, leaders move.
+Metadata is fetched when a leader is unknown or wrong. Requests are retried for ``patience_ms``, because brokers restart
+and leaders move.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,9 +24,9 @@ from kafka_zk.spark_jobs.waiting import Note, Wait
 EARLIEST = -2
 LATEST = -1
 NO_OFFSET = -1
-"""What is listed for a time after the newest record."""
+"""The result for a time after the newest record."""
 BROKEN = (OSError, ProtocolError)
-"""The connection is of no use any more; another one may be."""
+"""Errors after which a connection is unusable, but another one may work."""
 
 _MetadataRequest = codec.request(ApiKey.METADATA)
 _ListRequest = codec.request(ApiKey.LIST_OFFSETS)
@@ -35,7 +35,7 @@ _ListPartition = _ListTopic.ListOffsetsPartition
 
 
 class ClientSettings(NamedTuple):
-    """What every client needs; sent to executors. ``patience_ms``: how long without any progress until it gives up."""
+    """Settings of every client; sent to executors. ``patience_ms``: how long to retry without progress."""
 
     bootstrap_servers: str
     client_id: str = "kafka-zk-spark"
@@ -48,9 +48,9 @@ class ClientSettings(NamedTuple):
 
 
 class ClusterClient:
-    """Connections to the brokers of a cluster. ``note`` is told what a long wait is for.
+    """Connections to the brokers of a cluster. ``note`` receives the cause of a long wait.
 
-    Raises: FetchFailed when the patience is over, AuthenticationError at once, OptionError.
+    Raises: FetchFailed when the patience is over, AuthenticationError immediately, OptionError.
     """
 
     def __init__(self, settings: ClientSettings, note: Note | None = None) -> None:
@@ -75,7 +75,7 @@ class ClusterClient:
         self._connections.clear()
 
     def leader(self, tp: TopicPartition) -> BrokerConnection | None:
-        """A connection to the partition's leader, None when none is known. Raises: OSError, ProtocolError."""
+        """A connection to the partition's leader; None if none is known. Raises OSError, ProtocolError."""
         leader_id = self._metadata.leader_id(tp)
         if leader_id is None:
             return None
@@ -86,12 +86,12 @@ class ClusterClient:
         return self._metadata.leader_epoch(tp)
 
     def forget(self, connection: BrokerConnection) -> None:
-        """Close a connection that broke."""
+        """Close and forget a broken connection."""
         connection.close()
         self._connections = {key: each for key, each in self._connections.items() if each is not connection}
 
     def refresh(self, topics: Iterable[str] | None) -> None:
-        """Fetch metadata of ``topics``, None for all, from any broker that answers. Raises: FetchFailed."""
+        """Fetch metadata of ``topics`` (None: all) from any broker that responds. Raises FetchFailed."""
         asked = None if topics is None else sorted(set(topics))
         message = _MetadataRequest(
             topics=None if asked is None else [_MetadataRequest.MetadataRequestTopic(name=name) for name in asked],
@@ -111,9 +111,9 @@ class ClusterClient:
         raise FetchFailed(f"no broker answers: {'; '.join(causes)}")
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
-        """Topics with their partition counts: those asked for that are there, or all that are not internal.
+        """Partition counts of the requested topics that exist, or of all topics that are not internal.
 
-        A topic that was made a moment ago, whose partitions have no leader yet, is waited for.
+        Waits for new topics whose partitions have no leader yet.
         """
         wanted = None if topics is None else sorted(set(topics))
 
@@ -139,12 +139,12 @@ class ClusterClient:
         return self._until_done(look)
 
     def topic_names(self) -> list[str]:
-        """Of all topics that any broker that answers knows. Raises: FetchFailed."""
+        """The names of all topics that are not internal. Raises FetchFailed."""
         self.refresh(None)
         return sorted(name for name, topic in self._metadata.topics.items() if not topic.is_internal)
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
-        """Those of now, without topics that are not there or have no id (before 2.8). Raises: FetchFailed."""
+        """Current ids of the topics that exist and have one (since 2.8). Raises FetchFailed."""
         wanted = sorted(set(topics))
         if wanted:
             self.refresh(wanted)
@@ -152,16 +152,16 @@ class ClusterClient:
         return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """One offset for each partition: EARLIEST, LATEST (what may be read up to), or the first one at or after a time
-        in ms, which is NO_OFFSET when there is none."""
+        """One offset for each partition: EARLIEST, LATEST (the readable end), or the first one at or after a time in
+        ms; NO_OFFSET if there is none."""
         return self._offsets(wanted, self.settings.read_committed)
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Up to where each log has records, those of open transactions, which LATEST may leave out, included."""
+        """The end of each log, including records of open transactions, which LATEST may exclude."""
         return self.log_offsets(dict.fromkeys(tps, LATEST))
 
     def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """As ``offsets``, with the records of open transactions."""
+        """Like ``offsets``, including records of open transactions."""
         return self._offsets(wanted, False)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool) -> dict[TopicPartition, int]:
@@ -193,7 +193,7 @@ class ClusterClient:
         read_committed: bool,
         found: dict[TopicPartition, int],
     ) -> str | None:
-        """Ask one leader; returns what went wrong, if anything."""
+        """Ask one leader; returns the problem, if any."""
         topics: dict[str, list[object]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(

@@ -3,8 +3,9 @@
     spark.dataSource.register(KafkaZkDataSource)
     frame = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", "h:9092").option("subscribe", "t").load()
 
-Options are in ``options.py``, columns in ``schema.py``. The driver plans offset ranges, each task fetches one from the
-leaders. What a task imports is kept small (import-linter: the contract ``executors``); ZooKeeper is for the driver.
+Options are in ``options.py``, columns in ``schema.py``. The driver plans offset ranges, and each task fetches its
+ranges from the leaders. Imports of tasks are kept small (import-linter: the contract ``executors``); only the driver
+uses ZooKeeper.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,7 @@ NAME = "kafka_zk"
 
 
 class KafkaZkDataSource(DataSource):
-    """Registered as ``kafka_zk``."""
+    """Spark's data source ``kafka_zk``."""
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +59,7 @@ class KafkaZkDataSource(DataSource):
             return TopicStreamWriter(self._write_options(schema))
 
     def _write_options(self, schema: Any) -> Any:
-        """With the addresses of brokers, which executors need."""
+        """The write options with broker addresses, which executors need."""
         from kafka_zk.spark_jobs.sink import write_options
 
         options = write_options.parse(dict(self.options))
@@ -72,7 +73,7 @@ class KafkaZkDataSource(DataSource):
 
 
 class RangeReader(DataSourceReader):
-    """The batch read."""
+    """A batch read."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

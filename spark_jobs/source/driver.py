@@ -1,6 +1,6 @@
-"""What only the driver does: find brokers, plan, read and write the group's offsets in ZooKeeper.
+"""The driver's own part: find brokers, plan, read and write the group's offsets in ZooKeeper.
 
-The one place where a data source read touches ZooKeeper; executors never import it.
+Only this module of the data source uses ZooKeeper; executors never import it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from kafka_zk.spark_jobs.source.options import SourceOptions, security_of
 
 
 class Driver:
-    """One plan's connections; a context manager. Raises: OptionError, FetchFailed, DataLoss, RegistryError."""
+    """The connections for one plan; a context manager. Raises OptionError, FetchFailed, DataLoss, RegistryError."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -55,7 +55,7 @@ class Driver:
         return self._zookeeper
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Which topic of its name each is (``stream_offsets.py``); without those of which it cannot be known."""
+        """Identify each topic (``stream_offsets.py``), where that is possible."""
         wanted = set(topics)
         found = {name: f"id:{each.hex}" for name, each in self.brokers.topic_ids(wanted).items()}
         without = sorted(wanted - found.keys())
@@ -80,12 +80,12 @@ class Driver:
         return planner.tasks(self._options, ranges)
 
     def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The group's offsets in ZooKeeper, where it has any."""
+        """The group's offsets in ZooKeeper, for partitions that have one."""
         stored = run_blocking(self._group_offsets().fetch(wanted))
         return {tp: each.offset for tp, each in stored.items() if each.offset >= 0}
 
     def mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write the group's offsets to ZooKeeper, whatever is there."""
+        """Write the group's offsets to ZooKeeper unconditionally."""
         run_blocking(self._group_offsets().store(offsets))
 
     def _group_offsets(self) -> OffsetRegistry:
@@ -98,13 +98,13 @@ class Driver:
 
 
 def find_brokers(connect_string: str, protocol: str) -> str:
-    """The addresses that a ZooKeeper has. Raises: OptionError, RegistryError."""
+    """The addresses of the brokers registered in a ZooKeeper. Raises OptionError, RegistryError."""
     with KazooBlockingClient(connect_string) as client:
         return registered_brokers(client, connect_string, protocol)
 
 
 def registered_brokers(client: KazooBlockingClient, connect_string: str, protocol: str) -> str:
-    """The addresses of the live brokers' listeners with this security protocol. Raises: OptionError for none."""
+    """The addresses of the live brokers' listeners with this security protocol. Raises OptionError if there is none."""
     live = run_blocking(BrokerRegistry(client).live())
     addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses:

@@ -1,6 +1,6 @@
-"""Which offsets are read, and by how many tasks: pure arithmetic over offset ranges.
+"""Which offsets are read, and by how many tasks: pure arithmetic on offset ranges.
 
-Sizes are counted in offsets: after compaction or transactions a range holds fewer records than that.
+Sizes count offsets: after compaction or transactions a range has fewer records than offsets.
 Tests: tests/spark_jobs/source/test_offset_ranges.py.
 """
 
@@ -32,15 +32,15 @@ class OffsetRange(NamedTuple):
 
 
 def between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """The ranges that are not empty, sorted by partition."""
+    """The non-empty ranges, sorted by partition."""
     ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts)]
     return [each for each in ranges if each.size]
 
 
 def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
-    """Cut the ends so that all together hold at most ``max_count``, each partition its share of what there is.
+    """Shorten ranges to at most ``max_count`` offsets in all, in proportion to their sizes.
 
-    What rounding leaves goes to the largest remainders first, so exactly ``max_count`` is read while there is as much.
+    The largest remainders get what rounding leaves, so exactly ``max_count`` offsets are read if there are enough.
     """
     total = sum(each.size for each in ranges)
     if total <= max_count:
@@ -57,11 +57,11 @@ def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Cut ranges into pieces, one for each task; the same as Spark's own source makes (KafkaOffsetRangeCalculator@4.2).
+    """Cut ranges into pieces, one for each task, exactly as Spark's own source does (KafkaOffsetRangeCalculator@4.2).
 
     Args:
-        min_partitions: a hint: large pieces are cut in proportion until there are about as many.
-        max_records: no piece holds more offsets; this goes first.
+        min_partitions: a hint: large pieces are cut in proportion until there are about this many.
+        max_records: maximum offsets per piece; applied first.
     """
     pieces = list(ranges)
     if max_records is not None:
@@ -72,9 +72,9 @@ def split(
 
 
 def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """What each task reads: one piece, or neighbours that together hold at most ``most_records`` offsets (None: one).
+    """The pieces of each task: one piece, or neighbours with at most ``most_records`` offsets in all (None: one).
 
-    A task costs Spark, and the lake a file, however little it reads.
+    Every task costs time in Spark and a file in the lake, no matter how little it reads.
     """
     if most_records is None:
         return [(each,) for each in pieces]
@@ -90,7 +90,7 @@ def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> l
 
 
 def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Those too small to be cut are set aside first, or they would take a share of the rest."""
+    """Set pieces aside that are too small to be cut, so that they take no share of the rest."""
     total = sum(each.size for each in pieces)
     small = [each for each in pieces if _share(each.size, total, min_partitions) == 1]
     whole = {each.tp for each in small}
@@ -109,7 +109,7 @@ def _share(size: int, total: int, count: int) -> int:
 
 
 def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """Pieces of nearly the same size, the smaller ones first; fewer than ``count`` if it has fewer offsets."""
+    """Pieces of nearly equal size, the smaller ones first; fewer than ``count`` if there are fewer offsets."""
     pieces, start = [], whole.from_offset
     for left in range(count, 0, -1):
         end = start + (whole.until_offset - start) // left

@@ -1,4 +1,4 @@
-"""Where a read starts and ends, in the words, JSON and times that the options of Spark's own Kafka source use.
+"""Where a read starts and ends, in the words, JSON and times of the options of Spark's own Kafka source.
 
 Tests: tests/spark_jobs/source/test_options.py.
 """
@@ -16,15 +16,15 @@ LATEST_OFFSET = -1
 
 
 class Earliest(NamedTuple):
-    """The first offset that each partition has."""
+    """The first offset of each partition."""
 
 
 class Latest(NamedTuple):
-    """The end that each partition has when the read is planned."""
+    """The end of each partition when the read is planned."""
 
 
 class Committed(NamedTuple):
-    """What the group has committed in ZooKeeper (ours, not Spark's); the first offset where it has not."""
+    """The group's offsets in ZooKeeper (ours, not Spark's); the first offset where there is none."""
 
 
 class AtOffsets(NamedTuple):

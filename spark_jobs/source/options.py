@@ -1,8 +1,8 @@
-"""The data source's options, named as those of Spark's own Kafka source, checked before anything is asked for.
+"""The data source's options, with the names of Spark's own Kafka source, checked before any request.
 
-Ours are ``zookeeper.connect`` in the place of ``kafka.bootstrap.servers``, ``startingOffsets=committed`` with
-``group.id`` (the offsets that the group has in ZooKeeper), ``maxRecordsPerRun``, and ``isolation.level``, with or
-without the prefix ``kafka.``, which is read_committed by default. Names are case-insensitive.
+Ours are ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``; ``startingOffsets=committed`` with ``group.id``
+(the group's offsets in ZooKeeper); ``maxRecordsPerRun``; and ``isolation.level``, with or without the prefix
+``kafka.``, which is read_committed by default. Names are case-insensitive.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/source/test_options.py.
 """
 
@@ -57,7 +57,7 @@ _KNOWN = (
     "onUnreadableBatch",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.retryIntervalMs",
-    "fetchOffset.numRetries",  # of Spark's own source; here kafkaConsumer.pollTimeoutMs bounds all retries
+    "fetchOffset.numRetries",  # of Spark's own source; here kafkaConsumer.pollTimeoutMs limits all retries
 )
 FAIL, SKIP = "fail", "skip"
 _TRUE_FALSE = {"true": True, "false": False}
@@ -69,7 +69,7 @@ _BATCH_ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What is to be read; sizes in records or bytes, times in ms."""
+    """What to read; sizes in records or bytes, times in ms."""
 
     bootstrap_servers: str | None
     zookeeper: str | None
@@ -88,7 +88,7 @@ class SourceOptions:
     include_headers: bool
     fail_on_data_loss: bool
     skip_unreadable: bool
-    kafka: Mapping[str, str] = field(repr=False)  # there may be secrets among them
+    kafka: Mapping[str, str] = field(repr=False)  # may contain secrets
     poll_timeout_ms: int
     retry_interval_ms: int
     client_id: str
@@ -140,7 +140,7 @@ class _Options:
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
-    """Raises: OptionError with one sentence."""
+    """Parse options. Raises OptionError with one sentence."""
     options = _Options(given)
     _check_names(given)
     kafka = options.kafka()
@@ -179,7 +179,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """The options of Kafka's clients, without the prefix ``kafka.``. Raises: OptionError for what cannot be had."""
+    """Check options of Kafka's clients, without the prefix ``kafka.``. Raises OptionError if one is not supported."""
     for name, why in _REFUSED_OF_KAFKA.items():
         if name in kafka:
             raise OptionError(f"{_KAFKA}{name} is not supported: {why}")
@@ -187,7 +187,7 @@ def check_kafka(kafka: Mapping[str, str]) -> None:
 
 
 def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
-    """What the keys of security among them say, the files that they name read. Raises: OptionError."""
+    """The security that the keys describe, with the files that they name read. Raises OptionError."""
     if not any(key.replace(".", "_") in KEYS_BY_FIELD for key in kafka):
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security
@@ -199,7 +199,7 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    """Raises: OptionError for the first option that nobody reads; those of Kafka's clients may have no effect."""
+    """Raises OptionError for the first unknown option. Options of Kafka's clients may have no effect."""
     known = {name.lower(): name for name in _KNOWN}
     refused = {name.lower(): (name, why) for name, why in _REFUSED.items()}
     for name in sorted(given):
@@ -213,7 +213,7 @@ def _check_names(given: Mapping[str, str]) -> None:
 
 
 def kafka_number(kafka: Mapping[str, str], key: str, default: int) -> int:
-    """A numeric option of Kafka's clients. Raises: OptionError."""
+    """A numeric option of Kafka's clients. Raises OptionError."""
     text = kafka.get(key)
     if text is None:
         return default
@@ -245,7 +245,7 @@ def _subscription(options: _Options) -> dict[str, Any]:
 
 @cache
 def _java_pattern(text: str) -> re.Pattern[str]:
-    """A regular expression of Java, as for Spark's own source. Raises: OptionError."""
+    """A Java regular expression, as for Spark's own source. Raises OptionError."""
     from kafka_zk.rebalance.topic_filter import InvalidTopicFilter, java_pattern
 
     try:
@@ -255,7 +255,7 @@ def _java_pattern(text: str) -> re.Pattern[str]:
 
 
 def _bounds(options: _Options, streaming: bool) -> tuple[OffsetSpec, OffsetSpec]:
-    """Where to start and to end; a time goes before offsets by time, these before offsets."""
+    """Where to start and end; one time overrides times by partition, which override offsets."""
     starting = _bound(options, "starting", Latest() if streaming else Earliest())
     if streaming:
         for name in _BATCH_ENDINGS:

@@ -1,8 +1,8 @@
-"""The driver's part of a read: which offset ranges, from broker answers and the options. Nothing is fetched here.
+"""The driver's part of a read: offset ranges from the brokers' responses and the options. It fetches no records.
 
-Source: KafkaOffsetReaderConsumer and KafkaOffsetRangeCalculator describe what Spark's own source does; the rules that
-users rely on are kept: offsets given as JSON name every partition, a time after the newest record is an error at the
-start (``startingOffsetsByTimestampStrategy``) and the end of the log at the end.
+It keeps the rules of Spark's own source that users rely on (KafkaOffsetReaderConsumer, KafkaOffsetRangeCalculator):
+offsets in JSON name every partition; a time after the newest record is an error at the start
+(``startingOffsetsByTimestampStrategy``), and the end of the log at the end.
 Tests: tests/spark_jobs/source/test_planner.py.
 """
 
@@ -25,7 +25,7 @@ ReadCommitted = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int
 
 
 class Brokers(Protocol):
-    """What is asked of the cluster (``cluster_client.ClusterClient``)."""
+    """The requests to the cluster (``cluster_client.ClusterClient``)."""
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]: ...
 
@@ -37,7 +37,7 @@ class Brokers(Protocol):
 
 
 def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]:
-    """The subscribed partitions, sorted. Raises: OptionError for one that is not there."""
+    """The subscribed partitions, sorted. Raises OptionError if one does not exist."""
     names = None if options.pattern else {*options.topics, *(tp.topic for tp in options.partitions)}
     counts = _partition_counts(names, brokers)
     if options.partitions:
@@ -56,7 +56,7 @@ def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]
 
 
 def tps(topics: Iterable[str], brokers: Brokers) -> list[TopicPartition]:
-    """All partitions of the topics, sorted. Raises: OptionError for a topic that is not there."""
+    """All partitions of the topics, sorted. Raises OptionError if a topic does not exist."""
     counts = _partition_counts(set(topics), brokers)
     return sorted(TopicPartition(topic, number) for topic, count in counts.items() for number in range(count))
 
@@ -82,7 +82,7 @@ def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> 
 
 
 def tasks(options: SourceOptions, ranges: list[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
-    """What each Spark task reads."""
+    """The ranges of each Spark task."""
     pieces = offset_ranges.split(ranges, options.min_partitions, options.max_records_per_partition)
     return offset_ranges.grouped(pieces, options.records_per_shared_partition)
 
@@ -110,7 +110,7 @@ def starting_offsets(
 
 
 def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicPartition]) -> Offsets:
-    """Where each partition ends. Raises: OptionError, DataLoss for offsets that the log does not have."""
+    """Where each partition ends. Raises OptionError; DataLoss if the log does not have an offset."""
     spec = options.ending
     if isinstance(spec, AtTime):
         found = brokers.offsets(_times("endingOffsetsByTimestamp", spec, wanted))
@@ -129,9 +129,9 @@ def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicP
 
 
 def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends: Offsets) -> None:
-    """A start behind the end is a mistake, or an offset that the log does not have any more; reading nothing would hide
-    both. It is neither if the log begins there, the group has come so far, no record has the starting time, or what
-    lies there belongs to open transactions.
+    """A start after the end is a mistake, or the log no longer has the offset; reading nothing would hide both. It is
+    valid if the log begins there, the group has reached it, no record has the starting time, or the offsets belong to
+    open transactions.
 
     Raises: OptionError, DataLoss.
     """
@@ -183,9 +183,9 @@ def client_settings(
     kafka: Mapping[str, str], bootstrap_servers: str, *, client_id: str = source_options.CLIENT_ID,
     retry_interval_ms: int = source_options.RETRY_INTERVAL_MS, patience_ms: int = source_options.POLL_TIMEOUT_MS,
 ) -> ClientSettings:  # fmt: skip
-    """``kafka`` are options of Kafka's clients, without the prefix ``kafka.``. Raises: OptionError.
+    """``kafka``: options of Kafka's clients, without the prefix ``kafka.``. Raises OptionError.
 
-    Unlike Spark's own source, read_committed is the default; where a topic has no transactions it changes nothing.
+    Unlike in Spark's own source, read_committed is the default; it changes nothing for topics without transactions.
     """
     isolation = kafka.get("isolation.level", "read_committed").lower()
     if isolation not in ("read_committed", "read_uncommitted"):

@@ -1,13 +1,13 @@
-"""Fetching offset ranges of partitions, in an executor: records in, in order, each once, or an error.
+"""Fetch offset ranges of partitions in an executor: every record once and in order, or an error.
 
-The next fetch is under way while the records of the last one are decoded. Leaders are followed when they move. An
-offset is never reset: one that the log does not have is loss, told apart from a gap that compaction left:
+The next fetch is under way while the records of the last one are decoded. The fetcher follows leaders that move. It
+never resets an offset. An offset that the log does not have is a loss or a gap:
 
-- **gap**: a fetch is answered without error, its first record has a higher offset than was asked for, or there are no
-  records left below the range's end although the log goes on. Compaction, aborted transactions and control records do
-  that; nothing is missing.
-- **loss**: the broker answers OFFSET_OUT_OF_RANGE. The log starts later (retention) or ends earlier (truncation, or the
-  topic is a new one of the same name). ``fail_on_data_loss`` decides: an error, or go on with what there is.
+- **gap**: a fetch succeeds, and its first record has a higher offset than requested, or there are no records below the
+  range's end although the log continues. Compaction, aborted transactions and control records cause gaps; nothing is
+  missing.
+- **loss**: the broker returns OFFSET_OUT_OF_RANGE. The log starts later (retention) or ends earlier (truncation, or the
+  topic was recreated). ``fail_on_data_loss`` decides: raise an error, or continue with what is left.
 """
 
 import sys
@@ -34,10 +34,10 @@ _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOC
 
 
 def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
-    """The Arrow record batches of the ranges, one range after the other. Raises: DataLoss, FetchFailed."""
+    """Yield the Arrow record batches of the ranges, one range after the other. Raises DataLoss, FetchFailed."""
     cluster = ClusterClient(settings.client)
     try:
-        with suppress(FetchFailed):  # the first fetch says so, when the patience is over
+        with suppress(FetchFailed):  # the first fetch raises it when the patience is over
             cluster.refresh(sorted({each.topic for each in ranges}))
         for each in ranges:
             yield from RangeFetcher(each, settings, cluster)
@@ -46,7 +46,7 @@ def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa
 
 
 class RangeFetcher:
-    """Iterates over the Arrow record batches of a range. Raises: DataLoss, FetchFailed."""
+    """Iterates over the Arrow record batches of a range. Raises DataLoss, FetchFailed."""
 
     def __init__(self, offset_range: OffsetRange, settings: FetchSettings, cluster: ClusterClient) -> None:
         self._tp = offset_range.tp
@@ -88,7 +88,7 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp}: {error}{way_out}") from error
 
     def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
-        """On the worker's standard error, which Spark puts into the executor's log."""
+        """Write to the worker's standard error, which Spark puts into the executor's log."""
         where = f"{self._tp}, offsets {first_offset} to {last_offset}"
         sys.stderr.write(f"{where}: records are left out, because {reason}\n")
 
@@ -100,23 +100,23 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp} at offset {self._position}: {error}") from error
 
     def _advance(self, fetched: Fetched, answer: FetchedPartition) -> bool:
-        """Move on behind what was fetched; False if there is nothing to decode."""
+        """Move the position past what was fetched; False if there is nothing to decode."""
         if fetched.next_offset > self._position:
             self._position = min(fetched.next_offset, self._until)
             return True
-        if len(fetched.data):  # a batch that is bigger than the answer may be, from a broker older than 0.10.1
+        if len(fetched.data):  # a batch larger than max_bytes, from a broker older than 0.10.1
             self._max_bytes *= 2
             return False
         if self._readable_end(answer) >= self._until:
-            self._position = self._until  # a gap up to the end of the range
+            self._position = self._until  # a gap to the end of the range
         return False
 
     # --- one fetch
 
     def _fetch(self) -> FetchedPartition:
-        """The answer for ``position``, from whoever leads; an answer without records is one too.
+        """Fetch from the current leader at ``position``; an answer without records counts, too.
 
-        Raises: FetchFailed when there was none, or no new record, for the patience.
+        Raises FetchFailed if there was no answer, or no new record, for the patience.
         """
         settings = self._settings.client
         deadline_s = monotonic_s() + settings.patience_ms / 1000
@@ -144,12 +144,12 @@ class RangeFetcher:
         return bool(answer.records) or self._readable_end(answer) >= self._until
 
     def _readable_end(self, answer: FetchedPartition) -> int:
-        """Brokers that know no transactions (before Fetch version 4) say nothing of a last stable offset."""
+        """Brokers without transactions (before Fetch version 4) return no last stable offset."""
         stable = answer.last_stable_offset
         return stable if self._settings.client.read_committed and stable >= 0 else answer.high_watermark
 
     def _answer(self) -> FetchedPartition | None:
-        """The answer to the fetch under way, or to a new one; None if no leader is known."""
+        """Return the answer to the pending fetch, or to a new one; None if no leader is known."""
         if self._in_flight is None and not self._send():
             return None
         connection = self._in_flight
@@ -193,14 +193,13 @@ class RangeFetcher:
 
     def _find_leader(self) -> None:
         self._cluster.pause()
-        with suppress(FetchFailed):  # the next attempt says so, until the patience is over
+        with suppress(FetchFailed):  # the next attempt raises it when the patience is over
             self._cluster.refresh([self._tp.topic])
-
 
     # --- loss
 
     def _out_of_range(self) -> None:
-        """Fail, or go on where the log begins; never anywhere else."""
+        """Raise DataLoss, or continue at the first offset of the log."""
         start = self._cluster.offsets({self._tp: EARLIEST})[self._tp]
         end = self._cluster.log_ends([self._tp])[self._tp]
         if start > self._position:
@@ -208,7 +207,7 @@ class RangeFetcher:
         elif end < self._until:
             lost_until, why = self._until, f"the log ends at offset {end} now"
         else:
-            return  # it is in range again: the leader had not caught up
+            return  # in range again: the leader had not caught up
         if self._settings.fail_on_data_loss:
             raise DataLoss(
                 f"offsets {self._position} to {lost_until - 1} of {self._tp} are gone: {why} "

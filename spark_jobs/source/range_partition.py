@@ -1,4 +1,4 @@
-"""One task of a read: ranges of offsets, and how an executor reads them."""
+"""One task of a read: its offset ranges, and how an executor reads them."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ from kafka_zk.spark_jobs.source.range_settings import FetchSettings
 
 
 class RangePartition(InputPartition):
-    """One task: ranges, read one after the other, and how to fetch them."""
+    """One task: ranges to read in sequence, and how to fetch them."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...], settings: FetchSettings) -> None:
         super().__init__(None)
@@ -22,7 +22,7 @@ class RangePartition(InputPartition):
 
 
 def read_range(partition: InputPartition) -> Iterator[Any]:
-    """The record batches of one task; runs in an executor. Spark plans one empty partition when there are none."""
+    """Yield the record batches of one task, in an executor. Without tasks Spark plans one empty partition."""
     if not isinstance(partition, RangePartition):
         return iter(())
     return _batches(partition)
@@ -35,10 +35,10 @@ def _batches(partition: RangePartition) -> Iterator[Any]:
 
 @functools.cache
 def _fetch() -> Any:
-    """``range_fetcher.fetch``, imported once a worker, and kept out of the garbage collector with all it needs.
+    """``range_fetcher.fetch``, imported once per worker, and exempt from garbage collection with all its imports.
 
-    Spark's workers collect garbage after each task, which without this looks at everything that numba brings along:
-    a seventh of the CPU time of a task of 150 MB (measured).
+    Spark's workers collect garbage after each task. Scanning numba's objects would take a seventh of the CPU time of a
+    task of 150 MB (measured).
     """
     from kafka_zk.spark_jobs.source.range_fetcher import fetch
 

@@ -1,4 +1,4 @@
-"""What the driver tells executors besides their ranges."""
+"""What the driver sends to executors besides their ranges."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
 
 
 class FetchSettings(NamedTuple):
-    """How an executor fetches; sizes in bytes. ``max_bytes`` bounds an answer, so two of them bound the memory."""
+    """How an executor fetches; sizes in bytes. ``max_bytes`` bounds a response; memory is bounded by two of them."""
 
     client: ClientSettings
     include_headers: bool = False

@@ -1,12 +1,11 @@
-"""Records to Arrow's column layout, compiled: no Python object per record.
+"""Convert records to Arrow's column layout: compiled, without Python objects per record.
 
-``decode`` walks over the uncompressed records of row after row of a table of batches (``batch_kernel``; for the layout
-of magic 2 see ``storage/records/record_batch.py``) and appends key, value, offset, timestamp and headers to
-preallocated arrays. It stops when one of them is full and goes on from there when it is called again, so memory is
-bounded by the arrays, not by the input. The input is not trusted: every varint, length and count is checked against the
-end of its record.
+``decode`` reads the uncompressed records of the batches in a table (``batch_kernel``; the layout of magic 2 is in
+``storage/records/record_batch.py``) and appends key, value, offset, timestamp and headers to preallocated arrays. It
+stops when an array is full and continues there on the next call, so the arrays bound the memory. The input is not
+trusted: every varint, length and count is checked against the end of its record.
 
-numba keeps the compiled code in a cache beside this file, or in the user's cache folder where that is not writable.
+numba caches the compiled code beside this file, or in the user's cache folder if that is not writable.
 """
 
 import numpy as np
@@ -25,14 +24,14 @@ from kafka_zk.spark_jobs.source.batch_kernel import (
 
 DONE = 0
 FULL = 1
-"""The arrays have no room for the next record: take what they hold, empty them, call again."""
+"""The arrays have no room for the next record: take their rows, empty them, and call again."""
 MALFORMED = 2
 TIME_OUT_OF_RANGE = 3
-"""A timestamp in ms that does not fit into the microseconds of Spark's."""
+"""A timestamp in ms that does not fit into Spark's microseconds."""
 
 _LAST_MS = (2**63 - 1) // 1000
 
-# ``cursor``: the batch, the position in it, its records that are left; all zero before the first call.
+# ``cursor``: the batch, the position in it, and its remaining records; all zero before the first call.
 AT_BATCH, AT_POSITION, RECORDS_LEFT, CURSOR_FIELDS = range(4)
 # ``fill``: how much of the arrays is used.
 ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, NAME_BYTES, CONTENT_BYTES, FILL_FIELDS = range(7)
@@ -49,7 +48,7 @@ _BROKEN = -1
 
 @njit(_two(_input, types.int64, types.int64), cache=True, nogil=True)
 def _varint(data, position, end):  # type: ignore[no-untyped-def]
-    """The zigzag varint and the position after it, which is -1 if it is cut or too long."""
+    """Read a zigzag varint; returns it and the next position, which is -1 if it is incomplete or too long."""
     result = np.uint64(0)
     shift = np.uint64(0)
     while position < end and shift < np.uint64(70):
@@ -64,7 +63,7 @@ def _varint(data, position, end):  # type: ignore[no-untyped-def]
 
 @njit(types.void(_input, types.int64, types.int64, _bytes, types.int64), cache=True, nogil=True)
 def _copy(source, start, size, target, at):  # type: ignore[no-untyped-def]
-    """Unsigned indices: with signed ones numba looks for negative ones at every byte, 30 times slower (measured)."""
+    """Copy with unsigned indices: for signed ones numba checks the sign at every byte, 30 times slower (measured)."""
     to, origin = types.uintp(at), types.uintp(start)
     for index in range(types.uintp(max(size, 0))):
         target[to + index] = source[origin + index]
@@ -72,9 +71,9 @@ def _copy(source, start, size, target, at):  # type: ignore[no-untyped-def]
 
 @njit(_three(_input, types.int64, types.int64), cache=True, nogil=True)
 def _field(data, position, end):  # type: ignore[no-untyped-def]
-    """Start and size of a key, value, header name or content, and the position after it.
+    """Read a key, value, header name or content; returns start, size and next position.
 
-    The size is negative for null; the position is _BROKEN if the field does not fit into its record.
+    The size is negative for null; the position is _BROKEN if the field exceeds its record.
     """
     size, start = _varint(data, position, end)
     if start < 0 or size > end - start:
@@ -87,7 +86,7 @@ def _field(data, position, end):  # type: ignore[no-untyped-def]
     cache=True, nogil=True,
 )  # fmt: skip
 def _headers(data, position, end, wanted, fill, name_ends, names, content_ends, contents, content_valid):  # type: ignore[no-untyped-def]
-    """Append a record's headers, if ``wanted``; the position after them, or _BROKEN, or _NO_ROOM."""
+    """Append a record's headers, if ``wanted``; returns the next position, or _BROKEN, or _NO_ROOM."""
     count, position = _varint(data, position, end)
     if position < 0 or count < 0 or count > end - position:
         return np.int64(_BROKEN)
@@ -117,13 +116,13 @@ def _headers(data, position, end, wanted, fill, name_ends, names, content_ends, 
     return position
 
 
-@njit(inline="always")  # a call with so many arrays costs three times what it does
+@njit(inline="always")  # passing this many arrays costs three times the work of the function
 def _append(  # type: ignore[no-untyped-def]
     data, position, end, with_headers, fill,
     key_ends, keys, key_valid, value_ends, values, value_valid,
     header_ends, name_ends, names, content_ends, contents, content_valid,
 ):  # fmt: skip
-    """Append key, value and headers of the record that ends at ``end``; the same answers as ``_headers``."""
+    """Append key, value and headers of the record that ends at ``end``; returns what ``_headers`` returns."""
     row = fill[ROWS]
     key_at, key_size, position = _field(data, position, end)
     if position < 0:

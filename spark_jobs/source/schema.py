@@ -1,4 +1,4 @@
-"""The columns that the data source gives, named and typed as those of Spark's own Kafka source.
+"""The data source's columns, with the names and types of Spark's own Kafka source.
 
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4, schema of the source.
 """
@@ -14,12 +14,12 @@ LOG_APPEND_TIME = 1
 
 
 def spark_schema(include_headers: bool) -> str:
-    """As DDL, for ``DataSource.schema``."""
+    """The columns as DDL, for ``DataSource.schema``."""
     return f"{COLUMNS}, {HEADERS_COLUMN}" if include_headers else COLUMNS
 
 
 def arrow_schema(include_headers: bool) -> Any:
-    """The same as a ``pyarrow.Schema``, equal to what Spark makes of the DDL."""
+    """The columns as a ``pyarrow.Schema``, equal to what Spark makes from the DDL."""
     import pyarrow as pa
 
     fields = [

@@ -1,11 +1,10 @@
-"""A stream's offsets as Spark's checkpoint keeps them: how far each partition is read, and of which topic of that name.
+"""A stream's offsets in Spark's checkpoint: how far each partition is read, and the id of its topic.
 
     {"flights": {"0": 23, "1": 25}, "topic ids": {"flights": "id:8f3c…"}}
 
-A topic's name has no space, so "topic ids" is none. An id is the topic's own, or the czxid of its znode where brokers
-have no ids (before 2.8); without ZooKeeper it is not known there. Checkpoints of earlier versions have no ids and
-continue.
-Pure. Tests: tests/spark_jobs/source/test_stream_offsets.py.
+Topic names have no spaces, so "topic ids" is not a topic. An id is the topic's own, or the czxid of its znode if
+brokers have no topic ids (before 2.8); without ZooKeeper it is unknown then. Checkpoints of earlier versions have no
+ids and still work. Pure. Tests: tests/spark_jobs/source/test_stream_offsets.py.
 """
 
 from collections.abc import Mapping
@@ -33,7 +32,7 @@ class StreamOffsets(NamedTuple):
         return {**format_offsets(self.offsets), **({_IDS: ids} if ids else {})}
 
     def recreated(self, ids: Mapping[str, str]) -> set[str]:
-        """The topics that ``ids`` says are others. Ids of different kinds cannot be compared: brokers were upgraded."""
+        """The topics whose ids differ. Ids of different kinds cannot be compared: the brokers were upgraded."""
         return {name for name, each in self.ids.items() if name in ids and _are_two(each, ids[name])}
 
 

@@ -1,13 +1,12 @@
-"""The streaming read (``readStream``): the planner of the batch read over Spark's checkpoint.
+"""The streaming read (``readStream``): the batch read's planner with Spark's checkpoint.
 
 Spark's checkpoint is the truth about what was processed. With ``group.id`` and ``zookeeper.connect`` the group's
-offsets in ZooKeeper are its mirror, so that lag tools see the stream; they are written when Spark asks for the batch
-after, since then everything before is done. ``Trigger.AvailableNow`` reads up to the ends that the partitions have when
-it starts.
+offsets in ZooKeeper mirror it, so that lag tools see the stream. They are written when Spark asks for the next batch,
+because then everything before is processed. ``Trigger.AvailableNow`` reads up to the ends at its start.
 
-The checkpoint also says which topic of its name an offset belongs to (``stream_offsets.py``). A topic that was deleted
-and created again is data loss, however long it is: its first records would be skipped. With failOnDataLoss=false the
-stream starts at the beginning of the new one.
+The checkpoint also identifies the topic of each offset (``stream_offsets.py``). A topic that was deleted and recreated
+is data loss, whatever its length: its first records would be skipped. With failOnDataLoss=false the stream starts at
+the beginning of the new topic.
 Tests: tests/spark_jobs/source/test_stream_reader.py.
 """
 
@@ -32,13 +31,13 @@ Offsets = dict[TopicPartition, int]
 
 
 class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in the driver for as long as the query; sent to executors without its connections."""
+    """Lives in the driver as long as the query; sent to executors without its connections."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._driver: Driver | None = None
         self._last_ends: StreamOffsets | None = None  # where Trigger.AvailableNow stops
-        self._ids: dict[str, str] = {}  # as they were when offsets were asked for
+        self._ids: dict[str, str] = {}  # topic ids at the last request for offsets
         self._mirrored: Offsets = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -72,7 +71,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest().document()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """A batch that was planned before a topic was created again has nothing to read of the new one."""
+        """A batch that was planned before a topic was recreated reads nothing of the new topic."""
         driver = self._connected()
         ends = StreamOffsets.of(end)
         gone = self._recreated(ends, driver.topic_ids(ends.ids))
@@ -104,7 +103,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with_ids(lambda: driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST)))
 
     def _with_ids(self, ask: Callable[[], Offsets]) -> StreamOffsets:
-        """Offsets, and the topics that they are of: asked again if a topic was created again meanwhile."""
+        """Offsets with the ids of their topics; repeated if a topic is recreated meanwhile."""
         while True:
             offsets = ask()
             ids = self._connected().topic_ids({tp.topic for tp in offsets})
@@ -123,21 +122,21 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _with_new_partitions(self, starts: StreamOffsets, ends: StreamOffsets) -> Offsets:
-        """A start for every partition that has an end: its beginning if it is new, or of a new topic."""
+        """A start for every partition with an end: its beginning if the partition or topic is new."""
         recreated = starts.recreated(ends.ids)
         kept = {tp: offset for tp, offset in starts.offsets.items() if tp in ends.offsets and tp.topic not in recreated}
         new = [tp for tp in ends.offsets if tp not in kept]
         return {**kept, **(self._connected().brokers.offsets(dict.fromkeys(new, EARLIEST)) if new else {})}
 
     def _check_loss(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> None:
-        """A partition that is gone or shorter than what was read is loss: an error, or it stays where it is."""
+        """A partition that is gone, or shorter than what was read, is data loss: raise, or keep its offset."""
         behind = [tp for tp, start in starts.items() if ends.get(tp, -1) < start]
         there = [tp for tp in behind if tp in ends]
         log_ends = self._connected().brokers.log_ends(there) if there else {}
         for tp in behind:
             start = starts[tp]
             if log_ends.get(tp, -1) >= start:
-                ends[tp] = start  # what lies there belongs to open transactions
+                ends[tp] = start  # the offsets between belong to open transactions
                 continue
             if self._options.fail_on_data_loss:
                 told = f"ends at offset {log_ends[tp]} now" if tp in ends else "is gone"

@@ -1,4 +1,4 @@
-"""Defaults of Avro fields as values: in a schema they are JSON, and fastavro gives them as they stand there.
+"""Defaults of Avro fields as values: fastavro returns them as the JSON in the schema.
 
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
@@ -13,7 +13,7 @@ _MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1, "local-timestamp-mil
 
 
 def set_defaults(schema: Any, named: Mapping[str, Any]) -> None:
-    """Of a schema that fastavro has parsed, and of those in it; ``named`` are the schemas that names stand for."""
+    """Convert defaults in a schema that fastavro has parsed; ``named`` maps names to schemas."""
     if isinstance(schema, list):
         for each in schema:
             set_defaults(each, named)
@@ -29,7 +29,7 @@ def set_defaults(schema: Any, named: Mapping[str, Any]) -> None:
 
 def _value(given: Any, schema: Any, named: Mapping[str, Any]) -> Any:
     if isinstance(schema, list):
-        return _value(given, schema[0], named)  # a default is of a union's first type
+        return _value(given, schema[0], named)  # a default has a union's first type
     if isinstance(schema, str):
         return _value(given, named[schema], named) if schema in named else _plain_value(given, schema)
     logical, kind = schema.get("logicalType"), schema["type"]

@@ -1,4 +1,4 @@
-"""What an Avro schema lets a few bytes do to whoever reads them: arrays of any length, records of any depth.
+"""How an Avro schema lets a few bytes expand: arrays of any length, records of any depth.
 
 Tests: tests/spark_jobs/values/test_hostile_values.py.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Whether the values of a schema that fastavro has parsed may be nested without a bound."""
+    """Whether values of a parsed schema may be nested without a bound."""
     return _has_circle(schema, named, (), set())
 
 
@@ -27,7 +27,7 @@ def _has_circle(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], 
 
 
 def needs_no_bytes_in_array(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Whether it has an array whose items need no bytes, so that any number of them fits into a value."""
+    """Whether it has an array with items of zero bytes, so that a value may have any number of them."""
     return _has_empty_items(schema, named, set())
 
 
@@ -56,12 +56,12 @@ def _needs_no_bytes(schema: Any, named: Mapping[str, Any], inside: tuple[str, ..
 
 
 def _definition(schema: Any, named: Mapping[str, Any]) -> Any:
-    """What a name stands for."""
+    """The schema of a name."""
     return named.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def _parts(definition: Any) -> Iterator[Any]:
-    """The schemas right in this one."""
+    """The direct subschemas."""
     if isinstance(definition, list):
         yield from definition
     elif isinstance(definition, dict):

@@ -1,8 +1,8 @@
-"""Logical types that changed between two versions of an Avro schema: what to make of the physical values.
+"""Logical types that change between two versions of an Avro schema: how to convert the physical values.
 
-A value is resolved by the physical types first, and then has the reader's logical type. Where only one of the two
-schemas has a logical type, the physical value is taken as it is. Where both have one, the value keeps its meaning: an
-instant, a local time, a time of day or a number keeps it in another unit or scale; a value that cannot, and one of
+A value is resolved by its physical types first, and then gets the reader's logical type. If only one schema has a
+logical type, the physical value is used unchanged. If both have one, the value keeps its meaning: an instant, a local
+time, a time of day or a number is converted to the other unit or scale. A value that cannot be converted, or is of
 another kind (a date as a timestamp), is undecodable. So is an integer that a float or double may not hold exactly.
 Pure. Tests: tests/spark_jobs/values/test_avro_logical_types.py.
 """
@@ -29,11 +29,11 @@ _UNITS = {
     "time-millis": ("time", _MILLIS),
     "time-micros": ("time", _MICROS),
 }
-"""What each is a count of, and how many nanoseconds its unit has."""
+"""What each type counts, and its unit in nanoseconds."""
 _DECIMAL, _DATE, _UUID = "decimal", "date", "uuid"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT_BITS = {"float": 24, "double": 53}
-"""The bits up to which every integer is exact."""
+"""Integers of up to this many bits are exact."""
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
     "long": ("float", "double"),
@@ -45,7 +45,7 @@ _EXACT = Context(prec=DECIMAL_DIGITS)
 
 
 class Logical(NamedTuple):
-    """A logical type that its physical type may have; ``precision`` and ``scale`` are those of a decimal."""
+    """A logical type that its physical type may have; ``precision`` and ``scale`` are for decimals."""
 
     name: str
     precision: int = 0
@@ -53,7 +53,7 @@ class Logical(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A value that is not nested: the physical types of writer and reader, and their logical types."""
+    """A value that is not nested: the physical and logical types of writer and reader."""
 
     written: str
     read: str
@@ -62,7 +62,7 @@ class Leaf(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A value that has no meaning for the reader."""
+    """A value without a meaning for the reader."""
 
     reason: str
 
@@ -80,9 +80,9 @@ class Values(NamedTuple):
 
 
 def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
-    """What ``converted`` needs; None where values stay as they are. Two of them are equal if they do the same.
+    """The argument of ``converted``; None if values stay unchanged. Two are equal if they do the same.
 
-    ``reader`` has no names in it that stand for other schemas; ``named`` are those of the writer.
+    ``reader`` has all names replaced by their schemas; ``named`` are the writer's.
     """
     writer, reader = _single(writer, named), _single(reader, {})
     if isinstance(writer, list):
@@ -104,7 +104,7 @@ def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _of_union(writer: list[Any], reader: Any, named: Mapping[str, Any]) -> Any:
-    """Which branch a value is of is not known after the resolution, so all must mean the same."""
+    """The resolution hides the branch of a value, so all branches must be converted equally."""
     kind = _kind(reader)
     branches = [each for each in writer if kind == _kind(each) or kind in _PROMOTIONS.get(_kind(each), ())]
     found = [conversion(each, reader, named) for each in branches]
@@ -118,7 +118,7 @@ def _of_record(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
     by_name = {}
     for field in reader["fields"]:
         names = [name for name in (field["name"], *field.get("aliases", ())) if name in written]
-        # A field that was not written has its default, as if the reader's schema had written it.
+        # A field that was not written has its default, as the reader's schema would write it.
         kind, names_of = (written[names[0]], named) if names else (field["type"], {})
         inner = conversion(kind, field["type"], names_of)
         if inner is not None:
@@ -127,7 +127,7 @@ def _of_record(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _single(schema: Any, named: Mapping[str, Any]) -> Any:
-    """The schema behind a name, behind a type in braces, and beside null; a list if there are several."""
+    """The schema of a name or of a type in braces, without null; a list if several remain."""
     if isinstance(schema, str):
         return named.get(schema, schema)
     if isinstance(schema, list):
@@ -143,7 +143,7 @@ def _kind(schema: Any) -> str:
 
 
 def _logical(schema: Any) -> Logical | None:
-    """None if the schema has none that is known, or one that its type cannot have: Avro says to ignore both."""
+    """The logical type; None if it is unknown or its type cannot have it: Avro says to ignore both."""
     name = schema.get("logicalType") if isinstance(schema, dict) else None
     if not isinstance(name, str) or schema["type"] not in LOGICAL_KINDS.get(name, ()):
         return None
@@ -157,7 +157,7 @@ def _family(logical: Logical) -> str:
 
 
 def converted(value: Any, how: Any) -> Any:
-    """A value of the physical types as one of the reader's logical types. Raises: ValueUndecodable, OverflowError."""
+    """Convert a physical value to the reader's logical type. Raises ValueUndecodable, OverflowError."""
     match how:
         case _ if value is None or how is None:
             return value
@@ -201,7 +201,7 @@ def _decimal(unscaled: int, scale: int, becomes: Logical) -> Decimal:
 
 def _counted(nanos: int, becomes: Logical) -> Any:
     family, unit = _UNITS[becomes.name]
-    has_type = family != "time" and unit != _NANOS  # Spark's, of microseconds; other columns hold the count
+    has_type = family != "time" and unit != _NANOS  # Spark has a type, of microseconds; other columns hold the count
     count, lost = divmod(nanos, _MICROS if has_type else unit)
     if lost:
         raise ValueUndecodable(f"a {family} is finer than the reader's {becomes.name}")

@@ -1,4 +1,4 @@
-"""Avro records in the fields of a reader's schema, whatever version of it they were written with (Avro's resolution).
+"""Avro records in the fields of a reader's schema, by Avro's schema resolution.
 
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
@@ -22,12 +22,12 @@ from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException)
 _SAFE_DEPTH = 1024
-"""A value of so many bytes cannot be nested too deeply."""
+"""A value of at most this many bytes cannot be nested too deeply."""
 
 
 class _Writer(NamedTuple):
-    """What ``read`` needs to know of a writer's schema. ``how``: None if its logical types are the reader's, so that
-    fastavro can read them, in C; else what makes them of the values of ``schema``, which has none."""
+    """A prepared writer's schema for ``read``. ``how``: None if its logical types are the reader's, so that fastavro
+    can read them, in C; otherwise the conversion of values of ``schema``, which has no logical types."""
 
     schema: Any
     how: Any
@@ -35,7 +35,7 @@ class _Writer(NamedTuple):
 
 
 class AvroReader:
-    """Raises: WronglyAsked for a schema that is no record, or that Spark has no columns for."""
+    """Reads records. Raises WronglyAsked if the reader's schema is not a record or has no Spark columns."""
 
     def __init__(self, schema: Schema) -> None:
         from pyspark.sql.types import StructType
@@ -57,7 +57,7 @@ class AvroReader:
         self._unchanged = conversion(self._logical, self._logical, {})
 
     def prepared(self, writer: Schema) -> _Writer:
-        """Raises: ValueUndecodable."""
+        """Prepare a writer's schema. Raises ValueUndecodable if it is invalid."""
         try:
             parsed, named = _parsed(writer, plain)
             is_endless, is_recursive = needs_no_bytes_in_array(parsed, named), contains_itself(parsed, named)
@@ -76,10 +76,10 @@ class AvroReader:
         return parsed, self._logical, named
 
     def read(self, writer: _Writer, payload: bytes) -> Any:
-        """Raises: ValueUndecodable."""
+        """Read one value. Raises ValueUndecodable."""
         stream = io.BytesIO(payload)
         reader = self._schema if writer.how is None else self._physical
-        # In C the depth of a value is bounded by nothing but the stack, which ends the process.
+        # In C only the stack limits the depth of a value, and an overflow ends the process.
         may_be_deep = writer.is_recursive and len(payload) > _SAFE_DEPTH
         read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:
@@ -98,7 +98,7 @@ class AvroReader:
 
 
 def _parsed(schema: Schema, wanted: Callable[[Any], Any] = lambda each: each) -> tuple[Any, dict[str, Any]]:
-    """The schema, and those that have names, as ``wanted`` makes each of them."""
+    """The schema and its named schemas, each mapped by ``wanted``."""
     named: dict[str, Any] = {}
     for name, referenced in schema.referenced().items():
         if name not in named:

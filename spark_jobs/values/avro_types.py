@@ -1,4 +1,4 @@
-"""Avro schemas as Spark's types, and Avro records of one schema that is given.
+"""Avro schemas as Spark types, and decoding Avro records of a given schema.
 
 Tests: tests/spark_jobs/extraction/test_decoding.py.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from kafka_zk.spark_jobs.errors import WronglyAsked
 
 MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
-"""What fastavro raises for bytes that are no record of their schema."""
+"""What fastavro raises for bytes that are not a record of their schema."""
 _CONFLUENT_HEADER_BYTES = 5
 _AVRO_TYPES = {
     "null": "StringType",
@@ -35,9 +35,9 @@ LOGICAL_KINDS = {
     "decimal": ("bytes", "fixed"),
     "uuid": ("string", "fixed"),
 }
-"""The types that may have a logical type; on others it is ignored, as Avro's specification says."""
+"""The types that may have a logical type; on others Avro ignores it."""
 DECIMAL_DIGITS = 38
-"""The most that Spark has; Connect's decimals all say 64."""
+"""Spark's maximum; Connect's decimals all declare 64."""
 _AVRO_LOGICAL_TYPES = {
     "timestamp-millis": "TimestampType",
     "timestamp-micros": "TimestampType",
@@ -49,7 +49,7 @@ _AVRO_LOGICAL_TYPES = {
 
 
 def avro_type(schema: Any, field: str = "") -> Any:
-    """The schema of a field as a Spark type. Raises: WronglyAsked for unions of several types and unknown ones."""
+    """The Spark type of a field's schema. Raises WronglyAsked for unions of several types and unknown types."""
     from pyspark.sql import types
 
     if isinstance(schema, list):
@@ -84,7 +84,7 @@ def avro_type(schema: Any, field: str = "") -> Any:
 
 
 def _logical_type(schema: dict[str, Any]) -> str | None:
-    """None for one that the type cannot have."""
+    """The logical type; None if its type cannot have it."""
     logical = schema.get("logicalType")
     if not isinstance(logical, str) or schema.get("type") not in LOGICAL_KINDS.get(logical, ()):
         return None
@@ -92,7 +92,7 @@ def _logical_type(schema: dict[str, Any]) -> str | None:
 
 
 def parse_avro_schema(text: str) -> tuple[Any, Any]:
-    """The schema as fastavro reads records by, and as a ``StructType``. Raises: WronglyAsked."""
+    """Parse the schema for fastavro, and as a ``StructType``. Raises WronglyAsked."""
     import fastavro
     from pyspark.sql.types import StructType
 
@@ -108,12 +108,12 @@ def parse_avro_schema(text: str) -> tuple[Any, Any]:
 
 
 def plain(schema: Any) -> Any:
-    """Without the logical types that Spark has none for: uuid and times of day stay the text and numbers they are."""
+    """Remove the logical types that Spark lacks: uuid and times of day stay text and numbers."""
     return _without(schema, lambda each: _logical_type(each) not in _AVRO_LOGICAL_TYPES)
 
 
 def physical(schema: Any) -> Any:
-    """Without logical types."""
+    """Remove all logical types."""
     return _without(schema, lambda _: True)
 
 
@@ -130,9 +130,9 @@ def _without(schema: Any, is_dropped: Callable[[dict[str, Any]], bool]) -> Any:
 
 
 def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) -> Any:
-    """The record in ``value``; None if there is none, or it is no whole record of this schema. Runs in executors.
+    """Decode the record in ``value``, in an executor; None if it is absent or not a complete record of this schema.
 
-    ``has_decimals`` False says that the schema has none, so that they need not be looked for."""
+    ``has_decimals`` False: the schema has no decimals, so the check for them is skipped."""
     import io
 
     import fastavro
@@ -152,9 +152,9 @@ def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) 
 
 
 def decimals_fit(value: Any, schema: Any) -> bool:
-    """Whether no decimal of a value has more digits than its schema says, which Avro lets writers do, but not Spark.
+    """Whether all decimals have at most their schema's digits, which Avro does not enforce, but Spark requires.
 
-    ``schema`` has no names in it that stand for others, and no union but those with null."""
+    ``schema`` has all names replaced by their schemas, and no unions except with null."""
     if isinstance(schema, list):
         schema = next((each for each in schema if each != "null"), "null")
     if value is None or not isinstance(schema, dict):

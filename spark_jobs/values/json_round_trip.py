@@ -1,10 +1,9 @@
-"""Which fields of a JSON value Spark's ``from_json`` changed: those that ``to_json`` does not write back as they came.
+"""The fields of a JSON value that Spark's ``from_json`` changed: those that ``to_json`` does not write back unchanged.
 
-``from_json`` makes -56 of 200 in a TINYINT, 15.00 of the text "1,5" in a DECIMAL, the year 55840 of milliseconds in a
-TIMESTAMP, "?" of half a surrogate pair, and calls none of them corrupt. Numbers are compared as numbers, so 1.5 in a
-DECIMAL(9,2) comes back as 1.50. Everything that a date or a timestamp says must be in the value: a time of day, digits
-behind the microseconds. FLOAT and DOUBLE give back the digits that were written, up to 9 and 17.
-Pure. Tests: tests/spark_jobs/values/test_json_round_trip.py.
+``from_json`` reads 200 in a TINYINT as -56, the text "1,5" in a DECIMAL as 15.00, milliseconds in a TIMESTAMP as the
+year 55840, half a surrogate pair as "?", and reports none of them as corrupt. Numbers are compared as numbers, so 1.5
+in a DECIMAL(9,2) comes back as 1.50. A date or timestamp must keep its time of day and all decimal places. FLOAT and
+DOUBLE must give back the written digits, up to 9 and 17. Pure. Tests: tests/spark_jobs/values/test_json_round_trip.py.
 """
 
 import json
@@ -24,11 +23,11 @@ TO_JSON = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-"""The options of the ``to_json`` whose result is compared; the zone is the session's, as for ``from_json``."""
+"""The options of the compared ``to_json``; the zone is the session's, as for ``from_json``."""
 _Same = Callable[[Any, Any], bool]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNEQUAL = (ValueError, ArithmeticError, KeyError)
-"""What is raised for a text that stands for no such value, or for one beyond Python's years 1 to 9999."""
+"""Raised for a text that is not such a value, or a time outside of Python's years 1 to 9999."""
 _SPACE = " \t\r\n"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\s*", re.ASCII)
@@ -38,7 +37,7 @@ _TIMESTAMP = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?", re.ASCII)
 _MICROS_DIGITS = 6
 _FLOAT_DIGITS, _DOUBLE_DIGITS = 9, 17
-"""Significant digits that tell all values of the type apart."""
+"""Significant digits that distinguish all values of the type."""
 _NOT_FINITE = {
     **dict.fromkeys(("NaN",), "NaN"),
     **dict.fromkeys(("Infinity", "+Infinity", "INF", "+INF"), "Infinity"),
@@ -47,19 +46,19 @@ _NOT_FINITE = {
 
 
 class _Number(str):
-    """As it is written."""
+    """A number as it is written."""
 
 
 class _Object(list[tuple[str, Any]]):
-    """Names and values in order, repeated names included."""
+    """Names and values in order, including repeated names."""
 
 
 _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_constant=_Number, object_pairs_hook=_Object)
 
 
 class ChangedFields:
-    """Callable with a value's bytes and the text that ``to_json`` made of what ``from_json`` read; ``fields`` is the
-    schema, a ``StructType``. Returns the names of the changed fields: all of them if the bytes are no JSON."""
+    """Called with a value's bytes and the text that ``to_json`` made of what ``from_json`` read; ``fields`` is the
+    schema, a ``StructType``. Returns the names of the changed fields: all of them if the bytes are not JSON."""
 
     def __init__(self, fields: Any) -> None:
         self._fields = fields
@@ -76,7 +75,7 @@ class ChangedFields:
         except (ValueError, RecursionError):
             return list(self._same)
         if not isinstance(written, _Object):
-            return []  # from_json knows that it is no object
+            return []  # from_json reports that it is not an object
         return _changed(written, found, self._same)
 
     def __reduce__(self) -> Any:
@@ -105,7 +104,7 @@ def _is_same(compare: _Same, written: Any, found: Any) -> bool:
 
 
 def _comparison(kind: Any) -> _Same:
-    """For values that are not null."""
+    """The comparison for values that are not null."""
     from pyspark.sql import types
 
     match kind:
@@ -137,7 +136,7 @@ def _same_entries(written: Any, found: Any, same: _Same) -> bool:
 
 
 def _number(text: Any) -> Decimal:
-    """Raises: ValueError, ArithmeticError."""
+    """Parse a number. Raises ValueError, ArithmeticError."""
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         raise ValueError(f"{text!r} is not a number")
     return Decimal(text)
@@ -148,7 +147,7 @@ def _same_number(written: Any, found: Any) -> bool:
 
 
 def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
-    """Whether a float, as text, gives back the digits that were written. Raises: ValueError, ArithmeticError."""
+    """Whether a float's text has the written digits. Raises ValueError, ArithmeticError."""
     if found in _NOT_FINITE:
         return bool(_NOT_FINITE.get(written) == found)
     if written == found:
@@ -162,7 +161,7 @@ def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
 
 
 def _same_text(written: Any, found: Any) -> bool:
-    """A number must give the same text; an object or array the same JSON."""
+    """Compare a number as text, and an object or array as JSON."""
     if isinstance(written, bool):
         return bool(found == str(written).lower())
     if isinstance(written, str):
@@ -197,7 +196,7 @@ def _same_instant(written: Any, found: Any) -> bool:
         return bool(at == _EPOCH + timedelta(seconds=int(written)))
     local, zone = _local_time(written)
     there = at if zone is None else at.astimezone(zone)
-    return there.replace(tzinfo=None) == local  # unequal in the hour that a change to summer time leaves out
+    return there.replace(tzinfo=None) == local  # unequal in the hour that a change to summer time skips
 
 
 def _same_local_time(written: Any, found: Any) -> bool:
@@ -209,7 +208,7 @@ def _same_time(written: Any, found: Any) -> bool:
 
 
 def _trusted(written: Any, found: Any) -> bool:
-    """For intervals, which ``from_json`` refuses if they lose anything."""
+    """For intervals: ``from_json`` refuses those that it would change."""
     return True
 
 
@@ -226,11 +225,11 @@ _ATOMIC: dict[str, _Same] = {
     "TimestampNTZType": _same_local_time,
     "TimeType": _same_time,
 }
-"""By the names of Spark's types, of which older versions have fewer."""
+"""By the names of Spark's types; older versions lack some."""
 
 
 def _local_time(text: str) -> tuple[datetime, tzinfo | None]:
-    """A time as Spark's cast reads it. Raises: ValueError, KeyError."""
+    """Parse a time like Spark's cast. Raises ValueError, KeyError."""
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a timestamp")
@@ -246,7 +245,7 @@ def _local_time(text: str) -> tuple[datetime, tzinfo | None]:
 
 
 def _zone(text: str) -> tzinfo:
-    """Raises: ValueError, KeyError."""
+    """Parse a time zone. Raises ValueError, KeyError."""
     if text in ("Z", "UTC", "GMT", "UT"):
         return UTC
     if (offset := _OFFSET.fullmatch(text)) is None:

@@ -1,7 +1,8 @@
-"""JSON in the fields of a reader's schema: judged by the JSON Schema that it was written with, then fitted to columns.
+"""JSON in the fields of a reader's schema: validated against the writer's JSON Schema, then fitted to columns.
 
-Objects are structs, or maps where only ``additionalProperties`` are described; integers are longs, numbers doubles. A
-type beside null is that type. What has no Spark type is refused. Tests: tests/spark_jobs/values/test_value_decoder.py.
+Objects become structs, or maps if only ``additionalProperties`` are described; integers become longs, numbers doubles.
+A type together with null is that type. Everything without a Spark type is refused.
+Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 import json
@@ -25,7 +26,7 @@ _DEPTH_MAX = 32
 
 
 class JsonSchemaReader:
-    """Raises: WronglyAsked for a schema that is no object, or that Spark has no columns for."""
+    """Reads values. Raises WronglyAsked if the reader's schema is not an object or has no Spark columns."""
 
     def __init__(self, schema: Schema) -> None:
         from pyspark.sql.types import StructType
@@ -41,7 +42,7 @@ class JsonSchemaReader:
         self.columns = columns
 
     def prepared(self, writer: Schema) -> Any:
-        """A validator. Raises: ValueUndecodable."""
+        """Make a validator. Raises ValueUndecodable if the schema is invalid."""
         try:
             document = json.loads(writer.text)
             kind = jsonschema.validators.validator_for(document, jsonschema.Draft7Validator)
@@ -51,7 +52,7 @@ class JsonSchemaReader:
             raise ValueUndecodable("its schema is no JSON Schema") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
-        """Raises: ValueUndecodable."""
+        """Read one value. Raises ValueUndecodable."""
         try:
             value = json.loads(payload, parse_float=_float, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
@@ -63,7 +64,7 @@ class JsonSchemaReader:
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
         except (Unresolvable, RecursionError) as error:
             raise ValueUndecodable(f"its schema cannot be followed: {error}") from error
-        except (ArithmeticError, re.error) as error:  # a number beyond floats; a pattern that Python does not know
+        except (ArithmeticError, re.error) as error:  # a number beyond floats; a pattern that Python does not support
             raise ValueUndecodable(f"its schema cannot judge it: {error}") from error
         return _fitted(value, self.columns, "$")
 
@@ -135,17 +136,17 @@ class _Columns:
 
 
 class _Inexact(float):
-    """A number whose digits a double does not give back; for the validator it is a number like others."""
+    """A number that a double does not hold exactly; an ordinary number for the validator."""
 
 
 def _float(text: str) -> float:
     number = float(text)
-    is_exact = math.isinf(number) or same_float(text, repr(number))  # what is beyond floats fits nothing
+    is_exact = math.isinf(number) or same_float(text, repr(number))  # infinity fits no column
     return number if is_exact else _Inexact(number)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Raises: ValueError."""
+    """Refuse repeated names. Raises ValueError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is twice in an object")
@@ -153,7 +154,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fitted(value: Any, kind: Any, where: str) -> Any:
-    """The value as a Python worker hands over a value of this Spark type. Raises: ValueUndecodable."""
+    """The value as a Python worker returns a value of this Spark type. Raises ValueUndecodable."""
     from pyspark.sql import types
 
     match kind:
@@ -181,7 +182,7 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
 
 
 def _text(value: str, where: str) -> str:
-    """JSON may name half of a character, which no text can hold. Raises: ValueUndecodable."""
+    """Refuse half a surrogate pair, which JSON may contain. Raises ValueUndecodable."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -194,5 +195,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    """1.0 is one, too: JSON Schema says so."""
+    """Whether JSON Schema considers it an integer; 1.0 is one, too."""
     return _is_number(value) and (isinstance(value, int) or value.is_integer())

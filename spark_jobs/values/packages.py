@@ -1,4 +1,4 @@
-"""Whether what decodes a value format is installed: the extra ``registry``."""
+"""Whether the packages for a value format are installed: the extra ``registry``."""
 
 import importlib.util
 
@@ -8,7 +8,7 @@ _PACKAGES = {AVRO: ("fastavro",), PROTOBUF: ("google.protobuf", "grpc_tools"), J
 
 
 def absent_value_packages(value_format: str) -> str | None:
-    """The sentence to tell when something is not installed; None when all is there."""
+    """A sentence about missing packages; None if all are installed."""
     absent = [name for name in _PACKAGES[value_format] if not _is_there(name)]
     if not absent:
         return None
@@ -18,5 +18,5 @@ def absent_value_packages(value_format: str) -> str | None:
 def _is_there(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
-    except ModuleNotFoundError:  # the package that it is in
+    except ModuleNotFoundError:  # the parent package is missing
         return False

@@ -1,8 +1,8 @@
-"""Protobuf messages in the fields of a reader's schema: of its first message. Protobuf's own rules carry evolution.
+"""Protobuf messages in the fields of a reader's schema, which is its first message. Protobuf's rules handle evolution.
 
-Fields that the reader does not know are ignored, those that were not written have their default (null where Protobuf
-can tell that a field is not set). Schemas are .proto texts, or file descriptors in Base64 as Confluent's Python client
-registers them. Tests: tests/spark_jobs/values/test_value_decoder.py.
+Unknown fields are ignored; fields that were not written have their default (null if Protobuf can tell that a field is
+not set). Schemas are .proto texts, or file descriptors in Base64, as Confluent's Python client registers them.
+Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 import base64
@@ -14,7 +14,7 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from google.protobuf import (  # noqa: F401 - these are in the default pool then, for schemas that import them
+from google.protobuf import (  # noqa: F401 - registers them in the default pool, for schemas that import them
     any_pb2,
     descriptor_pool,
     duration_pb2,
@@ -42,7 +42,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProtobufReader:
-    """Raises: WronglyAsked for a schema that is none, has no message, or one that Spark has no columns for."""
+    """Reads messages. Raises WronglyAsked if the reader's schema is invalid, or has no message or no Spark columns."""
 
     def __init__(self, schema: Schema) -> None:
         try:
@@ -56,14 +56,14 @@ class ProtobufReader:
         self.columns = _struct(self._message, ())
 
     def prepared(self, writer: Schema) -> Any:
-        """The file of a writer's schema. Raises: ValueUndecodable."""
+        """The file of a writer's schema. Raises ValueUndecodable."""
         try:
             return _file(writer)
         except (TypeError, ValueError, KeyError, OSError) as error:
             raise ValueUndecodable(f"its schema is no Protobuf schema: {error}") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
-        """Raises: ValueUndecodable."""
+        """Read one message. Raises ValueUndecodable."""
         path, body = read_message_path(payload)
         name = _named(writer, path)
         if name != self._message.full_name:
@@ -77,7 +77,7 @@ class ProtobufReader:
 
 
 def _named(file: Any, path: tuple[int, ...]) -> str:
-    """The full name of the message that a path leads to. Raises: ValueUndecodable."""
+    """The full name of the message at a path. Raises ValueUndecodable."""
     scope = list(file.message_types_by_name.values())
     found = None
     for step in path:
@@ -93,7 +93,7 @@ def _named(file: Any, path: tuple[int, ...]) -> str:
 
 
 def _file(schema: Schema) -> Any:
-    """The schema's file, in a pool of its own: versions of a schema have messages of the same names."""
+    """The schema's file, in its own pool: versions of a schema have messages of the same names."""
     pool = descriptor_pool.DescriptorPool()
     for each in _in_order(schema):
         pool.Add(each)
@@ -101,7 +101,7 @@ def _file(schema: Schema) -> Any:
 
 
 def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
-    """The files of a schema, each after those that it imports."""
+    """The files of a schema, each after its imports."""
     own = _descriptor(_OWN_NAME, schema)
     referenced = schema.referenced()
     done: set[str] = set()
@@ -125,7 +125,7 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
 
 
 def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
-    """Raises: ValueError."""
+    """Parse or compile a schema. Raises ValueError."""
     try:
         file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
     except (binascii.Error, ValueError, DecodeError):
@@ -135,7 +135,7 @@ def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
 
 
 def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
-    """By protoc, from the wheel grpcio-tools. Raises: ValueError."""
+    """Compile with protoc, from the wheel grpcio-tools. Raises ValueError."""
     import grpc_tools
     from grpc_tools import protoc
 
@@ -231,6 +231,6 @@ def _as_value(field: Any, value: Any) -> Any:
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return known.name if known is not None else str(value)
-    if field.type == field.TYPE_STRING and isinstance(value, bytes):  # proto2 checks no text
+    if field.type == field.TYPE_STRING and isinstance(value, bytes):  # proto2 does not check text
         raise ValueUndecodable(f"no Protobuf message: {field.full_name} is not UTF-8")
     return Decimal(value) if field.cpp_type == field.CPPTYPE_UINT64 else value

@@ -1,7 +1,7 @@
-"""A schema registry as Confluent's REST API describes it, read only: schemas by id, and the versions of a subject.
+"""A read-only client of Confluent's schema registry API: schemas by id, and the versions of a subject.
 
-What was read stays in memory, because an id never changes its meaning. An object goes to Spark's executors with what it
-knows; they ask for ids that are new. Source: the "Schema Registry API Reference" of Confluent.
+Schemas stay in memory, because an id never changes its meaning. An object is sent to Spark's executors with its
+schemas; they request only new ids. Source: the "Schema Registry API Reference" of Confluent.
 Tests: tests/spark_jobs/values/test_schema_registry.py.
 """
 
@@ -20,24 +20,24 @@ _TIMEOUT_S = 30
 _ANSWER_BYTES_MAX = 2**25
 _REFERENCE_DEPTH_MAX = 32
 _ABSENT_MAX = 10_000
-"""So many ids that are not there are remembered: values that are not framed at all may have any number of them."""
+"""Maximum number of absent ids to remember: values without framing may have any number of them."""
 _NOT_FOUND = 404
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 class RegistryFailed(SourceError):
-    """The schema registry could not be reached, or did not answer as one."""
+    """The schema registry could not be reached, or its response was invalid."""
 
 
 class Schema(NamedTuple):
-    """``kind`` is AVRO, PROTOBUF or JSON; ``references`` are other schemas by the names that this one calls them."""
+    """``kind``: AVRO, PROTOBUF or JSON. ``references``: other schemas, by the names that this schema uses."""
 
     kind: str
     text: str
     references: tuple[tuple[str, "Schema"], ...] = ()
 
     def referenced(self) -> "dict[str, Schema]":
-        """All that it refers to by their names, also indirectly: each once, after those that it refers to itself."""
+        """All direct and indirect references by name, each once and after its own references."""
         found: dict[str, Schema] = {}
         _collect(self, found, set())
         return found
@@ -54,7 +54,7 @@ def _collect(schema: Schema, found: dict[str, Schema], begun: set[str]) -> None:
 class SchemaRegistry:
     """``url`` may have a path, and ``user:password@`` before its host.
 
-    Raises: RegistryFailed for whatever goes wrong; that something is not there is no failure, but None.
+    Raises: RegistryFailed for all failures; for something absent the result is None.
     """
 
     def __init__(self, url: str) -> None:
@@ -72,7 +72,7 @@ class SchemaRegistry:
         self._by_version: dict[tuple[str, int], Schema] = {}
 
     def by_id(self, schema_id: int) -> Schema | None:
-        """The schema with this id; an id that is not there is asked for once."""
+        """The schema with this id; None if it does not exist. An absent id is requested once."""
         if schema_id not in self._by_id and schema_id not in self._absent:
             found = self._get(f"/schemas/ids/{schema_id}")
             if found is not None:
@@ -82,12 +82,12 @@ class SchemaRegistry:
         return self._by_id.get(schema_id)
 
     def latest(self, subject: str) -> Schema | None:
-        """The newest version of a subject."""
+        """The newest version of a subject; None without versions."""
         versions = self.learn(subject)
         return versions[-1] if versions else None
 
     def learn(self, subject: str) -> list[Schema]:
-        """All versions of a subject, the oldest first; from now on they are known by their ids, too."""
+        """All versions of a subject, the oldest first; ``by_id`` knows them from then on."""
         numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions") or []
         try:
             return [self._version(subject, int(number)) for number in sorted(numbers)]
@@ -119,7 +119,7 @@ class SchemaRegistry:
             raise self._no_registry() from error
 
     def _get(self, path: str) -> Any:
-        """The answer as JSON; None if it is not there."""
+        """The response as JSON; None for 404."""
         request = Request(f"{self.url}{path}", headers=self._headers)
         try:
             with urlopen(request, timeout=_TIMEOUT_S) as answer:
@@ -147,5 +147,5 @@ class SchemaRegistry:
 
 @functools.cache
 def registry_at(url: str) -> SchemaRegistry:
-    """One object for each registry in a process, so that a second run asks only for what is new."""
+    """One object per registry and process, so that a second run requests only what is new."""
     return SchemaRegistry(url)

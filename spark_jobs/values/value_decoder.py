@@ -1,8 +1,8 @@
-"""Values in Confluent's framing, in the columns of one reader's schema, each by the schema that its id names.
+"""Values in Confluent's framing, in the columns of one reader's schema, each decoded with the schema of its id.
 
-Made by the driver, with every version of the topics' subjects, and sent to the executors. An id that is none of theirs
-(of another subject, or registered meanwhile) is asked for there, once a task. One that the registry does not have makes
-a value undecodable; a registry that does not answer fails the task.
+The driver makes it with all versions of the topics' subjects, and sends it to the executors. They request other ids (of
+another subject, or registered meanwhile) from the registry, once a task. If the registry does not have an id, the value
+is undecodable; if the registry does not respond, the task fails.
 Tests: tests/spark_jobs/values/test_value_decoder.py, tests/integration/spark/test_wire_formats.py.
 """
 
@@ -16,13 +16,13 @@ from kafka_zk.spark_jobs.values.schema_registry import Schema, SchemaRegistry
 AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json-schema"
 VALUE_FORMATS = (AVRO, PROTOBUF, JSON_SCHEMA)
 _KINDS = {AVRO: "AVRO", PROTOBUF: "PROTOBUF", JSON_SCHEMA: "JSON"}
-"""What the registry calls them."""
+"""The registry's names of the formats."""
 _WRITERS_MAX = 10_000
-"""So many schemas, and ids that are none, are remembered by a task."""
+"""Maximum number of schemas, including absent ids, that a task remembers."""
 
 
 class _Refused(NamedTuple):
-    """In the place of a writer's schema."""
+    """A writer's schema that cannot be used."""
 
     reason: str
 
@@ -36,7 +36,7 @@ class _Reader(Protocol):
 
 
 class ValueDecoder:
-    """``reader`` decides the columns. Pickled with what the registry object knows. Raises: WronglyAsked."""
+    """``reader`` defines the columns. Pickled with the registry's known schemas. Raises WronglyAsked."""
 
     def __init__(self, value_format: str, reader: Schema, registry: SchemaRegistry) -> None:
         self._format = value_format
@@ -47,11 +47,11 @@ class ValueDecoder:
 
     @property
     def columns(self) -> Any:
-        """A ``StructType``."""
+        """The columns as a ``StructType``."""
         return self._reader.columns
 
     def decode(self, value: bytes) -> Any:
-        """The record as Spark's Python workers take one. Raises: ValueUndecodable, RegistryFailed."""
+        """The record, as Spark's Python workers return it. Raises ValueUndecodable, RegistryFailed."""
         frame = read_frame(value)
         return self._reader.read(self._writer(frame.schema_id), frame.payload)
 
@@ -62,7 +62,7 @@ class ValueDecoder:
             self._writers[schema_id] = self._prepared(schema_id)
         found = self._writers[schema_id]
         if isinstance(found, _Refused):
-            raise ValueUndecodable(found.reason)  # a new one: its traceback would hold every value
+            raise ValueUndecodable(found.reason)  # a new exception: the traceback of a shared one would keep all values
         return found
 
     def _prepared(self, schema_id: int) -> Any:
@@ -83,7 +83,7 @@ class ValueDecoder:
 def value_decoder(
     value_format: str, registry: SchemaRegistry, topics: Sequence[str], given: str | None
 ) -> ValueDecoder:
-    """For the values of these topics (subjects TOPIC-value); ``given`` is a reader's schema in place of the newest.
+    """Make the decoder for these topics (subjects TOPIC-value); ``given``: a reader's schema instead of the newest one.
 
     Raises: WronglyAsked, RegistryFailed.
     """

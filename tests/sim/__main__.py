@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     kinds = tuple(options.faults.split(",")) if options.faults else DRAWN
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
-        print(f"Error: {unknown[0]} is no fault; there are: {', '.join(KINDS)}", file=sys.stderr)
+        print(f"Error: {unknown[0]} is not a fault; there are: {', '.join(KINDS)}", file=sys.stderr)
         return 2
     if options.seeds:
         first, _, last = options.seeds.partition("-")

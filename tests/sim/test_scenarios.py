@@ -50,7 +50,7 @@ def test_each_built_in_scenario_teaches_something_with_a_rule_of_its_own() -> No
         ("expect broker-1 is controller", "did you mean"),
         ("wait until", '"wait until" is not understood'),
         ("old rule no_leas", 'there is no old rule no_leas; did you mean "no_lease"?'),
-        ("seed seven", '"seed seven" is no seed'),
+        ("seed seven", '"seed seven" is not a seed'),
         ("[old] wait 1 s", '[old] needs a line "old rule …" before it'),
         ("fault 100 kill broker-1 5", 'a fault belongs to the run of a seed'),
     ],
@@ -66,11 +66,11 @@ def test_a_line_that_cannot_be_understood_is_named(line: str, reason: str) -> No
     [
         ("brokers 1\n", 1, "the first line is the title"),
         ("# Nothing\n", 0, "nothing happens"),
-        ("# Late\n\nbrokers 1\nseed 7\n", 4, "the seed has to stand before everything that happens"),
+        ("# Late\n\nbrokers 1\nseed 7\n", 4, "the seed must come before all statements"),
         ("# Mixed\n\nplay seed 7\nbrokers 1\n", 4, "the run of a seed has only faults"),
-        ("# Fault\n\nplay seed 7\nfault 100 explode broker-1 5\n", 4, "explode is no fault"),
-        ("# Fault\n\nplay seed 7\nfault soon\n", 4, '"soon" is no fault'),
-        ("# Fault\n\nplay seed 7\nfault 100 kill broker-9 5\n", 4, "nobody is called broker-9"),
+        ("# Fault\n\nplay seed 7\nfault 100 explode broker-1 5\n", 4, "explode is not a fault"),
+        ("# Fault\n\nplay seed 7\nfault soon\n", 4, '"soon" is not a fault'),
+        ("# Fault\n\nplay seed 7\nfault 100 kill broker-9 5\n", 4, "unknown name broker-9"),
     ],
 )  # fmt: skip
 def test_a_file_that_cannot_be_played_says_why(text: str, line: int, reason: str) -> None:
@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_played_says_why(text: str, line: int, reason: str
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ("pause anna", "line 4: pause anna: nobody is called anna; there are: broker-1"),
+        ("pause anna", "line 4: pause anna: unknown name anna; there are: broker-1"),
         ("start broker-1", "line 4: start broker-1: broker-1 runs already"),
         ("brokers 2", "line 4: brokers 2: the brokers are there already"),
         ("topic t with 1 partition on broker-9", "no broker is called broker-9; there are: broker-1"),
@@ -157,7 +157,7 @@ def test_the_command_tells_a_scenario_and_keeps_its_trace(tmp_path: Path) -> Non
     assert run(str(path)).exit_code == 0
     path.write_text(path.read_text().replace("epoch 1", "epoch 9"))
     changed = run(str(path))
-    assert changed.exit_code == 1 and "the trace is not the one in the file" in changed.output
+    assert changed.exit_code == 1 and "the trace differs from the one in the file" in changed.output
 
 
 def test_the_command_as_json(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_the_command_says_what_is_wrong_with_a_file(tmp_path: Path) -> None:
     path.write_text(f"{SMALL}paus broker-1\n")
     assert "line 5" in run(str(path)).output and run(str(path)).exit_code == 2
     path.write_bytes(b"\xff\xfe\x00")
-    assert "is no text" in run(str(path)).output
+    assert "is not a text file" in run(str(path)).output
     unknown = run("zombie-controler")
     assert unknown.exit_code == 1 and "did you mean zombie-controller?" in unknown.output
 

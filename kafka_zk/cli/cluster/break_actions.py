@@ -1,4 +1,4 @@
-"""What ``kafka-zk break`` and the web page can do to a cluster of ``kafka-zk up``, each with what to expect. Pure."""
+"""The actions of ``kafka-zk break`` and the web page on a cluster of ``kafka-zk up``, and their effects. Pure."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +6,8 @@ BROKER, MEMBER, GROUP, TOPIC = "broker", "member", "group", "topic"
 
 
 class Action(NamedTuple):
-    """``target``: what it is done to, which is also the request's key for it. ``expected``: a sentence, in which
-    ``{session}`` is how long a silent broker's session lasts and ``{dead}`` what becomes of a dead one's."""
+    """``target``: the kind of target, and its key in a request. ``expected``: the effect in a sentence, with
+    ``{session}`` for the session timeout and ``{dead}`` for what happens to a dead broker's session."""
 
     name: str
     target: str
@@ -19,7 +19,7 @@ ACTIONS = {
     for action in (
         Action("kill", BROKER, "Its session {dead}; then the controller elects other leaders for its partitions."),
         Action("restart", BROKER, "It registers in a new session, and follows until it has caught up with leaders."),
-        Action("pause", BROKER, "Nobody gets an answer from it; after {session} its session ends and others lead."),
+        Action("pause", BROKER, "It answers no request; after {session} its session ends and others lead."),
         Action("resume", BROKER, "If its session is over, it registers again and learns what it leads now."),
         Action("expire", BROKER, "Its ephemeral znodes go at once; it notices and registers in a new session."),
         Action("cut", BROKER, "Cut off from ZooKeeper it loses its session after {session}, though clients still reach "
@@ -32,7 +32,7 @@ ACTIONS = {
         Action("free-disk", BROKER, "Its files can grow again. If it has ended meanwhile, restart it."),
         Action("join", GROUP, "The group rebalances: the new member gets its share of the partitions."),
         Action("leave", MEMBER, "It commits, gives its partitions back and leaves; the others take them at once."),
-        Action("crash", MEMBER, "It says goodbye to nobody: its partitions are silent until its session is over, 6 s, "
+        Action("crash", MEMBER, "It leaves without notice: its partitions are silent until its session is over, 6 s, "
                "then the others take them and read again what it had not committed."),
         Action("produce", TOPIC, "Records come in at this rate: throughput and high watermarks rise, groups follow."),
     )
@@ -40,14 +40,14 @@ ACTIONS = {
 
 
 def expected(name: str, session_s: float, supervised: bool) -> str:
-    """What to expect of an action."""
+    """Describe the effect of an action."""
     session = f"{session_s:g} s"
     dead = "is closed at once" if supervised else f"runs out in {session}"
     return ACTIONS[name].expected.format(session=session, dead=dead)
 
 
 def target_of(name: str, request: dict[str, Any]) -> str:
-    """What a request is about, for people: ``broker 2``, ``board/anna``, ``flights``."""
+    """The target of a request, for people: ``broker 2``, ``board/anna``, ``flights``."""
     kind = ACTIONS[name].target
     told = str(request.get(kind, ""))
     return f"broker {told}" if kind == BROKER else told

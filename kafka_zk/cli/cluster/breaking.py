@@ -1,4 +1,4 @@
-"""``kafka-zk break``: what can happen to brokers and members, done in a cluster of ``kafka-zk up``."""
+"""``kafka-zk break``: faults for the brokers and members of a cluster of ``kafka-zk up``."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,8 +21,8 @@ def command() -> None:
     """Break a broker of a cluster that kafka-zk up runs on this machine, and repair it; start and end members and
     producers there. The page of kafka-zk up --web does the same with buttons.
 
-    BROKER is a broker's id, or "controller" for whichever broker that is. If several clusters run, --data or
-    --zookeeper says which one is meant.
+    BROKER is a broker's id, or "controller" for the current controller. If several clusters run, choose one with --data
+    or --zookeeper.
 
     \b
     kafka-zk up --brokers 3 --trace ./trace          in one terminal
@@ -35,7 +35,7 @@ def command() -> None:
 
 
 def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
-    """The arguments that every command has; ``function`` gets the cluster and the broker's id, then its own options.
+    """The arguments of each command on a broker; ``function`` receives the cluster, the broker's id, and its options.
 
     Raises: CommandFailed, EmbeddedError, RegistryError.
     """
@@ -50,7 +50,7 @@ def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _on_a_cluster(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that say which cluster, and how to tell of it."""
+    """The options that choose the cluster and the output."""
     where = click.option(
         "--data", type=click.Path(path_type=Path, file_okay=False), help="The data directory of the cluster."
     )
@@ -71,7 +71,7 @@ def kill(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 @command.command("restart")
 @_on_a_broker
 def restart(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
-    """Start a broker again that has ended."""
+    """Start a broker that has ended."""
     state = cluster.do("restart", broker_id)
     waits = f" once its old session is over, at most {cluster.session_s:g} s after its death,"
     told = f"broker {broker_id} starts as pid {state['pid']}; it registers{'' if cluster.supervised else waits} and"
@@ -81,7 +81,7 @@ def restart(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 @command.command("pause", short_help="Stop a broker's process; its connections stay open.")
 @_on_a_broker
 def pause(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
-    """Stop a broker's process with SIGSTOP; its connections stay open, but nobody gets an answer."""
+    """Stop a broker's process with SIGSTOP. Its connections stay open, but no request is answered."""
     state = cluster.do("pause", broker_id)
     told = f"broker {broker_id} is paused; its session ends in {cluster.session_s:g} s unless"
     _tell(as_json, state, f"{told} kafka-zk break resume {broker_id} comes first: {WATCH} shows it")
@@ -90,16 +90,16 @@ def pause(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 @command.command("resume")
 @_on_a_broker
 def resume(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
-    """Let a paused broker go on with SIGCONT."""
+    """Continue a paused broker with SIGCONT."""
     state = cluster.do("resume", broker_id)
-    told = f"broker {broker_id} goes on; if its session is over it registers again and learns what it leads now"
+    told = f"broker {broker_id} continues; if its session is over, it registers again and learns what it leads now"
     _tell(as_json, state, f"{told}: {WATCH} shows it")
 
 
 @command.command("expire", short_help="End a broker's ZooKeeper session now.")
 @_on_a_broker
 def expire(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
-    """End a broker's ZooKeeper session now, as if it had been silent too long; a killed broker's, too."""
+    """End a broker's ZooKeeper session now, as a timeout would, even if the broker was killed."""
     session_id = cluster.expire(broker_id)
     told = f"the session {session_id:#x} of broker {broker_id} is over, and its znodes are gone; if it runs, it"
     _tell(as_json, {"id": broker_id, "session": session_id}, f"{told} registers in a new session: {WATCH} shows it")
@@ -134,7 +134,7 @@ def cut(cluster: RunningCluster, broker_id: int, links: tuple[str, ...], as_json
 @_links_option
 @_on_a_broker
 def delay(cluster: RunningCluster, broker_id: int, ms: int, links: tuple[str, ...], as_json: bool) -> None:
-    """Hold back what goes between a broker and ZooKeeper, and other brokers, until it is mended.
+    """Delay the traffic between a broker and ZooKeeper or the other brokers, until it is mended.
 
     Only for clusters that were started with kafka-zk up --proxies, or --web.
     """
@@ -148,9 +148,9 @@ def delay(cluster: RunningCluster, broker_id: int, ms: int, links: tuple[str, ..
 @command.command("fill-disk", short_help="Let no file of a broker grow any more.")
 @_on_a_broker
 def fill_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
-    """Let no file of a broker's process grow any more (RLIMIT_FSIZE), as on a full disk; Linux only.
+    """Prevent all files of a broker's process from growing (RLIMIT_FSIZE), as on a full disk; Linux only.
 
-    The error that its writes get is EFBIG instead of ENOSPC; what it does then is the same.
+    Writes fail with EFBIG instead of ENOSPC; the broker handles both in the same way.
     """
     _tell_expected(as_json, cluster.do("fill-disk", broker_id), f"the disk of broker {broker_id} is full")
 
@@ -166,7 +166,7 @@ def free_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 @click.argument("group", metavar="GROUP")
 @click.option("--topic", default=TOPIC, show_default=True, help="What it reads; created if it does not exist.")
 @click.option("--type", "kind", type=click.Choice([ZOOKEEPER, BROKER]), default=ZOOKEEPER, show_default=True)
-@click.option("--name", help="What it is called.  [default: anna, ben, cleo …]")
+@click.option("--name", help="Its name.  [default: anna, ben, cleo …]")
 @_on_a_cluster
 def join(
     group: str, topic: str, kind: str, name: str | None, data: Path | None, zookeeper: str | None, as_json: bool
@@ -181,7 +181,7 @@ def join(
 @click.argument("member", metavar="GROUP/NAME")
 @_on_a_cluster
 def leave(member: str, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
-    """Let a member that was started here leave its group."""
+    """Make a member that was started here leave its group."""
     state = find_cluster(data, zookeeper).ask({"action": "leave", "member": member})
     _tell_expected(as_json, state, f"{member} leaves")
 
@@ -190,7 +190,7 @@ def leave(member: str, data: Path | None, zookeeper: str | None, as_json: bool) 
 @click.argument("member", metavar="GROUP/NAME")
 @_on_a_cluster
 def crash(member: str, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
-    """Kill a member that was started here with SIGKILL."""
+    """Kill a member that was started here, with SIGKILL."""
     state = find_cluster(data, zookeeper).ask({"action": "crash", "member": member})
     _tell_expected(as_json, state, f"{member} was killed")
 
@@ -208,7 +208,7 @@ def produce(topic: str, rate: int, data: Path | None, zookeeper: str | None, as_
 @command.command("mend")
 @_on_a_broker
 def mend(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
-    """Let a broker that was cut off, or slowed down, connect again."""
+    """Remove the cuts and delays of a broker's connections."""
     state = cluster.do("mend", broker_id)
     told = f"broker {broker_id} can connect again; if its session is over it registers in a new one"
     _tell(as_json, state, f"{told}: {WATCH} shows it")
@@ -223,5 +223,3 @@ def _tell(as_json: bool, document: dict[str, Any], sentence: str) -> None:
         print_json(document)
     else:
         say(sentence)
-
-

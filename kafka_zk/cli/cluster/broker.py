@@ -19,7 +19,7 @@ def jvm_login_file(kafka_opts: str) -> dict[str, str]:
     option = f"-D{_LOGIN_FILE}="
     try:
         found = [word.removeprefix(option) for word in shlex.split(kafka_opts) if word.startswith(option)]
-    except ValueError:  # a quotation mark without its other
+    except ValueError:  # an unbalanced quotation mark
         found = []
     return {_LOGIN_FILE: found[-1]} if found else {}
 

@@ -1,7 +1,7 @@
-"""What a running ``kafka-zk up`` does to its brokers when ``kafka-zk break`` asks it to.
+"""The faults that a running ``kafka-zk up`` applies to its brokers on requests of ``kafka-zk break``.
 
-``up`` does it, and not the command itself: it has the processes as its children, so a process id is never that of
-another process, a broker that is started again ends with the others, and proxies are in its hands.
+``up`` applies them, because the brokers are its children: a process id is never reused while it waits for the child, a
+restarted broker ends with the others, and ``up`` owns the proxies.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 class BrokerFaults:
-    """Answers requests such as ``{"action": "kill", "broker": 2}`` with what is known of that broker afterwards.
+    """Handles requests such as ``{"action": "kill", "broker": 2}``; the response is the broker's new state.
 
     Args:
         did: called with the action and the broker after each success.
@@ -44,21 +44,21 @@ class BrokerFaults:
             "free-disk": self._free_disk,
         }
         self.killed: set[int] = set()
-        """The brokers that are dead, or may end, because somebody asked for it."""
+        """The brokers whose end was requested."""
 
     def answer(self, request: Document) -> Document:
-        """Raises: EmbeddedError, which says why not."""
+        """Apply a request. Raises EmbeddedError with the reason if it cannot be applied."""
         name = request.get("action")
         action = self._actions.get(str(name))
         if action is None:
-            raise Refused(f"{name!r} cannot be done: this kafka-zk up is of another version")
+            raise Refused(f"{name!r} is unknown: this kafka-zk up has another version")
         broker = self._broker(request.get("broker"))
         action(broker, request)
         self._did(str(name), broker)
         return self._state(broker)
 
     def states(self) -> list[Document]:
-        """Of all brokers."""
+        """The states of all brokers."""
         return [self._state(broker) for broker in self._cluster.brokers]
 
     def _state(self, broker: "BrokerProcess") -> Document:
@@ -156,7 +156,7 @@ class BrokerFaults:
 
 
 def _links(request: Document) -> set[Link]:
-    """Those that are named; without any, both. Raises: Refused."""
+    """The links that a request names; both by default. Raises Refused."""
     named = request.get("from", [])
     if not isinstance(named, list) or any(name not in list(Link) for name in named):
         raise Refused(f"the links of a broker are {' and '.join(Link)}, not {named!r}")

@@ -1,4 +1,4 @@
-"""What ``kafka-zk up`` does when ``kafka-zk break`` or the web page asks for it, and writes into its trace."""
+"""What ``kafka-zk up`` does on requests of ``kafka-zk break`` and the web page, and records in its trace."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 DESCRIBE = "describe"
 TOLD = "told"
-"""The one who asks did something to a broker; it is only written into the trace."""
+"""Action of a client that has done something to a broker itself; ``up`` only records it."""
 OPERATOR = "operator"
-"""The actor in the trace."""
+"""The actor of these actions in the trace."""
 
 Document = dict[str, Any]
 
 
 class ClusterActions:
-    """Answers requests of a control socket. Stop it at the end.
+    """Handles requests of a control socket. Call ``stop`` at the end.
 
     Args:
-        did: called after each success with the action, what it was done to, and the broker if that is one.
+        did: called after each success with the action, its target, and the broker if the target is one.
     Raises: OSError.
     """
 
@@ -40,7 +40,7 @@ class ClusterActions:
         self._trace = None if cluster.trace is None else TraceWriter(cluster.trace, OPERATOR)
 
     def answer(self, request: Document) -> Document:
-        """Raises: EmbeddedError, which says why not."""
+        """Handle a request. Raises EmbeddedError with the reason if it is refused."""
         name = str(request.get("action"))
         if name == DESCRIBE:
             return self._description()
@@ -57,7 +57,7 @@ class ClusterActions:
         return {**answer, "expected": self._record(name, {**request, **answer})}
 
     def stop(self) -> None:
-        """End what was started, and the trace."""
+        """Stop the workload and close the trace."""
         self._workload.stop()
         if self._trace is not None:
             self._trace.close()
@@ -66,7 +66,7 @@ class ClusterActions:
         sentence = self._expected(name)
         if self._trace is not None:
             target = str(told["member"]) if name == "join" else target_of(name, told)
-            self._trace(OperatorActed(wall_ms(), OPERATOR, "somebody asked for it", 0, name, target, sentence))
+            self._trace(OperatorActed(wall_ms(), OPERATOR, "requested", 0, name, target, sentence))
         return sentence
 
     def _expected(self, name: str) -> str:

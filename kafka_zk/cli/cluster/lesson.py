@@ -35,13 +35,13 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int
     8. two controllers and the epoch: the orders of the old one are refused
     9. why a follower truncates its log, and where
 
-    Where it stops, Enter goes on, s goes to the next chapter, b back (to the beginning of the chapter, and from there
-    to the one before), q ends the lesson. In chapters 1 to 4 the consumers are real members, in this process, so that
-    each watch can be held back until you have read what it means; the time that you take is not counted. Nothing is
-    left behind. --json prints the measurements instead, without stops.
+    At a stop, Enter continues, s skips to the next chapter, b goes back (to the beginning of the chapter, then to the
+    chapter before), and q ends the lesson. In chapters 1 to 4 the consumers are real members in this process, so each
+    watch can wait until you have read what it means; this time is not counted. The lesson removes everything that it
+    creates. --json prints the measurements instead, without stops.
 
     With --web the chapters are on a page, step by step, with the cluster, its znodes and the timeline of each moment,
-    and with questions; the lesson is recorded meanwhile, and stays until Ctrl-C.
+    and with questions. The lesson is recorded meanwhile; the page stays until Ctrl-C.
     """
     from kafka_zk.learn.lesson import course
     from kafka_zk.learn.lesson.chapters import CHAPTERS
@@ -64,7 +64,7 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int
 
 
 def _on_page(port: int, chapters: Sequence[int], as_json: bool) -> None:
-    """Until Ctrl-C, even when all chapters are recorded."""
+    """Serve the lesson until Ctrl-C, also after all chapters are recorded."""
     from twisted.internet.error import CannotListenError
 
     from kafka_zk.learn.lesson.chapters import CHAPTERS

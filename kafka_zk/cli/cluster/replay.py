@@ -1,4 +1,4 @@
-"""``kafka-zk replay``: a scenario of the simulator, told line by line."""
+"""``kafka-zk replay``: play a scenario of the simulator and print its events."""
 
 import difflib
 import json
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 @click.argument("scenario", required=False, metavar="[SCENARIO]")
 @click.option("--write", is_flag=True, help="Write the trace into the file; review the difference before you keep it.")
 @click.option("--phrases", is_flag=True, help="Show what a scenario can say.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell every event, also those that say that all goes as usual.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every event, including routine ones.")
 @json_option
 def command(scenario: str | None, write: bool, phrases: bool, verbose: bool, as_json: bool) -> None:
     """Play a scenario: real brokers, producers and groups, on a simulated clock, network, disk and ZooKeeper.
 
-    SCENARIO is a file, or the name of one that is built in; without it the built-in ones are listed. Most are famous
-    outages. They are played twice: with the old rule that caused the outage, and with the rule that kafka-zk has. A
-    minute of the cluster's time takes a second or two, and every run is the same.
+    SCENARIO is a file or the name of a built-in scenario; without it the built-in ones are listed. Most are famous
+    outages, played twice: with the old rule that caused the outage, and with kafka-zk's rule. A minute of the cluster's
+    time takes a second or two, and every run is the same.
 
     \b
     kafka-zk replay
@@ -35,9 +35,9 @@ def command(scenario: str | None, write: bool, phrases: bool, verbose: bool, as_
     kafka-zk replay --phrases
     kafka-zk replay --write my-outage.txt
 
-    A line begins with the time in seconds. "> " is what the scenario does, "!! " what the judges found broken, "ok: "
-    an expectation that held. SAFEGUARD marks what prevented harm. The exit code is 1 if an expectation failed, or if
-    the trace is not the one in the file; 2 if the scenario cannot be understood.
+    A line begins with the time in seconds. "> " is an action of the scenario, "!! " a violation that the judges found,
+    "ok: " an expectation that held. SAFEGUARD marks what prevented harm. The exit code is 1 if an expectation failed,
+    or if the trace differs from the one in the file, and 2 if the scenario is invalid.
     """
     if phrases:
         _show_phrases(as_json)
@@ -74,18 +74,18 @@ def _replay(name: str, write: bool, verbose: bool, as_json: bool) -> None:
     if replayed.failed:
         raise CommandFailed(f"{_counted(len(replayed.failed), 'expectation')} failed")
     if difference:
-        raise CommandFailed("the trace is not the one in the file; --write writes this one")
+        raise CommandFailed("the trace differs from the one in the file; --write replaces it")
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text()
     except UnicodeDecodeError:
-        raise CommandFailed(f"{path} is no text") from None
+        raise CommandFailed(f"{path} is not a text file in UTF-8") from None
 
 
 def _difference(scenario: "Scenario", replayed: "Replayed") -> list[str]:
-    """Between the trace in the file and that of now, as ``diff -u`` shows it."""
+    """The difference between the trace in the file and the new one, as of ``diff -u``."""
     return list(difflib.unified_diff(scenario.trace, replayed.trace, "in the file", "now", n=1, lineterm=""))
 
 
@@ -119,7 +119,7 @@ class _TextLines:
         for line in replayed.failed:
             note(f"line {line.number}, {PLAYS[line.play]}, is not so: {line.text}")
         if difference:
-            note("The trace is not the one in the file:")
+            note("The trace differs from the one in the file:")
             for each in difference:
                 click.echo(each, err=True)
 

@@ -1,4 +1,4 @@
-"""A cluster that a ``kafka-zk up`` of this user runs on this machine, as ``kafka-zk break`` finds and reaches it."""
+"""A cluster of a ``kafka-zk up`` of this user on this machine, as ``kafka-zk break`` finds and reaches it."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 class RunningCluster:
-    """One cluster; ``description`` is what its ``up`` tells of it."""
+    """One cluster; ``description`` comes from its ``up``."""
 
     def __init__(self, socket: Path, description: Document) -> None:
         self._socket = socket
@@ -41,41 +41,41 @@ class RunningCluster:
 
     @property
     def zookeeper(self) -> str:
-        """Its connection string."""
+        """The connection string."""
         zookeeper: str = self._description["zookeeper"]
         return zookeeper
 
     @property
     def trace(self) -> Path | None:
-        """The directory that the brokers write their events into."""
+        """The directory into which brokers write their events."""
         trace: str | None = self._description["trace"]
         return None if trace is None else Path(trace)
 
     @property
     def security(self) -> ClientSecurity:
-        """How its brokers let a client in. Raises: CommandFailed."""
+        """How clients connect to its brokers. Raises CommandFailed."""
         file: str | None = self._description.get("client_properties")
         return command_security() if file is None else read_security(Path(file))[1]
 
     @property
     def session_s(self) -> float:
-        """How long the session of a silent broker lasts."""
+        """The session timeout of its brokers."""
         milliseconds: int = self._description["session_timeout_ms"]
         return milliseconds / 1000
 
     @property
     def supervised(self) -> bool:
-        """Whether the session of a broker that has died is closed; else it runs out."""
+        """Whether a dead broker's session is closed immediately; otherwise it expires."""
         supervised: bool = self._description.get("supervised", False)
         return supervised
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """Of all its brokers, dead or alive."""
+        """The ids of all brokers, dead or alive."""
         return tuple(sorted(broker["id"] for broker in self._description["brokers"]))
 
     def broker_id(self, named: str) -> int:
-        """The id that is meant by one, or by "controller". Raises: CommandFailed, RegistryError."""
+        """The broker id for an id or "controller". Raises CommandFailed, RegistryError."""
         if named == CONTROLLER:
             return self._controller_id()
         ids = [broker["id"] for broker in self._description["brokers"]]
@@ -86,15 +86,15 @@ class RunningCluster:
         return broker_id
 
     def do(self, action: str, broker_id: int, **options: object) -> Document:
-        """Have ``up`` do it; returns what the broker's state is then. Raises: Refused, NotReached."""
+        """Ask ``up`` for an action; returns the broker's new state. Raises Refused, NotReached."""
         return self.ask({"action": action, "broker": broker_id, **options})
 
     def ask(self, request: Document) -> Document:
-        """What ``up`` answers (see ``cluster_actions``). Raises: Refused, NotReached."""
+        """Send a request to ``up`` (see ``cluster_actions``). Raises Refused, NotReached."""
         return control_socket.ask(self._socket, request)
 
     def expire(self, broker_id: int) -> int:
-        """End the session in which a broker is registered; returns its id. Raises: CommandFailed, RegistryError."""
+        """End the session in which a broker is registered; returns its id. Raises CommandFailed, RegistryError."""
         if zookeeper_security(zookeeper_properties()).tls is not None:
             raise CommandFailed("a session of a ZooKeeper with TLS cannot be ended from outside")
         with zookeeper_client(self.zookeeper) as client:
@@ -126,7 +126,7 @@ def _session_of(client: KazooBlockingClient, broker_id: int) -> int:
 
 
 def find_cluster(data: Path | None, zookeeper: str | None) -> RunningCluster:
-    """The cluster in that data directory or with that ZooKeeper; without either the only one that runs.
+    """Find the cluster with that data directory or ZooKeeper; without either, the only running one.
 
     Raises: CommandFailed, NotReached.
     """
@@ -141,7 +141,7 @@ def find_cluster(data: Path | None, zookeeper: str | None) -> RunningCluster:
         return found[0]
     if found:
         named = ", ".join(cluster.data for cluster in found)
-        raise CommandFailed(f"{len(found)} clusters run: say with --data which one is meant ({named})")
+        raise CommandFailed(f"{len(found)} clusters run: choose one with --data ({named})")
     if running:
         named = ", ".join(cluster.zookeeper for cluster in running)
         raise CommandFailed(f"no cluster of kafka-zk up with ZooKeeper {zookeeper} runs here, only {named}")

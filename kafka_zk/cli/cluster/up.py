@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ZOOKEEPER_PORT = 2181
 WATCH_INTERVAL_S = 0.2
 TRACE = "trace"
-"""The folder for the brokers' events in the data directory, for the web page."""
+"""Folder in the data directory for the brokers' events, for the web page."""
 NAMED_COUNT = 5
 CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "zookeeper.connect"))
 
@@ -81,7 +81,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
     "--supervise/--no-supervise",
     default=True,
     show_default=True,
-    help="Close the ZooKeeper session of a broker that has died, so that nobody waits until it runs out.",
+    help="Close the ZooKeeper session of a broker that has died, instead of waiting for its timeout.",
 )
 @click.option(
     "--secure",
@@ -105,21 +105,21 @@ def command(
 ) -> None:
     """Run a cluster in the foreground until SIGINT, SIGTERM or SIGHUP: ZooKeeper and BROKERS processes.
 
-    Prints the pid of every process and, once all brokers are registered, the controller is known and all partitions
-    that can have a leader have one that serves, one line "ready bootstrap=... zookeeper=...". Without --data everything
-    is in a temporary folder, which is removed at the end. If a broker dies, stderr says so, and the others go on, with
-    new leaders at once; after kafka-zk break pause they wait for the session timeout. kafka-zk break kills brokers, and
-    starts them again.
+    Prints the pid of every process. Once all brokers are registered, the controller is known, and every partition that
+    can have a leader has one that serves, prints one line "ready bootstrap=... zookeeper=...". Without --data all files
+    are in a temporary folder, which is removed at the end. If a broker dies, a line on stderr says so, and the other
+    brokers elect new leaders at once; after kafka-zk break pause they wait for the session timeout. kafka-zk break
+    kills brokers and restarts them.
 
-    With three or more brokers each partition gets three replicas unless -o default.replication.factor says otherwise;
+    With three or more brokers each partition gets three replicas, unless -o default.replication.factor says otherwise;
     with two brokers, two.
 
-    If commands without options would not find the cluster, up prints the line that helps: "export
-    KAFKA_ZK_ZOOKEEPER=... KAFKA_ZK_BOOTSTRAP=...".
+    If commands would not find the cluster without options, up prints a line to paste: "export KAFKA_ZK_ZOOKEEPER=...
+    KAFKA_ZK_BOOTSTRAP=...".
 
-    With --secure brokers and clients log in over TLS. Certificates and the passwords of two users lie in the data
-    directory, in files that only you can read; a later start uses them again. A cluster without security can be started
-    with --secure later on, and from then on only with it.
+    With --secure brokers and clients log in over TLS. Certificates and the passwords of two users are in the data
+    directory, in files that only you can read; later starts use them again. An existing open cluster can be started
+    with --secure, and needs it from then on.
 
     \b
     kafka-zk up --web
@@ -166,20 +166,20 @@ def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[Embedde
 
 
 def _proxy_keys(properties: dict[str, str]) -> list[str]:
-    """The overrides that proxies are in the way of."""
+    """The overrides that conflict with proxies."""
     from kafka_zk.embedded.proxied_cluster import PROXY_KEYS
 
     return sorted(PROXY_KEYS & properties.keys())
 
 
 def _replication(brokers: int) -> dict[str, str]:
-    """Three replicas, as far as there are so many brokers."""
+    """Three replicas, or as many as there are brokers."""
     count = str(min(3, brokers))
     return {"default.replication.factor": count, "offsets.topic.replication.factor": count}
 
 
 def _checked(properties: dict[str, str], secure: bool) -> dict[str, str]:
-    """The overrides, refused here rather than in every broker's log when one is wrong."""
+    """Check the overrides here, so that an error appears here and not in every broker's log."""
     from kafka_zk.broker.config.kafka_config import KafkaConfig
     from kafka_zk.embedded.cluster import LISTENER_KEYS
 
@@ -200,7 +200,7 @@ def _temporary_directory(cleanup: ExitStack) -> Path:
 
 
 def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace: object) -> None:
-    """After a failure it stays if there are logs: the message names one of them."""
+    """Remove the folder, unless a failure left logs in it: the message names one of them."""
     failed = kind is not None and issubclass(kind, Exception)
     if not failed or not any(folder.rglob("*.log")):
         with interrupts.held():
@@ -208,7 +208,7 @@ def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace
 
 
 def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: int | None) -> None:
-    """Raises: KeyboardInterrupt if that came before the cluster was ready; afterwards it is the usual end."""
+    """Raises KeyboardInterrupt if it comes before the cluster is ready; later it is the usual end."""
     ready = False
     try:
         _start_zookeeper(cluster, as_json, may_choose)
@@ -230,14 +230,14 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: 
 
 
 def _start_zookeeper(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
-    """``may_choose``: the port of ZooKeeper need not be the usual one."""
+    """``may_choose``: ZooKeeper may get another port than the usual one."""
     from kafka_zk.embedded.errors import ProcessFailed
     from kafka_zk.embedded.zookeeper import START_TIMEOUT_S
 
     with waiting("ZooKeeper to answer", START_TIMEOUT_S):
         try:
             cluster.start_zookeeper()
-        except ProcessFailed:  # perhaps somebody took the port after it was looked at
+        except ProcessFailed:  # another process may have taken the port after the check
             if not may_choose or cluster.zookeeper is None:
                 raise
             cluster.zookeeper.port = 0
@@ -285,7 +285,7 @@ def _tell_ready(cluster: "EmbeddedCluster", as_json: bool) -> None:
 
 
 def _client_files(cluster: "EmbeddedCluster") -> dict[str, str]:
-    """The files that clients of a secured cluster take."""
+    """The files for clients of a secured cluster."""
     if cluster.security is None:
         return {}
     files = cluster.security
@@ -313,7 +313,7 @@ def _say(as_json: bool, line: str, **fields: object) -> None:
 
 
 def _complaint(cluster: "EmbeddedCluster") -> str:
-    """Which partitions cannot be led, and what starts the brokers that could."""
+    """Describe the partitions without a leader, and which brokers to start for them."""
     leaderless = cluster.leaderless
     running = {broker.broker_id for broker in cluster.brokers if broker.alive}
     absent = sorted(set().union(*leaderless.values()) - running)
@@ -328,7 +328,7 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
 
 
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:
-    """Whether a command without options that is typed in the same environment comes to this cluster."""
+    """Whether a command without options finds this cluster in the same environment."""
     from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER
     from kafka_zk.clients.connection.config import parse_bootstrap_servers
     from kafka_zk.clients.connection.errors import ConfigError
@@ -360,8 +360,8 @@ def _watch(
     as_json: bool,
     cleanup: ExitStack,
 ) -> None:
-    """Tell of every process that ends, and do what ``kafka-zk break`` asks for, until a signal comes or no broker is
-    left that did not end by request."""
+    """Report every process that ends, and serve requests of ``kafka-zk break``, until a signal comes or the last
+    broker has ended unrequested."""
     from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 
     def did(action: str, target: str, broker: "BrokerProcess | None") -> None:
@@ -390,8 +390,8 @@ def _watch(
 def _tell_ended(
     cluster: "EmbeddedCluster", told: "Set[BrokerProcess | EmbeddedZooKeeper]", killed: "Set[int]", as_json: bool
 ) -> "set[BrokerProcess | EmbeddedZooKeeper]":
-    """Tell of the processes that have ended, but not of those of ``told``, nor of brokers that were killed by request;
-    returns them."""
+    """Report processes that have ended, except those in ``told`` and brokers that were killed by request; returns
+    them."""
     died = {broker for broker in cluster.brokers if broker.broker_id not in killed}
     watched: set[BrokerProcess | EmbeddedZooKeeper] = {*died, *([cluster.zookeeper] if cluster.zookeeper else [])}
     ended = {each for each in watched - told if not each.alive}
@@ -404,7 +404,7 @@ def _tell_ended(
 
 
 def _listen(cluster: "EmbeddedCluster", cleanup: ExitStack) -> "ControlSocket | None":
-    """Where requests of ``kafka-zk break`` come in; None if there can be no such place."""
+    """Open the socket for requests of ``kafka-zk break``; None if that is impossible."""
     from kafka_zk.embedded.control_socket import ControlSocket
 
     try:
@@ -422,7 +422,7 @@ def _stop(cluster: "EmbeddedCluster") -> None:
     try:
         with waiting("brokers and ZooKeeper to end", STOP_TIMEOUT_S):
             complaints = cluster.stop()
-    except KeyboardInterrupt:  # asked twice: no more patience
+    except KeyboardInterrupt:  # a second Ctrl-C
         cluster.kill()
         raise CommandFailed("stopped by force") from None
     if complaints:

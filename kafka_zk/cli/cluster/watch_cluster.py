@@ -28,10 +28,8 @@ _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent, ClientsSeen, Denied)
 """What of the brokers' traces is about the cluster and not about a group."""
 
 
-def watch_cluster(
-    zookeeper: str | None, trace: Path | None, timeout_s: float, *, verbose: bool, as_json: bool
-) -> None:
-    """Print what happens until the time is over. Raises: CommandFailed, RegistryError."""
+def watch_cluster(zookeeper: str | None, trace: Path | None, timeout_s: float, *, verbose: bool, as_json: bool) -> None:
+    """Print events until the time is over. Raises CommandFailed, RegistryError."""
     end_s = time.monotonic() + timeout_s
     if trace is None:
         zookeeper, trace = _found(zookeeper)
@@ -63,7 +61,7 @@ def watch_cluster(
 
 
 def _found(zookeeper: str | None) -> tuple[str | None, Path | None]:
-    """The ZooKeeper and the traces of a cluster of ``up`` on this machine, if that is the one that is meant."""
+    """The ZooKeeper and the traces of a matching cluster of ``up`` on this machine, if there is one."""
     try:
         cluster = find_cluster(None, zookeeper)
     except CommandFailed:

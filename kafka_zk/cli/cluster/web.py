@@ -61,15 +61,15 @@ def command(
     port: int,
     as_json: bool,
 ) -> None:
-    """Show a live cluster in a browser, and any moment before: brokers, partitions, groups, all znodes, and what set
-    off what.
+    """Show a live cluster in a browser, at present and at any earlier moment: brokers, partitions, groups, all znodes,
+    and the cause of each event.
 
-    Of a cluster that kafka-zk up runs on this machine it reads ZooKeeper's transaction log: every change since the
-    beginning, and whose it is; and it can kill, pause and restart brokers. Of any other cluster it sees what watches
-    see. What brokers and members do between two changes they tell with --trace (up --web does that).
+    For a cluster of kafka-zk up on this machine the page reads ZooKeeper's transaction log, which has every change
+    since the beginning and its session, and can kill, pause and restart brokers. For other clusters it shows what
+    watches report. Brokers and members report their own steps with --trace (up --web does that).
 
-    With RECORDING it shows what --record kept, or a scenario of kafka-zk replay, step by step: a file, or the name of
-    one that is built in.
+    With RECORDING it shows a file of --record, or a scenario of kafka-zk replay, step by step: a file or a built-in
+    name.
 
     \b
     kafka-zk up --web
@@ -100,7 +100,7 @@ def _size(recording: "Recording") -> str:
 
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
-    """What is recorded in a file, or what a scenario gives."""
+    """Open a recording, or play a scenario into one."""
     from kafka_zk.recorder.recording.recording import Recording
     from kafka_zk.sim.scenarios import library
 
@@ -125,7 +125,7 @@ def _played(path: Path) -> "Recording":
         recording = Recording()
         record(scenario, recording)
     except (ScenarioError, UnicodeDecodeError) as error:
-        raise CommandFailed(f"{path} is no recording, and no scenario: {error}") from error
+        raise CommandFailed(f"{path} is neither a recording nor a scenario: {error}") from error
     return recording
 
 
@@ -149,7 +149,7 @@ def _serve(recording: "Recording", cluster: "Cluster | None", described: str, po
             print_json({"event": "web", "url": service.url, "break_url": service.break_url})
         else:
             say(f"{URL}{service.url}" + (f"\n{BREAK_URL}{service.break_url}" if service.break_url else ""))
-        for number in ending_signals():  # a KeyboardInterrupt would be logged by the reactor, which goes on
+        for number in ending_signals():  # the reactor would log a KeyboardInterrupt and continue
             signal.signal(number, lambda *_: any_reactor.callFromThread(any_reactor.stop))
         any_reactor.run()
 
@@ -162,7 +162,7 @@ def _record(
     port: int,
     as_json: bool,
 ) -> None:
-    """The cluster of an ``up`` on this machine if that is the one that is meant, else whatever is at that ZooKeeper."""
+    """Record a matching cluster of ``up`` on this machine, or else the cluster at that ZooKeeper."""
     from kafka_zk.cli.cluster.running_cluster import find_cluster
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
@@ -209,7 +209,7 @@ def _watches(zookeeper: str) -> "WatchSource":
 
 
 def _break(running: "RunningCluster", request: "Document") -> "Document":
-    """What ``kafka-zk break`` does: most of it the running ``up``."""
+    """Do what ``kafka-zk break`` does, mostly through the running ``up``."""
     from kafka_zk.cli.cluster.break_actions import expected
     from kafka_zk.cli.cluster.running_cluster import EXPIRE
 

@@ -12,10 +12,10 @@ START_TIMEOUT_S = 60
 
 
 class WebPage:
-    """Starts at once. Its first question goes to the control socket of ``up``, so it is up only after that serves.
+    """Starts immediately. The page first asks the control socket of ``up``, so it is available only when that serves.
 
     Args:
-        traces: where processes write their events; none: where the brokers of the ``up`` do.
+        traces: where processes write their events; by default where the brokers of ``up`` do.
     """
 
     def __init__(self, data_dir: Path, port: int, traces: Sequence[Path] = ()) -> None:
@@ -28,7 +28,7 @@ class WebPage:
         self._told = False
 
     def news(self) -> str | None:
-        """Once: where the page is, also for breaking, or how it ended."""
+        """Return once where the page is (with the address for breaking), or how it ended; None if there is no news."""
         if self._told:
             return None
         if found := self._url():
@@ -41,7 +41,7 @@ class WebPage:
         return None
 
     def wait(self) -> str:
-        """The URL, once the page answers. Raises: ProcessFailed."""
+        """Return the URL once the page responds. Raises ProcessFailed."""
         self._process.wait_until(lambda: bool(self._url()), START_TIMEOUT_S, "answer")
         return self._url()
 
@@ -49,7 +49,7 @@ class WebPage:
         return self._line(URL)
 
     def _line(self, beginning: str) -> str:
-        """What follows it in the log; "" before it is there."""
+        """The rest of the log line with this beginning; "" if there is none yet."""
         lines = self._process.log_file.read_text().split("\n")[:-1]
         return next((line.removeprefix(beginning) for line in lines if line.startswith(beginning)), "")
 
@@ -58,7 +58,7 @@ class WebPage:
 
 
 def _create_private(log: Path) -> None:
-    """For this user only: the URL in it has the token that lets one break the cluster."""
+    """Make the log readable for this user only: its URL has the token that permits breaking the cluster."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

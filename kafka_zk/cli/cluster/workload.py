@@ -1,5 +1,5 @@
-"""Members of groups and producers that a running ``kafka-zk up`` starts and ends when ``kafka-zk break``, or the web
-page, asks for it. Each is a process of ``kafka-zk consume`` or ``kafka-zk produce``."""
+"""Group members and producers that a running ``kafka-zk up`` starts and ends on requests of ``kafka-zk break`` or the
+web page. Each is a process of ``kafka-zk consume`` or ``kafka-zk produce``."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 ZOOKEEPER, BROKER = "zookeeper", "broker"
 """The types of groups."""
 PARTITIONS = 6
-"""Of a topic that is made because nobody has."""
+"""Partitions of a topic that is created because it does not exist."""
 MOST_MEMBERS, MOST_PRODUCERS = 12, 4
 MOST_RATE = 10_000
 SESSION_S = 6
-"""How long the session of a member that has crashed lasts."""
+"""Session timeout of the members."""
 _NAMES = ("anna", "ben", "cleo", "dora", "emil", "frida", "gus", "hana", "ida", "jan", "kim", "leo")
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ADMIN_TIMEOUT_MS = 5_000
@@ -48,8 +48,8 @@ class _Producer:
 
 
 class Workload:
-    """Answers requests such as ``{"action": "join", "group": "board", "topic": "flights", "type": "broker"}`` with what
-    is known of that member, or producer, afterwards. Stop it at the end."""
+    """Handles requests such as ``{"action": "join", "group": "board", "topic": "flights", "type": "broker"}``; the
+    response describes the member or producer. Call ``stop`` at the end."""
 
     def __init__(self, cluster: "EmbeddedCluster") -> None:
         self._cluster = cluster
@@ -64,7 +64,7 @@ class Workload:
         }
 
     def description(self) -> Document:
-        """All members and producers, also those that ended by themselves."""
+        """All members and producers, including those that ended by themselves."""
         return {
             "members": [_member_state(each) for each in self._members.values()],
             "producers": [_producer_state(each) for each in self._producers.values()],
@@ -119,7 +119,7 @@ class Workload:
         return _member_state(member)
 
     def _produce(self, request: Document) -> Document:
-        """At another rate than before; 0 ends it."""
+        """Start a producer, or change its rate; 0 ends it."""
         topic, rate = _legal(request, "topic"), request.get("rate")
         if not isinstance(rate, int) or not 0 <= rate <= MOST_RATE:
             raise Refused(f"a rate of 0 to {MOST_RATE} records a second is possible, not {rate!r}")
@@ -166,7 +166,7 @@ class Workload:
         return next(free)  # there are as many names as members
 
     def _make_topic(self, topic: str) -> None:
-        """If it is not there."""
+        """Create the topic if it does not exist."""
         from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
         from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
@@ -203,7 +203,7 @@ def _process_state(process: ChildProcess) -> Document:
 
 
 def _legal(request: Document, key: str) -> str:
-    """Raises: Refused."""
+    """Return a legal name from a request. Raises Refused."""
     text = request.get(key)
     if not isinstance(text, str) or not _LEGAL.fullmatch(text) or text in (".", ".."):
         raise Refused(f"{str(text)[:120]!r} cannot be the {key}: letters, digits, '.', '_' and '-' are allowed")

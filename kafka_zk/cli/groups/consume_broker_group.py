@@ -24,10 +24,10 @@ class BrokerGroupOptions(GroupOptions):
 
 
 def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
-    """Consume until a limit, Ctrl-C or SIGTERM; then leave the group in an orderly way. Returns the count of records.
+    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group in an orderly way. Returns the number of records.
 
-    What was written counts as processed.
-    Raises: CommandFailed for a topic that is not there, unless ``wait``; KafkaError, KeyboardInterrupt.
+    A record counts as processed when it is written.
+    Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, KeyboardInterrupt.
     """
     interrupt_at_the_end()
     given: dict[str, Any] = {

@@ -39,8 +39,8 @@ class ZookeeperGroupOptions(GroupOptions):
 def consume_in_group(options: ZookeeperGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
     """Consume until a limit, Ctrl-C or SIGTERM; then leave the group in an orderly way. Returns the count of records.
 
-    What was written counts as processed.
-    Raises: CommandFailed for a topic that is not there, unless ``wait``; KafkaError, RegistryError, KeyboardInterrupt.
+    A record counts as processed when it is written.
+    Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, RegistryError, KeyboardInterrupt.
     """
     interrupt_at_the_end()
     given: dict[str, Any] = {
@@ -73,7 +73,7 @@ def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> Non
 
 
 async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
-    """As the consumer's own; a supervisor, if there is one, is told of its sessions."""
+    """Open the consumer's client, and report its sessions to the supervisor if there is one."""
     from twisted.internet import reactor
 
     client = KazooTwistedClient(
@@ -91,7 +91,7 @@ async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
 
 
 def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
-    """The consumer; with a trace, its requests to ZooKeeper are counted and its events written."""
+    """Make the consumer; with a trace, count its requests to ZooKeeper and write its events."""
     if trace is None:
         return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
     clients: list[KazooTwistedClient] = []

@@ -1,7 +1,7 @@
 """Groups as the command line shows and changes them: two kinds, one interface.
 
-A group of one kind has nothing to do with one of the same name of the other kind, so a command that changes something
-must know which is meant. What only shows groups shows both.
+Groups of different kinds are independent even if they have the same name. A command that changes a group must know the
+kind; a command that shows groups shows both.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class Where(NamedTuple):
-    """What the command line says about where groups are, and of which kind; None: both."""
+    """Where the command line says groups are, and of which kind; None means both."""
 
     zookeeper: str | None
     bootstrap: str | None = None
@@ -35,7 +35,7 @@ class Where(NamedTuple):
 
 
 def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, names_zookeeper: bool) -> Where:
-    """Who names brokers and no ZooKeeper means the groups of these brokers.
+    """Brokers without a ZooKeeper mean the groups of these brokers.
 
     Args: ``names_zookeeper``: whether ``zookeeper`` comes from the command line, not from the environment.
     """
@@ -46,7 +46,7 @@ def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, nam
 
 @contextlib.contextmanager
 def group_access(at: Where) -> "Iterator[GroupAccess]":
-    """ZooKeeper is asked for its own groups, and for the brokers' addresses where none are given.
+    """Open the groups. ZooKeeper has its own groups, and the brokers' addresses if none are given.
 
     Raises: CommandFailed, RegistryError, KafkaError.
     """
@@ -66,7 +66,7 @@ def group_access(at: Where) -> "Iterator[GroupAccess]":
 
 
 class GroupAccess:
-    """The groups of the kinds that are asked for; ``sides`` has each kind."""
+    """The groups of the requested kinds; ``sides`` maps each kind to its groups."""
 
     def __init__(self, sides: Mapping[GroupKind, Groups], brokers: GroupBrokers) -> None:
         self.sides = sides
@@ -76,7 +76,7 @@ class GroupAccess:
     # --- what only shows ---
 
     def overviews(self) -> list[tuple[str, GroupKind, GroupOverview]]:
-        """All groups by name and kind. A note tells why the brokers' are missing, if they are."""
+        """All groups by name and kind. If the brokers' groups are unavailable, a note gives the reason."""
         found = []
         for kind, side in self.sides.items():
             with self._may_fail(kind):
@@ -84,9 +84,9 @@ class GroupAccess:
         return sorted(found, key=lambda each: each[:2])
 
     def describe(self, wanted: Sequence[str]) -> list[tuple[str, GroupKind, PartitionOfGroup]]:
-        """The groups of these names, of every kind; without names all groups.
+        """The groups of these names, of every kind; all groups by default.
 
-        Raises: CommandFailed for a name that no kind has.
+        Raises: CommandFailed if no kind has a name.
         """
         known: dict[GroupKind, Collection[str]] = {}
         for kind in self.sides:
@@ -110,7 +110,7 @@ class GroupAccess:
 
     @contextlib.contextmanager
     def _may_fail(self, kind: GroupKind) -> Iterator[None]:
-        """Brokers that cannot be asked are no reason not to show the groups in ZooKeeper."""
+        """Show the groups in ZooKeeper even if the brokers do not respond."""
         try:
             yield
         except (CommandFailed, KafkaError) as error:
@@ -123,7 +123,7 @@ class GroupAccess:
     def the_one(self, group: str, *, may_be_new: bool = False) -> Groups:
         """The kind that has this group.
 
-        Args: ``may_be_new``: the group need not exist if only one kind is asked for.
+        Args: ``may_be_new``: the group need not exist if only one kind is requested.
         Raises: CommandFailed if no kind has it, or both.
         """
         sides = list(self.sides.values())
@@ -164,7 +164,7 @@ class GroupAccess:
 
 
 def check_names(groups: Collection[str], kind: GroupKind | None) -> None:
-    """Raises: UsageError for what cannot be the name of a group of that kind (None: of any)."""
+    """Raises UsageError if a name is invalid for a group of that kind (None: of any)."""
     for group in groups:
         if not group:
             raise click.UsageError("a group must have a name")

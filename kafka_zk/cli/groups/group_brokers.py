@@ -1,4 +1,4 @@
-"""The brokers that a command about groups asks: one client for all its questions, and the ends of logs."""
+"""The brokers of a command about groups: one client for all requests, and log end offsets."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _TIMEOUT_MS = 30_000
 
 
 class GroupBrokers:
-    """A context manager; nothing is opened before the first question. ``bootstrap`` may be empty: there are none."""
+    """A context manager that connects on the first request. ``bootstrap`` may be empty: there are no brokers."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -28,7 +28,7 @@ class GroupBrokers:
 
     @contextlib.contextmanager
     def asked(self) -> "Iterator[BlockingAdmin]":
-        """For a block that asks brokers. If they could not be reached once, they are not tried again.
+        """An admin client within a block. After one failure to connect it does not try again.
 
         Raises: CommandFailed if there is no broker; KafkaError.
         """
@@ -59,7 +59,7 @@ class GroupBrokers:
 
 
 def log_ends(brokers: GroupBrokers, tps: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """The log end offsets of those that exist and have a leader; a note says why others are missing."""
+    """The log end offsets of existing partitions that have a leader; a note gives the reason for missing ones."""
     from kafka_zk.clients.connection.list_offsets import LATEST
 
     if not tps:
@@ -74,13 +74,13 @@ def log_ends(brokers: GroupBrokers, tps: list[TopicPartition]) -> dict[TopicPart
 
 
 def existing(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPartition]:
-    """Those that exist. Raises: KafkaError."""
+    """The partitions that exist. Raises KafkaError."""
     topics = admin.describe_topics({tp.topic for tp in tps}.intersection(admin.list_topics()))
     return [tp for tp in tps if tp.topic in topics and tp.partition < len(topics[tp.topic].partitions)]
 
 
 def _with_leader(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPartition]:
-    """Those that have a leader; a note names the others. Their log ends could be waited for in vain."""
+    """The partitions that have a leader; a note names the others, whose leader would not respond."""
     there = existing(admin, tps)
     described = admin.describe_topics({tp.topic for tp in there})
     led = [tp for tp in there if tp.partition in described[tp.topic].available]

@@ -1,4 +1,4 @@
-"""The two kinds of groups, and what the command line asks of each."""
+"""The two kinds of groups, and their operations for the command line."""
 
 import enum
 from collections.abc import Collection, Mapping, Sequence
@@ -11,22 +11,22 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class GroupKind(enum.StrEnum):
-    """Who coordinates a group: a broker, or the members among themselves, through ZooKeeper."""
+    """Who coordinates a group: a broker, or its members through ZooKeeper."""
 
     BROKER = "broker"
     ZOOKEEPER = "zookeeper"
 
     @property
     def place(self) -> str:
-        """Where its groups are, in a sentence."""
+        """Where the groups are, as part of a sentence."""
         return "in ZooKeeper" if self is GroupKind.ZOOKEEPER else "at the brokers"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOfGroup:
-    """One line of a description; a member that owns nothing has one without a partition.
+    """One line of a description; a member without partitions has a line without a partition.
 
-    ``owner`` is a member's id, in ZooKeeper with the number of its stream; only brokers know hosts and client ids.
+    ``owner``: a member's id, in ZooKeeper with its stream number. Only brokers know hosts and client ids.
     """
 
     tp: TopicPartition | None
@@ -42,8 +42,8 @@ class PartitionOfGroup:
 
 
 class GroupOverview(NamedTuple):
-    """``state``: Live, Empty or Hidden (by an ACL, which hides the count, too) in ZooKeeper, Kafka's own word at a
-    broker."""
+    """``state``: in ZooKeeper Live, Empty or Hidden (by an ACL, which also hides the count); at a broker Kafka's
+    state."""
 
     state: str
     member_count: int | None
@@ -59,23 +59,23 @@ class Groups(Protocol):
     def overviews(self) -> dict[str, GroupOverview]: ...
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
-        """Without the ends of logs: partitions, then the members that own none."""
+        """Describe groups without log end offsets: their partitions, then members without partitions."""
         ...
 
     def offsets(self, group: str) -> dict[TopicPartition, int]: ...
 
     def refuse_live(self, group: str) -> None:
-        """Raises if the group has live members; what does not exist has none."""
+        """Raises if the group has live members; a group that does not exist has none."""
         ...
 
     def store(self, group: str, offsets: Offsets) -> None:
-        """Raises if the group has live members; the group need not exist."""
+        """Store offsets; the group need not exist. Raises if it has live members."""
         ...
 
     def delete(self, group: str) -> None:
-        """Raises if the group has live members."""
+        """Delete the group. Raises if it has live members."""
         ...
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """Raises if live members may use them."""
+        """Delete offsets. Raises if live members may use them."""
         ...

@@ -1,4 +1,4 @@
-"""The lag of a group's partitions, measured beside something else that must not wait for brokers."""
+"""The lag of a group's partitions, measured without blocking the caller."""
 
 import time
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ _TIMEOUTS: dict[str, Any] = {"default_api_timeout_ms": 2_000, "request_timeout_m
 
 
 class LagMeter(ABC):
-    """``poll`` it as often as you like; ``lag`` is what was measured last, empty while brokers do not answer."""
+    """``poll`` may be called at any time; ``lag`` is the last measurement, empty while brokers do not respond."""
 
     def __init__(self) -> None:
         self.lag: dict[TopicPartition, int] = {}
@@ -33,7 +33,7 @@ class LagMeter(ABC):
         self._next_s = 0.0
 
     def poll(self, partitions: Collection[TopicPartition]) -> None:
-        """Take what has arrived, and ask again if it is time."""
+        """Take results that have arrived, and start a new measurement if it is due."""
         if self._asked is not None and self._asked.done():
             self._take(self._asked)
             self._asked = None
@@ -46,15 +46,15 @@ class LagMeter(ABC):
 
     @abstractmethod
     def _ask(self, partitions: Collection[TopicPartition]) -> None:
-        """Begin to measure: set ``_asked``."""
+        """Start a measurement and set ``_asked``."""
 
     @abstractmethod
     def _take(self, asked: "Future[Mapping[TopicPartition, int]]") -> None:
-        """Make ``lag`` of what has arrived."""
+        """Set ``lag`` from a finished measurement."""
 
 
 class ZookeeperLagMeter(LagMeter):
-    """Of a group that keeps its offsets in ZooKeeper."""
+    """The lag of a group with its offsets in ZooKeeper."""
 
     def __init__(self, client: KazooBlockingClient, group: str) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class ZookeeperLagMeter(LagMeter):
         try:
             live = run_blocking(BrokerRegistry(self._client).live())
         except RegistryError:
-            return  # ZooKeeper is away: the next time is soon
+            return  # ZooKeeper is unavailable: try again soon
         addresses = [info.address(self._security.protocol) for info, _ in live.values()]
         servers = format_bootstrap_servers(address for address in addresses if address is not None)
         if servers:
@@ -83,7 +83,7 @@ class ZookeeperLagMeter(LagMeter):
 
 
 class BrokerLagMeter(LagMeter):
-    """Of a group that keeps its offsets at its coordinator."""
+    """The lag of a group with its offsets at its coordinator."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         super().__init__()
@@ -114,8 +114,6 @@ def _broker_lag(
         return _behind(ends, {tp: each.offset for tp, each in admin.groups.committed(group).items()})
 
 
-def _log_ends(
-    servers: str, security: ClientSecurity, partitions: list[TopicPartition]
-) -> dict[TopicPartition, int]:
+def _log_ends(servers: str, security: ClientSecurity, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     with BlockingAdmin(bootstrap_servers=servers, security=security, **_TIMEOUTS) as admin:
         return {tp: found.offset for tp, found in admin.list_offsets(dict.fromkeys(partitions, LATEST)).items()}

@@ -1,6 +1,6 @@
-"""Copying a group's committed offsets between ZooKeeper and the brokers, never back.
+"""Copy a group's committed offsets between ZooKeeper and the brokers, without moving any offset back.
 
-``plan`` is pure; ``migrate`` reads both sides, plans and writes. Nothing is removed from the side that is copied from.
+``plan`` is pure; ``migrate`` reads both sides, plans and writes. The source side keeps its offsets.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ CHANGED = "changed meanwhile"
 
 
 class Row(NamedTuple):
-    """A partition's offsets before, None where there was none, and what was done; ``reason`` is why nothing was."""
+    """A partition's previous offsets (None if absent) and the result; ``reason``: why it was not copied."""
 
     tp: TopicPartition
     source: int | None
@@ -42,11 +42,11 @@ class Row(NamedTuple):
 
 def plan(source: Offsets, target: Offsets, unusable: Mapping[TopicPartition, str], wanted: Collection[TopicPartition],
          *, copied: str) -> list[Row]:  # fmt: skip
-    """A row for each wanted partition, sorted.
+    """Return a row for each wanted partition, sorted.
 
     Args:
-        unusable: partitions whose offset must not be copied, and why.
-        copied: the result of those that are to be copied.
+        unusable: partitions whose offset must not be copied, with the reason.
+        copied: the result of partitions to copy.
     """
     rows = []
     for tp in sorted(wanted):
@@ -67,7 +67,7 @@ def _why_kept(source: int | None, target: int | None, unusable: str | None) -> s
 
 @contextlib.contextmanager
 def migration(zookeeper: str | None, bootstrap: str | None) -> "Iterator[Migration]":
-    """Between a ZooKeeper and these brokers; None: those registered there. Raises: CommandFailed, RegistryError."""
+    """Open both sides; ``bootstrap`` None: the registered brokers. Raises CommandFailed, RegistryError."""
     with (
         zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client,
         GroupBrokers(bootstrap or registered_brokers(client)) as brokers,
@@ -76,7 +76,7 @@ def migration(zookeeper: str | None, bootstrap: str | None) -> "Iterator[Migrati
 
 
 class Migration:
-    """One group and both sides. Every method may raise CommandFailed, RegistryError and KafkaError."""
+    """One group on both sides. Every method may raise CommandFailed, RegistryError and KafkaError."""
 
     def __init__(self, zookeeper: GroupsInZookeeper, brokers: GroupsOfBrokers, asked: GroupBrokers) -> None:
         self._zookeeper = zookeeper

@@ -1,4 +1,4 @@
-"""How the records of a group reach stdout, whoever coordinates it."""
+"""How a group's records reach stdout, for both kinds of groups."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, Blocki
 from kafka_zk.clients.consumer.records import ConsumerRecord
 
 FLUSH_MS = 200
-"""Output is flushed when nothing came for so long; the consumer's consumer.timeout.ms."""
+"""Output is flushed when no record has arrived for this long; the consumer's consumer.timeout.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ def write_records(
 def group_records(
     consumer: BlockingZookeeperConsumer | BlockingConsumer, timeout_ms: int | None
 ) -> Iterator[ConsumerRecord]:
-    """Records until nothing came for ``timeout_ms``; flushes stdout whenever nothing more is there at once."""
+    """Yield records until none has arrived for ``timeout_ms``; flush stdout whenever no record is buffered."""
     quiet_since_s = time.monotonic()
     told_s = 0.0
     with waiting("partitions and records", None if timeout_ms is None else timeout_ms / 1000):

@@ -1,4 +1,4 @@
-"""Which offsets a reset gives to a group: Kafka's kafka-consumer-groups --reset-offsets, for groups of both kinds.
+"""The offsets that a reset sets: Kafka's kafka-consumer-groups --reset-offsets, for both kinds of groups.
 
 Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
 """
@@ -20,7 +20,7 @@ _NO_SUCH = "no such topic, or no such partition of it"
 
 
 class Target(NamedTuple):
-    """Where to reset to: exactly one field is set. ``current``: where there is an offset, to that; else to the end."""
+    """Where to reset to: exactly one field is set. ``current``: the committed offset, or the log end without one."""
 
     earliest: bool = False
     latest: bool = False
@@ -31,14 +31,14 @@ class Target(NamedTuple):
     planned: Offsets | None = None
 
     def given(self) -> int:
-        """How many fields are set."""
+        """Number of fields that are set."""
         return sum(each is not None and each is not False for each in self)
 
 
 def chosen_partitions(
     admin: "BlockingAdmin", topics: Sequence[str], current: Offsets, planned: Offsets | None = None
 ) -> list[TopicPartition]:
-    """The partitions of ``topics``; without any, those that are planned, or else have an offset.
+    """The partitions of ``topics``; without topics those in ``planned``, or else those with an offset.
 
     Raises: CommandFailed, KafkaError.
     """
@@ -60,9 +60,9 @@ def chosen_partitions(
 def parse_topics(
     wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]], lacking: str = _NO_SUCH
 ) -> list[TopicPartition]:
-    """``topic`` or ``topic:0,1`` as partitions, sorted.
+    """Parse ``topic`` or ``topic:0,1`` to partitions, sorted.
 
-    Raises: CommandFailed for one that does not exist, which ``lacking`` says.
+    Raises: CommandFailed with ``lacking`` if one does not exist.
     """
     chosen: set[TopicPartition] = set()
     for text in wanted:
@@ -78,11 +78,11 @@ def parse_topics(
 def new_offsets(
     admin: "BlockingAdmin", partitions: list[TopicPartition], current: Offsets, target: Target
 ) -> dict[TopicPartition, int]:
-    """The offset to store for each partition, within what its log holds. Raises: CommandFailed, KafkaError."""
+    """The offset to store for each partition, limited to its log. Raises CommandFailed, KafkaError."""
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
     def listed(spec: int) -> dict[TopicPartition, int]:
-        """In the order of ``partitions``: brokers answer in any."""
+        """In the order of ``partitions``; brokers respond in any order."""
         found = admin.list_offsets(dict.fromkeys(partitions, spec))
         return {tp: found[tp].offset for tp in partitions}
 
@@ -93,9 +93,7 @@ def new_offsets(
         return latest
     if target.time_ms is not None:
         return {tp: latest[tp] if offset < 0 else offset for tp, offset in listed(target.time_ms).items()}
-    return {
-        tp: _within(tp, _wished(tp, current, latest[tp], target), earliest[tp], latest[tp]) for tp in partitions
-    }
+    return {tp: _within(tp, _wished(tp, current, latest[tp], target), earliest[tp], latest[tp]) for tp in partitions}
 
 
 def _wished(tp: TopicPartition, current: Offsets, latest: int, target: Target) -> int:

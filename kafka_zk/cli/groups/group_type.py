@@ -14,7 +14,7 @@ def group_type_option(help_text: str) -> Decorator:
 
 
 def is_of_broker(group_type: str | None) -> bool:
-    """What --type says, else which of the servers stands on the command line; environment variables do not choose."""
+    """From --type, or else from the server on the command line; environment variables do not choose."""
     if group_type is not None:
         return group_type == "broker"
     context = click.get_current_context()

@@ -35,8 +35,8 @@ KINDS = ("broker", "zookeeper")
 def command() -> None:
     """Show and change consumer groups and their offsets.
 
-    There are two kinds, which the column TYPE tells apart: a broker coordinates the groups of today's clients; the
-    members of the old kind coordinate through ZooKeeper. A name can be in use on both sides, by two groups.
+    There are two kinds, shown in the column TYPE: groups of modern clients, which a broker coordinates, and groups of
+    the old kind, whose members coordinate through ZooKeeper. Both kinds may have a group of the same name.
 
     Offsets can be changed only while the group has no live members.
 
@@ -50,7 +50,7 @@ def command() -> None:
 
 
 def in_zookeeper(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of the commands that are about ZooKeeper."""
+    """The options of commands for groups in ZooKeeper."""
     asked = zookeeper_option("The ZooKeeper of the group.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
     return asked(json_option(function))
 
@@ -60,7 +60,7 @@ def brokers(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of the commands for both kinds, as the parameter ``at``."""
+    """The options of commands for both kinds, as the parameter ``at``."""
 
     @in_zookeeper
     @brokers("The brokers.  [default: those registered in ZooKeeper]  Without --zookeeper: only their groups.")
@@ -82,7 +82,7 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
 @command.command("list")
 @where
 def list_groups(at: "Where", as_json: bool) -> None:
-    """List all groups. A group without live members is Empty: only its offsets are left."""
+    """List all groups. A group without live members is Empty and has only offsets."""
     from kafka_zk.cli.groups.group_access import group_access
 
     with group_access(at) as access:
@@ -98,9 +98,9 @@ def list_groups(at: "Where", as_json: bool) -> None:
 @click.option("--group", "wanted", multiple=True, help="May be repeated; all groups by default.")
 @where
 def describe(wanted: tuple[str, ...], at: "Where", as_json: bool) -> None:
-    """Show offset, lag and owner of each partition, and members that own none.
+    """Show the offset, lag and owner of each partition, and members without partitions.
 
-    Of members at a broker also host and client id.
+    For members at a broker also host and client id.
     """
     from kafka_zk.cli.groups.group_access import check_names, group_access
 
@@ -152,18 +152,18 @@ def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bo
 
 
 def targets(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Where a reset goes to; the names of the parameters are those of ``_target``."""
+    """The options for the target of a reset; their names are the parameters of ``_target``."""
     for option in reversed(
         (
             click.option("--to-earliest", is_flag=True, help="To the first offset of each log."),
             click.option("--to-latest", is_flag=True, help="To the end of each log."),
-            click.option("--to-current", is_flag=True, help="To where the group is; to the end where it is nowhere."),
+            click.option("--to-current", is_flag=True, help="To the committed offset; to the end where there is none."),
             click.option(
                 "--to-datetime",
                 help="To the first record at or after this time (ISO 8601, or ms since the epoch).",
             ),
-            click.option("--by-duration", help="To the first record of this long ago: P1D, PT2H30M."),
-            click.option("--shift-by", type=int, help="By this many, forward or (if negative) back."),
+            click.option("--by-duration", help="To the first record after now minus this: P1D, PT2H30M."),
+            click.option("--shift-by", type=int, help="Forward by this many, or back if negative."),
             click.option("--to-offset", type=click.IntRange(0), help="To this offset."),
             click.option("--from-file", type=TEXT_FILE, help="To the offsets of lines TOPIC,PARTITION,OFFSET."),
         )
@@ -277,8 +277,8 @@ def migrate(
 ) -> None:
     """Copy a group's offsets from ZooKeeper to the brokers, or back.
 
-    The group must have no live members on either side. An offset is never moved back, so the command may be given
-    again. The table has the offsets of both sides as they were before; the side that is copied from keeps its own.
+    The group must have no live members on either side. An offset never moves back, so the command may be repeated. The
+    table shows the previous offsets of both sides; the source side keeps its offsets.
 
     \b
     kafka-zk groups migrate --group g --to broker --dry-run
@@ -381,14 +381,12 @@ def _offset_documents(stored: "Mapping[str, Mapping[TopicPartition, int]]") -> l
     from kafka_zk.cli.groups.group_kinds import GroupKind
 
     return [
-        row
-        for group, offsets in stored.items()
-        for row in _offset_rows(group, GroupKind.ZOOKEEPER, offsets, "offset")
+        row for group, offsets in stored.items() for row in _offset_rows(group, GroupKind.ZOOKEEPER, offsets, "offset")
     ]
 
 
 def _print(columns: tuple[str, ...], rows: list[dict[str, Any]], as_json: bool) -> None:
-    """Kafka's column names have hyphens; keys of JSON are written as everywhere else."""
+    """Print rows with Kafka's column names, which have hyphens; JSON keys have underscores, as in other commands."""
     if as_json:
         print_json([{key.replace("-", "_"): value for key, value in row.items()} for row in rows])
     else:

@@ -1,4 +1,4 @@
-"""Groups whose members coordinate through ZooKeeper, as the command line shows and changes them."""
+"""Groups that coordinate through ZooKeeper, as the command line shows and changes them."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -48,7 +48,7 @@ class GroupsInZookeeper:
         return {name: GroupOverview(_state(count), count) for name, count in counts.items()}
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
-        """All partitions of the topics that a group owns or has offsets of."""
+        """Describe all partitions of topics that a group owns or has offsets for."""
         return {group: self._describe(group) for group in groups}
 
     def _describe(self, group: str) -> list[PartitionOfGroup]:
@@ -64,7 +64,7 @@ class GroupsInZookeeper:
         return {tp: each.offset for tp, each in self.stored(group).items() if each.offset != NO_OFFSET}
 
     def stored(self, group: str) -> dict[TopicPartition, StoredOffset]:
-        """The offset znodes, also those that hold no offset, with their versions."""
+        """The offset znodes with their versions, including those without an offset."""
         registry = OffsetRegistry(self._client, group)
         return run_blocking(registry.fetch(run_blocking(registry.partitions())))
 
@@ -78,19 +78,19 @@ class GroupsInZookeeper:
         run_blocking(OffsetRegistry(self._client, group).store(offsets))
 
     def store_unchanged(self, group: str, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
-        """As OffsetRegistry.store_unchanged. Raises: GroupNotEmpty."""
+        """Like OffsetRegistry.store_unchanged. Raises GroupNotEmpty."""
         self.refuse_live(group)
         return run_blocking(OffsetRegistry(self._client, group).store_unchanged(writes))
 
     def outdated(self, group: str, tps: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Those whose offset is that of an earlier topic of the same name."""
+        """The partitions whose offset belongs to an earlier topic of the same name."""
         return run_blocking(group_topics.outdated(self._client, group, tps))
 
     def delete(self, group: str) -> None:
         run_blocking(group_registry.delete_group(self._client, group))
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """With the last offset of a topic goes all else that is kept of it."""
+        """Delete offsets; with the last offset of a topic, delete all that is kept for it."""
         stored = self.offsets(group)
         for topic in sorted({tp.topic for tp in tps}):
             part = [tp for tp in tps if tp.topic == topic]
@@ -100,6 +100,6 @@ class GroupsInZookeeper:
                 run_blocking(group_registry.delete_group_offsets(self._client, group, part))
 
     def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
-        """All partitions of those of the topics that exist."""
+        """All partitions of those topics that exist."""
         assignments = run_blocking(TopicRegistry(self._client).assignments(topics))
         return [TopicPartition(name, number) for name, each in assignments.items() for number in each.partitions]

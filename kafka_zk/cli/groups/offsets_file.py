@@ -1,6 +1,6 @@
 """Offsets in a text file, in the format of Kafka's ExportZkOffsets and ImportZkOffsets: one znode on each line.
 
-    /consumers/<group>/offsets/<topic>/<partition>:<offset>
+/consumers/<group>/offsets/<topic>/<partition>:<offset>
 """
 
 import re
@@ -30,7 +30,7 @@ def lines(group: str, offsets: GroupOffsets) -> Iterator[str]:
 
 
 def parse(text: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
-    """The offsets by group; empty lines are passed over. Raises: CommandFailed naming the line."""
+    """Parse the offsets by group, skipping empty lines. Raises CommandFailed with the line number."""
     groups: dict[str, dict[TopicPartition, int]] = {}
     for number, line in enumerate(text, 1):
         if line.strip():

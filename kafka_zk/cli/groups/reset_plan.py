@@ -24,9 +24,9 @@ def lines(offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
 
 
 def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
-    """The offsets of ``group``; lines of other groups and empty ones are passed over.
+    """Parse the offsets of ``group``, skipping empty lines and lines of other groups.
 
-    Raises: CommandFailed naming the line, or if there is none of the group.
+    Raises: CommandFailed with the line number, or if the group has no line.
     """
     offsets: dict[TopicPartition, int] = {}
     for number, line in enumerate(text, 1):
@@ -37,9 +37,7 @@ def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
         partition = decimal_integer(rest[1], NATURAL_INT32) if len(rest) == 3 else None
         offset = decimal_integer(rest[2], NATURAL_INT64) if len(rest) == 3 else None
         if partition is None or offset is None or not rest[0]:
-            raise CommandFailed(
-                f"line {number} is not of the form [GROUP,]TOPIC,PARTITION,OFFSET: {line.strip()}"
-            )
+            raise CommandFailed(f"line {number} is not of the form [GROUP,]TOPIC,PARTITION,OFFSET: {line.strip()}")
         if named == group:
             offsets[TopicPartition(rest[0], partition)] = offset
     if not offsets:
@@ -48,7 +46,7 @@ def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
 
 
 def _fields(line: str) -> list[str]:
-    """Of one line; none if it is no CSV at all."""
+    """The fields of one line; empty if it is not CSV."""
     try:
         return next(csv.reader([line.strip()]))
     except csv.Error:

@@ -1,4 +1,4 @@
-"""What ``kafka-zk watch`` watches: a group in ZooKeeper, or one of the brokers."""
+"""A group that ``kafka-zk watch`` watches, in ZooKeeper or at brokers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class WatchedGroup(ABC):
-    """One group; what happens to it gets into ``timeline``."""
+    """One group; its events are added to ``timeline``."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -28,19 +28,19 @@ class WatchedGroup(ABC):
     @property
     @abstractmethod
     def sees_nobody(self) -> bool:
-        """Whether it has no member."""
+        """Whether the group has no member."""
 
     @abstractmethod
     def poll(self, timeout_ms: int) -> None:
-        """Take in what happens, for about that long."""
+        """Process events for about ``timeout_ms``."""
 
     @abstractmethod
     def lag_meter(self) -> LagMeter:
-        """A new one, for this group."""
+        """Make a lag meter for this group."""
 
     @abstractmethod
     def close(self) -> None:
-        """See nothing from now on."""
+        """Stop watching."""
 
 
 class _InZookeeper(WatchedGroup):
@@ -94,7 +94,7 @@ class _OfBrokers(WatchedGroup):
 
 @contextmanager
 def zookeeper_group(zookeeper: str | None, group: str) -> Iterator[WatchedGroup]:
-    """A group in ZooKeeper. Raises: click.BadParameter for what can be no name there."""
+    """Watch a group in ZooKeeper. Raises click.BadParameter if the name is invalid there."""
     if not is_znode_name(group):
         raise click.BadParameter(f"{group!r} cannot be the name of a group in ZooKeeper", param_hint="--group")
     with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client:
@@ -103,5 +103,5 @@ def zookeeper_group(zookeeper: str | None, group: str) -> Iterator[WatchedGroup]
 
 @contextmanager
 def broker_group(bootstrap: str, group: str) -> Iterator[WatchedGroup]:
-    """A group of the brokers. Raises: KafkaError when nobody answers."""
+    """Watch a group of brokers. Raises KafkaError if no broker responds."""
     yield _OfBrokers(bootstrap, group)

@@ -1,6 +1,6 @@
-"""A Spark session under a command: what Spark itself says goes to a file, and a failure is one sentence that names it.
+"""A Spark session for a command: Spark's output goes to a file, and a failure is one sentence that names the file.
 
-``spark-submit`` starts Spark before it starts us, so there its own logging stays as it is configured.
+``spark-submit`` starts Spark before this code, so there Spark's logging stays as configured.
 """
 
 import os
@@ -18,8 +18,8 @@ from kafka_zk.cli.terminal.errors import CommandFailed, sentence
 
 @contextmanager
 def command_session(app_name: str, master: str | None, config: Mapping[str, str]) -> Iterator[Any]:
-    """A session that ends with the block. Raises: CommandFailed for whatever Spark raises in the block or before it;
-    errors of ours that are one sentence already pass."""
+    """A session that ends with the block. Raises CommandFailed for whatever Spark raises; our own one-sentence errors
+    pass unchanged."""
     from kafka_zk.spark_jobs.extraction.progress import HEARTBEAT
     from kafka_zk.spark_jobs.extraction.spark_failure import reason
     from kafka_zk.spark_jobs.session import spark_session, stop, tell_no_tracebacks
@@ -43,7 +43,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
             raise
         kept = True
         if started:
-            told = f"the Spark job failed: {reason(error)}; run it again, it goes on where it was"
+            told = f"the Spark job failed: {reason(error)}; run it again, it continues where it stopped"
         else:
             told = f"Spark did not start: {log.last_error() or reason(error)}"
         raise CommandFailed(f"{told} (Spark's log: {log.path})") from error
@@ -53,7 +53,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
 
 
 def _hush() -> None:
-    """pyspark logs what it raises about a query to stderr, with the whole Java trace, and warns of a new pandas."""
+    """Silence pyspark, which logs query errors with a Java trace to stderr and warns about a new pandas."""
     from pyspark.logger import PySparkLogger
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -62,7 +62,7 @@ def _hush() -> None:
 
 
 class _Log:
-    """A file for the stderr of Spark's JVM and its Python workers; none with KAFKA_ZK_DEBUG."""
+    """A file for the stderr of Spark's JVM and its Python workers; no file with KAFKA_ZK_DEBUG."""
 
     def __init__(self, debugged: bool) -> None:
         self._debugged = debugged
@@ -72,7 +72,7 @@ class _Log:
 
     @contextmanager
     def of_new_processes(self) -> Iterator[None]:
-        """A process that is started in the block inherits the file as its stderr; what we print goes on as before."""
+        """Processes started in the block inherit the file as stderr; our own output is unchanged."""
         if self._debugged:
             yield
             return
@@ -90,6 +90,6 @@ class _Log:
                 os.dup2(own.fileno(), 2)
 
     def last_error(self) -> str | None:
-        """The last line that calls itself an error, as a JVM's or spark-submit's last words do."""
+        """The last line with an error, as a JVM or spark-submit prints it at its end."""
         lines = [line.strip() for line in self.path.read_text(errors="replace").splitlines()]
         return next((line for line in reversed(lines) if "Error" in line or "Exception" in line), None)

@@ -1,8 +1,8 @@
-"""``kafka-zk extract``, and the same for ``spark-submit``: what is new of topics into a folder, exactly once.
+"""``kafka-zk extract``, also for ``spark-submit``: extract new records of topics into a folder, exactly once.
 
-Exit codes: 0 everything that was asked for is extracted; 1 failed; 2 used wrongly; 3 the group has another live member;
-4 others moved the group's offsets meanwhile, nothing was published; 5 extracted, but short of what was asked for. After
-any of them the next run continues correctly.
+Exit codes: 0 everything requested is extracted; 1 failed; 2 wrong usage; 3 the group has another live member; 4 another
+client moved the group's offsets meanwhile, nothing was published; 5 extracted, but less than requested. After any of
+them the next run continues correctly.
 """
 
 import sys
@@ -73,18 +73,16 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
     type=click.Choice(CHOICES),
     default=FAIL,
     show_default=True,
-    help=f"For values that --decode cannot decode: fail, null, or keep the bytes in column {RAW_VALUE}.",
+    help=f"For values that --decode cannot decode: fail, null, or keep their bytes in column {RAW_VALUE}.",
 )
 @value_options
 @sink_options
 @click.option("--max-records", type=click.IntRange(1), help="At most this many in this run.")
 @click.option("--max-records-per-task", type=click.IntRange(1), help="Split large partitions into several tasks.")
-@click.option(
-    "--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z."
-)
+@click.option("--until", default="now", show_default=True, metavar="TIME", help="Stop there: ms, or 2026-11-21T06:00Z.")
 @every_option
 @metrics_option
-@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For others to leave.")
+@click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For other members.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
 @click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
@@ -101,13 +99,13 @@ def command(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Extract the new records of topics with Spark, from the group's offsets in ZooKeeper on, each exactly once.
+    """Extract the new records of topics with Spark, starting at the group's offsets in ZooKeeper, each exactly once.
 
     Every run adds one folder range=... to DIR, named by its offsets, or none if nothing is new. If a run is killed, the
-    next one publishes what was committed, and extracts what it is asked for itself.
+    next one publishes what was committed, then extracts its own records.
 
-    Exit codes: 0 everything that was asked for is extracted; 1 failed; 2 wrong usage; 3 the group has another live
-    member; 4 someone else changed the group's offsets meanwhile; 5 extracted, but short of the ends or of --until.
+    Exit codes: 0 everything requested is extracted; 1 failed; 2 wrong usage; 3 the group has another live member; 4
+    another client changed the group's offsets meanwhile; 5 extracted, but short of the ends or of --until.
 
     \b
     kafka-zk extract --zookeeper 127.0.0.1:2181 --group lake --topic flights --to ./lake
@@ -162,7 +160,7 @@ def _check_every(until: str, dry_run: bool) -> None:
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
-    """Spark, where it is needed, ends with the run."""
+    """Run once; Spark starts only if needed, and ends with the run."""
     from kafka_zk.spark_jobs.extraction import job
     from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
@@ -205,7 +203,7 @@ def _show(report: "Report", as_json: bool, dry_run: bool, extraction: "Extractio
 
 
 def _whereabouts(extraction: "Extraction") -> str:
-    """Of what could not be decoded."""
+    """Where undecodable values are."""
     if extraction.dead_letter_topic is not None:
         return f"they are in topic {extraction.dead_letter_topic}"
     kept = extraction.on_undecodable == KEEP

@@ -1,4 +1,4 @@
-"""``kafka-zk extract --every``: rounds until SIGTERM, told as lines, and to Prometheus."""
+"""``kafka-zk extract --every``: rounds until SIGTERM, reported as lines and to Prometheus."""
 
 import signal
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ def run_rounds(
     extraction: Extraction, every_s: float, master: str | None, config: Mapping[str, str], *,
     metrics_port: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Until SIGTERM comes: the round that runs then comes to its end. Raises: see ``Rounds.run``; OSError."""
+    """Run rounds until SIGTERM; the current round finishes. Raises what ``Rounds.run`` raises; OSError."""
     metrics = RoundMetrics()
 
     def tell(done: Round) -> None:
@@ -39,14 +39,14 @@ def run_rounds(
 
 
 def _print(done: Round) -> None:
-    """One object on one line."""
+    """Print a round as one JSON object on one line."""
     line: dict[str, Any] = {"round": done.number, "outcome": outcome_of(done)}
     line |= {"error": done.failure} if done.report is None else done.report.as_document()
     print_json(line)
 
 
 def _say(done: Round) -> None:
-    """An idle round is not worth a line."""
+    """Report a round, unless it was idle."""
     if done.report is None:
         note(f"round {done.number} failed: {done.failure}")
     elif done.report.published:

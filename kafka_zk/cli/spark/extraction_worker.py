@@ -1,11 +1,11 @@
-"""Extractions one after the other in one Spark session, for a program that asks for them: the demo.
+"""Run extractions in one Spark session for another program: the demo.
 
     python -m kafka_zk.cli.spark.extraction_worker '{"spark.ui.enabled": "false"}'
 
-The argument is Spark's configuration. Spark starts at once. A line of stdin is an extraction, the fields of
+The argument is Spark's configuration. Spark starts immediately. A line of stdin is an extraction: the fields of
 ``Extraction`` as JSON; the end of stdin ends the process. A line of stdout is an event: "started" with its seconds,
-"progress" with the records done and their total, "extracted" with the report. A failure ends it with one sentence on
-stderr.
+"progress" with the records done and their total, "extracted" with the report. A failure ends the process with one
+sentence on stderr.
 """
 
 import json
@@ -36,7 +36,7 @@ def _tell(done: int, total: int) -> None:
 
 
 def main(config: str) -> int:
-    """Returns the exit code."""
+    """Run until stdin ends; returns the exit code."""
     try:
         work(json.loads(config))
     except click.ClickException as error:

@@ -1,6 +1,6 @@
-"""``kafka-zk lake``: look after what ``kafka-zk extract`` has written.
+"""``kafka-zk lake``: verify and compact what ``kafka-zk extract`` has written.
 
-Exit codes: 0 all is well; 1 faults were found, or it failed; 2 used wrongly. After a failure the next run goes on.
+Exit codes: 0 no faults; 1 faults or a failure; 2 wrong usage. After a failure the next run continues.
 """
 
 from dataclasses import asdict
@@ -26,7 +26,7 @@ PARQUET = "parquet"
 
 @click.group("lake", short_help="Look after folders that extract has written.")
 def command() -> None:
-    """Look after folders that kafka-zk extract has written."""
+    """Verify and compact folders that kafka-zk extract has written."""
 
 
 @command.command("verify")
@@ -41,7 +41,7 @@ def verify(
     target: str, zookeeper: str | None, group: str | None, master: str, conf: tuple[tuple[str, str], ...],
     packages: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Check that every extracted offset is in the folders once: no gap, no overlap, every file as it was written.
+    """Check that the folders have every extracted offset once: no gap, no overlap, and every file unchanged.
 
     Run it while no extraction runs.
 
@@ -78,10 +78,11 @@ def compact(
     zookeeper: str | None, group: str | None, target: str, format: str, mebibytes: int, master: str,
     conf: tuple[tuple[str, str], ...], packages: str | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Make few large Parquet files of many small ones, in one folder that takes the place of several.
+    """Merge many small Parquet files into few large ones, in one folder that replaces several.
 
-    Folders whose files are on average less than half of --target-file-size are merged. If it is killed, the next one
-    finishes or repeats it. Tables are compacted by their own means (Delta's OPTIMIZE, Iceberg's rewrite_data_files).
+    Folders whose files are on average smaller than half of --target-file-size are merged. If the command is killed, the
+    next one finishes or repeats it. Tables are compacted by their own means (Delta's OPTIMIZE, Iceberg's
+    rewrite_data_files).
 
     \b
     kafka-zk lake compact --zookeeper 127.0.0.1:2181 --group lake --to ./lake
@@ -112,7 +113,7 @@ def compact(
 def _checked(
     target: str, master: str, conf: tuple[tuple[str, str], ...], packages: str | None, format: str = PARQUET
 ) -> dict[str, str]:
-    """Spark's configuration. Raises: CommandFailed, UsageError."""
+    """Return Spark's configuration. Raises CommandFailed, UsageError."""
     if told := absent_packages():
         raise CommandFailed(told)
     from kafka_zk.spark_jobs.extraction import preflight

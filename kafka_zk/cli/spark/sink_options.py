@@ -1,4 +1,4 @@
-"""The options of ``kafka-zk extract`` that say how stores and tables are written."""
+"""The options of ``kafka-zk extract`` for stores and tables."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The options of ``kafka-zk extract`` about values by a schema registry, dead letters, columns and rows; and rounds."""
+"""The options of ``kafka-zk extract`` for schema registries, dead letters, columns, rows, and rounds."""
 
 import re
 from collections.abc import Callable
@@ -14,14 +14,14 @@ _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
 class _Interval(click.ParamType[float]):
-    """``30s``, ``5m``, ``1h``, ``500ms``, as seconds."""
+    """An interval such as ``30s``, ``5m``, ``1h``, ``500ms``, in seconds."""
 
     name = "interval"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         matched = _INTERVAL.fullmatch(value)
         if matched is None:
-            self.fail(f"{value!r} is no interval like 30s, 5m or 1h", param, ctx)
+            self.fail(f"{value!r} is not an interval such as 30s, 5m or 1h", param, ctx)
         return float(matched[1]) * _SECONDS[matched[2]]
 
 

@@ -1,4 +1,4 @@
-"""Brokers as one command asks them: what is waited for is told, and a topic that is not there is told at once."""
+"""Brokers for one command: waits are reported, and missing topics fail immediately."""
 
 import contextlib
 import time
@@ -17,7 +17,7 @@ from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 
 HEARSAY_S = 0.5
-"""A topic that was just created may be unknown so long, even to the controller if it was created in ZooKeeper."""
+"""How long a new topic may be unknown, even to the controller if the topic was created in ZooKeeper."""
 _RETRY_S = 0.1
 
 ANSWER_MS = 60_000
@@ -26,7 +26,7 @@ ANSWER_MS = 60_000
 
 @contextlib.contextmanager
 def broker_admin(bootstrap: str, **options: Any) -> Iterator[BlockingAdmin]:
-    """An admin client for a block that does nothing but ask brokers. Raises: KafkaError."""
+    """An admin client for a block that only sends requests to brokers. Raises KafkaError."""
     limit_s = options.get("default_api_timeout_ms", ANSWER_MS) / 1000
     notice = waiting(f"the brokers at {shortened_list(bootstrap)}", limit_s)
     with notice, BlockingAdmin(bootstrap_servers=bootstrap, **secured(), **options) as admin:
@@ -34,21 +34,21 @@ def broker_admin(bootstrap: str, **options: Any) -> Iterator[BlockingAdmin]:
 
 
 def check_topics(admin: BlockingAdmin, names: Sequence[str]) -> None:
-    """Raises: CommandFailed for the first of the topics that no broker knows; KafkaError."""
+    """Raises CommandFailed for the first topic that no broker knows; KafkaError."""
     deadline_s = time.monotonic() + HEARSAY_S
     known = admin.list_topics()
     while not set(names) <= set(known) and time.monotonic() < deadline_s:
         time.sleep(_RETRY_S)
-        known = admin.list_topics()  # of the controller, which the first answer has named: it knows new topics first
+        known = admin.list_topics()  # asks the controller, which knows new topics first
     for name in names:
         if name not in known:
             raise CommandFailed(missing("topic", name, known))
 
 
 def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetadata:
-    """The topic's metadata; with ``wait`` it need not be there yet.
+    """The topic's metadata; with ``wait``, wait for the topic.
 
-    Raises: CommandFailed, without ``wait`` at once; KafkaError.
+    Raises: CommandFailed immediately without ``wait``; KafkaError.
     """
     servers = format_bootstrap_servers(reader.config.bootstrap_addresses)
     limit_s = reader.config.default_api_timeout_ms / 1000
@@ -64,9 +64,9 @@ def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetada
 
 
 def check_may_produce(servers: str, topic: str) -> None:
-    """Tell that a topic is new where the brokers create topics on demand.
+    """Note that a topic is new if the brokers create topics on demand.
 
-    Raises: CommandFailed for one that is not there where they do not (auto.create.topics.enable); KafkaError.
+    Raises: CommandFailed for a missing topic if they do not (auto.create.topics.enable); KafkaError.
     """
     with broker_admin(servers) as admin:
         if _is_known(topic, servers) or topic in (known := admin.list_topics()):
@@ -77,14 +77,14 @@ def check_may_produce(servers: str, topic: str) -> None:
 
 
 def _is_known(topic: str, servers: str) -> bool:
-    """Asks for this topic alone: a cluster may have thousands."""
+    """Ask only for this topic: a cluster may have thousands."""
     with BlockingReader(bootstrap_servers=servers, **secured()) as reader, contextlib.suppress(KafkaTimeoutError):
         return bool(reader.partitions_for(topic, 0))
     return False
 
 
 def _creates_topics(admin: BlockingAdmin) -> bool:
-    """Whether the brokers create topics on demand, so far as they tell."""
+    """Whether the brokers create topics on demand, as far as their configuration shows."""
     broker_id = min(admin.describe_cluster().nodes)
     try:
         entries = admin.describe_broker_configs(broker_id)

@@ -1,7 +1,7 @@
-"""``--command-config FILE``: how a command secures its connections to brokers, as Kafka's tools take it.
+"""``--command-config FILE``: the security of a command's connections to brokers, as for Kafka's tools.
 
-The file is a client's ``.properties``; of its keys those of security count, in Java's or librdkafka's spelling
-(docs/security.md). Others are left to the program that they are for.
+The file is a client's ``.properties``. Only its security keys count, in Java's or librdkafka's spelling
+(docs/security.md); other keys belong to other programs.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ def _remember(context: click.Context, parameter: click.Parameter, path: Path | N
 
 
 def read_security(path: Path) -> "tuple[dict[str, str], ClientSecurity]":
-    """The keys of security in a client's properties file, and what they mean. Raises: CommandFailed."""
+    """The security keys in a client's properties file, and their meaning. Raises CommandFailed."""
     from kafka_zk.cli.terminal.errors import CommandFailed
     from kafka_zk.cli.terminal.properties import read_properties
     from kafka_zk.security.client_keys import client_security, security_keys
@@ -50,7 +50,7 @@ command_config_option = click.option(
 
 
 def command_security() -> "ClientSecurity":
-    """The security of the current command. Asked for on the command's own thread."""
+    """The security of the current command. Call it on the command's own thread."""
     from kafka_zk.security.client_security import NO_SECURITY
 
     context = click.get_current_context(silent=True)
@@ -58,12 +58,12 @@ def command_security() -> "ClientSecurity":
 
 
 def secured() -> dict[str, Any]:
-    """The same as an option of a client; empty without a file, so that single keys may be given instead."""
+    """The security as an option of a client; empty without a file, so that single keys may be given instead."""
     context = click.get_current_context(silent=True)
     return {"security": context.meta[_SECURITY]} if context is not None and _SECURITY in context.meta else {}
 
 
 def security_properties() -> dict[str, str]:
-    """The keys of security themselves, for Spark's options; there are secrets among them."""
+    """The security keys themselves, for Spark's options; they include secrets."""
     context = click.get_current_context(silent=True)
     return {} if context is None else dict(context.meta.get(_KEYS, {}))

@@ -1,4 +1,4 @@
-"""Groups of commands: they name the nearest command when one is not there, and their examples fit 80 columns."""
+"""Groups of commands that suggest the nearest command for an unknown one, and whose examples fit 80 columns."""
 
 import textwrap
 
@@ -7,11 +7,11 @@ import click
 from kafka_zk.cli.terminal.nearest import did_you_mean
 
 EXAMPLE_COLUMNS = 78
-"""Without the indentation of the source; click indents by two."""
+"""Without the source's indentation; click indents by two."""
 
 
 class CommandGroup(click.Group):
-    """A ``click.Group``; what click itself suggests depends on its version, and it knows no command that is lazy."""
+    """A ``click.Group`` with suggestions. Click's own depend on its version and do not know lazy commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,4 +1,4 @@
-"""Durations and times as Kafka's tools take them: ISO 8601, ``P1DT2H30M``, ``PT0.5S``, ``2026-11-21T06:00Z``."""
+"""Durations and times in the formats of Kafka's tools: ISO 8601, ``P1DT2H30M``, ``PT0.5S``, ``2026-11-21T06:00Z``."""
 
 import re
 from datetime import datetime
@@ -16,16 +16,16 @@ _MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_0
 
 
 def parse_duration_ms(text: str) -> int:
-    """Milliseconds. Raises: UsageError."""
+    """Parse a duration to milliseconds. Raises UsageError."""
     matched = _DURATION.fullmatch(text)
     given = {unit: value for unit, value in matched.groupdict().items() if value is not None} if matched else {}
     if not given:
-        raise click.UsageError(f"{text!r} is no duration like P1D, PT2H30M or PT0.5S")
+        raise click.UsageError(f"{text!r} is not a duration such as P1D, PT2H30M or PT0.5S")
     return round(sum(float(value) * _MS[unit] for unit, value in given.items()))
 
 
 def parse_time_ms(text: str) -> int:
-    """Milliseconds since the epoch of such a number, or of an ISO 8601 time (local without a zone)."""
+    """Parse milliseconds since the epoch, or an ISO 8601 time (local without a zone). Raises UsageError."""
     number = decimal_integer(text, NATURAL_INT64)
     if number is not None:
         return number

@@ -4,12 +4,12 @@ import click
 
 
 class CommandFailed(click.ClickException):
-    """The command could not do what was asked; the message is the whole explanation."""
+    """The command failed; the message is the whole explanation."""
 
     exit_code = 1
 
 
-# By name, so that a command that needs none of these packages does not import them to tell their errors.
+# By name, so that a command need not import packages that it does not use.
 _SENTENCES = frozenset(
     f"{module}.{name}"
     for module, names in {
@@ -30,7 +30,7 @@ _SENTENCES = frozenset(
 
 
 def sentence(error: Exception) -> str | None:
-    """What to tell the person, for an error of the kinds that are about their world and not about our code."""
+    """The message for a person; None for an error in our code."""
     if any(f"{kind.__module__}.{kind.__name__}" in _SENTENCES for kind in type(error).__mro__):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""

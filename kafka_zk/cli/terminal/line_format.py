@@ -25,7 +25,7 @@ class ParsedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """How ``produce`` takes a line apart; the fields are the console producer's ``--property`` keys."""
+    """How ``produce`` parses a line; the fields are the console producer's ``--property`` keys."""
 
     parse_key: bool = False
     key_separator: str = "\t"
@@ -36,7 +36,7 @@ class LineReader:
     null_marker: str | None = None
 
     def parse(self, line: bytes, number: int) -> ParsedLine:
-        """Raises: CommandFailed naming the line's number when a separator is missing."""
+        """Parse a line. Raises CommandFailed with the line number if a separator is missing."""
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if self.parse_headers:
             text, line = self._split(line, self.headers_delimiter, "headers.delimiter", number)
@@ -83,7 +83,7 @@ class LineWriter:
     null_literal: str = "null"
 
     def format(self, partition: int, record: Any) -> bytes:
-        """The line, with its separator, of a record with offset, timestamp_ms, key, value and headers."""
+        """Format a record (offset, timestamp_ms, key, value, headers) as a line with its separator."""
         parts: list[bytes] = []
         if self.print_timestamp:
             parts.append(f"CreateTime:{record.timestamp_ms}".encode())
@@ -111,9 +111,9 @@ class LineWriter:
 
 
 def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
-    """A LineReader or LineWriter of ``--property`` values.
+    """Make a LineReader or LineWriter from ``--property`` values.
 
-    Raises: CommandFailed naming the key and what is allowed.
+    Raises: CommandFailed with the key and what is allowed.
     """
     fields = {name.replace("_", "."): name for name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
     values: dict[str, Any] = {}
@@ -130,7 +130,7 @@ def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
 
 
 def as_document(topic: str, partition: int, record: Any) -> dict[str, Any]:
-    """A record for JSON; bytes that are not UTF-8 as ``{"hex": …}``, JSON values stay text."""
+    """A record for JSON: bytes that are not UTF-8 become ``{"hex": …}``, and JSON values stay text."""
     return {
         "topic": topic,
         "partition": partition,

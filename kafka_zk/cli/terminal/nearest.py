@@ -1,11 +1,11 @@
-"""``did you mean …?`` after a name that is not there: of a command, a topic, a group or a key."""
+"""``did you mean …?`` for an unknown name of a command, a topic, a group or a key."""
 
 import difflib
 from collections.abc import Iterable
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """``; did you mean greetings?``, or nothing where no name is near."""
+    """``; did you mean greetings?``, or "" if no name is similar."""
     by_lower = {each.lower(): each for each in names}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f"; did you mean {by_lower[found[0]]}?" if found else ""

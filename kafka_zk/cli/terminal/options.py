@@ -1,4 +1,4 @@
-"""Options that several commands share, named as Kafka's tools name them."""
+"""Options that several commands share, with the names of Kafka's tools."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +17,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COUNT = click.IntRange(1, COUNTS[-1])
 PARTITION = click.IntRange(0, NATURAL_INT32[-1])
-"""Kafka's protocol has 32 bits for both."""
+"""The range of both in Kafka's protocol."""
 
 WEB_PORT = 8088
 
@@ -31,9 +31,9 @@ def web_option(help: str) -> Decorator:
 
 
 def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
-    """``--bootstrap-server`` as the parameter ``bootstrap``, in the one spelling of ``format_bootstrap_servers``.
+    """``--bootstrap-server`` as the parameter ``bootstrap``, normalized by ``format_bootstrap_servers``.
 
-    It brings ``--command-config`` with it, which ``command_config.secured`` reads.
+    It adds ``--command-config``, which ``command_config.secured`` reads.
     """
     servers = click.option(
         "--bootstrap-server",
@@ -68,12 +68,12 @@ bootstrap_option: Decorator = bootstrap_servers_option(
 
 
 def group_option(help_text: str | None = None) -> Decorator:
-    """``--group`` of a command for groups that are in ZooKeeper, be they such as no consumer could join."""
+    """``--group`` of a command for groups in ZooKeeper, including names that no consumer could use."""
     return click.option("--group", required=True, callback=_one_group, help=help_text)
 
 
 def groups_option(help_text: str, *, required: bool = False) -> Decorator:
-    """The same for any number of groups, as the parameter ``wanted``."""
+    """``--group`` for any number of groups, as the parameter ``wanted``."""
     return click.option("--group", "wanted", multiple=True, required=required, callback=_all_groups, help=help_text)
 
 
@@ -90,9 +90,9 @@ def _all_groups(context: click.Context, parameter: click.Parameter, groups: tupl
 
 
 def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
-    """``--zookeeper HOST:PORT[,…][/chroot]``; with ``envvar`` only where it does not change what the command does.
+    """``--zookeeper HOST:PORT[,…][/chroot]``; with ``envvar`` only if it does not change what the command does.
 
-    It brings ``--zk-tls-config-file`` with it, which ``zookeeper_properties`` reads.
+    It adds ``--zk-tls-config-file``, which ``zookeeper_properties`` reads.
     """
     servers = click.option(
         "--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar=envvar, show_envvar=True, help=help_text

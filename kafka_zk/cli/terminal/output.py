@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, notes on stderr."""
+"""The output of commands: tables for people, JSON for programs, notes on stderr."""
 
 import json
 import shutil
@@ -20,14 +20,14 @@ def print_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Something a person may want to know that is not the command's result."""
+    """Write a note for a person to stderr."""
     told()
     for line in wrapped(text, stderr_columns()):
         click.echo(line, err=True)
 
 
 def say(line: str, joint: str = "") -> None:
-    """A line of the result, flushed; a terminal gets it broken between words, each part but the last with ``joint``."""
+    """Print a line of the result and flush; on a terminal wrapped, with ``joint`` after each part but the last."""
     told()
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     parts = wrapped(line, columns and columns - len(joint))
@@ -38,7 +38,7 @@ def say(line: str, joint: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Rows as a table: plain aligned columns into a pipe; on a terminal it fits, and has bold headers."""
+    """Print rows as a table: plain aligned columns into a pipe; on a terminal fitted, with bold headers."""
     told()
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     if not sys.stdout.isatty():
@@ -53,7 +53,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> No
     for line in layout.rows:
         click.echo(line)
     if layout.left_out:
-        note(f"Left out for want of room: {', '.join(layout.left_out)}. A pipe, --json or a wider terminal has all.")
+        note(f"Columns that do not fit: {', '.join(layout.left_out)}. A pipe, --json or a wider terminal shows all.")
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:

@@ -14,9 +14,9 @@ _NAMED_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The keys and values of a properties file.
+    """Read the keys and values of a properties file.
 
-    Raises: CommandFailed when it cannot be read.
+    Raises: CommandFailed if the file cannot be read.
     """
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
@@ -58,7 +58,7 @@ def _logical_lines(text: str) -> Iterable[str]:
 
 
 def _unescape(text: str) -> str:
-    """``\\uXXXX`` is a unit of UTF-16: two of them may be one character."""
+    """``\\uXXXX`` is a UTF-16 unit: two may form one character."""
 
     def replace(match: re.Match[str]) -> str:
         code = match[1]

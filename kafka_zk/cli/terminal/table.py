@@ -1,8 +1,8 @@
-"""Tables that fit: how rows are laid out in a number of columns of text. Pure.
+"""Tables that fit a width. Pure.
 
-No word is ever folded. Where a table is too wide, in this order: headers are stacked at their hyphens, columns with one
-value in all rows are told above the table, long cells are shortened in their middle, columns at the right are left out,
-and named. Tests: tests/kafka_zk/cli/terminal/test_table.py.
+Words are never broken. If a table is too wide, in this order: headers are stacked at their hyphens, columns with one
+value in all rows move above the table, long cells are shortened in the middle, and columns at the right are left out
+and listed. Tests: tests/kafka_zk/cli/terminal/test_table.py.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 GAP = "  "
 SHORTEST = 12
-"""A cell is not shortened below so many characters."""
+"""Minimum width of a shortened cell."""
 ELLIPSIS = "…"
 
 
 class Layout(NamedTuple):
-    """``above``: what all rows have in common. ``left_out``: columns for which there is no room."""
+    """``above``: values that all rows share. ``left_out``: columns that do not fit."""
 
     above: list[str]
     header: list[str]
@@ -24,7 +24,7 @@ class Layout(NamedTuple):
 
 
 def plain(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned columns under one line of headers, as wide as they are."""
+    """Aligned columns under one header line, without a width limit."""
     table = [[column.upper() for column in columns], *cells]
     return _aligned(table, _widths(table, len(columns)))
 
@@ -48,7 +48,7 @@ def fitted(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 
 
 def _alike(cells: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
-    """Columns of words that are the same in all rows, the widest first."""
+    """Columns of words with one value in all rows, the widest first."""
     if len(cells) < 2 or len(shown) < 2:
         return []
     found = [n for n in shown if len({row[n] for row in cells}) == 1 and not cells[0][n].isdigit()]
@@ -56,7 +56,7 @@ def _alike(cells: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
 
 
 def shortened(text: str, width: int) -> str:
-    """The text, or its begin and end with an ellipsis between them."""
+    """Shorten the text in the middle, with an ellipsis, to ``width``."""
     if len(text) <= width:
         return text
     head = width // 2
@@ -79,7 +79,7 @@ def _layout(
 
 
 def _narrowed(widths: list[int], least: Sequence[int], room: int) -> list[int]:
-    """Take from the widest column, again and again, until there is room; none gets narrower than its header needs."""
+    """Narrow the widest column repeatedly until there is room, but no column below its header's need."""
     while sum(widths) > room:
         spare = [size - max(SHORTEST, lower) for size, lower in zip(widths, least, strict=True)]
         widest = max(range(len(widths)), key=lambda n: (spare[n] > 0, widths[n]))
@@ -104,7 +104,7 @@ def _size(names: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[
 
 
 def _least(names: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[int]) -> int:
-    """The width with all long cells shortened as far as they may."""
+    """The width when all long cells are shortened as far as possible."""
     short = [[text[:SHORTEST] for text in row] for row in cells]
     return _size(names, short, shown, stacked=True)
 
@@ -114,6 +114,4 @@ def _widths(table: Sequence[Sequence[str]], count: int) -> list[int]:
 
 
 def _aligned(table: Sequence[Sequence[str]], widths: Sequence[int]) -> list[str]:
-    return [
-        GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in table
-    ]
+    return [GAP.join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in table]

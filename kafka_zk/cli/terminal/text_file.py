@@ -1,4 +1,4 @@
-"""Text files that users give to commands: UTF-8, whatever the locale is."""
+"""Text files that users pass to commands: UTF-8, independent of the locale."""
 
 from typing import TextIO
 
@@ -11,7 +11,7 @@ TEXT_FILE = click.File("r", encoding="utf-8")
 
 
 def read_lines(file: TextIO) -> list[str]:
-    """All lines, with their ends. Raises: CommandFailed naming the file (`<stdin>`) if it is not UTF-8."""
+    """Read all lines with line ends. Raises CommandFailed with the file name (`<stdin>`) if it is not UTF-8."""
     try:
         return file.readlines()
     except UnicodeDecodeError:

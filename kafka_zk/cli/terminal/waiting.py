@@ -1,10 +1,10 @@
-"""What a command waits for, told on stderr once the command has been silent for a second.
+"""Notices on stderr about what a command waits for, after it has been silent for a second.
 
     with waiting("ZooKeeper at 127.0.0.1:2181", 5):
         client.start()
 
-A terminal gets one line that counts the seconds, in tenths, and vanishes at the end of the wait. A pipe gets one plain
-line for each thing that is waited for. Nothing is written to stdout.
+A terminal gets one line that counts the seconds, in tenths, and vanishes when the wait ends. A pipe gets one plain line
+per wait. Nothing is written to stdout.
 Tests: tests/kafka_zk/cli/terminal/test_waiting.py.
 """
 
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 
 SILENCE_S = 0.5
-"""So long a command may be silent: with the time that Python takes to start, that is less than a second."""
+"""How long a command may be silent: with Python's start-up time, less than a second."""
 _ERASE = "\r\x1b[K"
 
 
@@ -25,34 +25,34 @@ class WaitingNotice:
     """The pure core: what to write to stderr, and when. Times are in seconds of any clock.
 
     Args:
-        columns: the width of the terminal; None where stderr is none.
+        columns: the width of the terminal; None if stderr is not a terminal.
     """
 
     def __init__(self, columns: int | None, now_s: float) -> None:
         self._columns = columns
-        self._waits: list[tuple[str, float]] = []  # sentence and begin of each, the innermost last
+        self._waits: list[tuple[str, float]] = []  # sentence and start of each wait, the innermost last
         self._said: set[str] = set()
         self._heard_s = now_s
-        self._in_place = ""  # the line that is on the terminal now
+        self._in_place = ""  # the line on the terminal now
 
     def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
-        """A wait begins, perhaps within another one. Returns what to write, as all methods do."""
+        """Begin a wait, possibly within another one. Returns what to write, like all methods."""
         limit = "until Ctrl-C" if limit_s is None else f"at most {limit_s:g} s"
         self._waits.append((f"waiting for {what}, {limit}", now_s))
         return self._erase()
 
     def end(self) -> str:
-        """The innermost wait is over."""
+        """End the innermost wait."""
         self._waits.pop()
         return self._erase()
 
     def told(self, now_s: float) -> str:
-        """The command is about to print something."""
+        """Make room: the command is about to print."""
         self._heard_s = now_s
         return self._erase()
 
     def tick(self, now_s: float) -> str:
-        """Time has passed."""
+        """Update the line as time passes."""
         if not self._waits or now_s - self._heard_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]
@@ -73,7 +73,7 @@ class WaitingNotice:
 
 
 def wrapped(text: str, columns: int | None) -> list[str]:
-    """Lines that are broken between words, never in one; as it is where there is no terminal."""
+    """Wrap text between words to the columns of a terminal; unchanged without a terminal."""
     if columns is None:
         return [text]
     return [
@@ -90,12 +90,12 @@ def shortened_list(addresses: str) -> str:
 
 
 def stderr_columns() -> int | None:
-    """The width of the terminal that stderr is; None when it is none."""
+    """The width of the terminal at stderr; None if stderr is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stderr.isatty() else None
 
 
 class _Driver:
-    """Writes what the core says, from a thread of its own while there is a wait."""
+    """Writes the core's output, from its own thread during a wait."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -134,7 +134,7 @@ class _Driver:
 
     def _write(self, text: str) -> None:
         if text:
-            with contextlib.suppress(OSError, ValueError):  # a terminal that was closed reads no notices
+            with contextlib.suppress(OSError, ValueError):  # the terminal was closed
                 sys.stderr.write(text)
                 sys.stderr.flush()
 
@@ -143,18 +143,18 @@ _driver = _Driver()
 
 
 def begin_command() -> None:
-    """A command begins: it has been silent since now."""
+    """Note that a command begins, so its silence is counted from now."""
     _driver.reset()
 
 
 def told() -> None:
-    """To be called before anything is printed while a wait may be under way; the line of the wait gives way."""
+    """Call this before printing anything during a wait, so that the notice makes room."""
     _driver.told()
 
 
 @contextlib.contextmanager
 def waiting(what: str, limit_s: float | None) -> Iterator[None]:
-    """Within the block the command waits for ``what``, ``limit_s`` seconds at most; None: until Ctrl-C."""
+    """Within the block the command waits for ``what``, at most ``limit_s`` seconds; None: until Ctrl-C."""
     _driver.begin(what, limit_s)
     try:
         yield

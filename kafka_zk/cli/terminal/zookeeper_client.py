@@ -19,9 +19,9 @@ SESSION_TIMEOUT_MS = 10_000
 
 @contextlib.contextmanager
 def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
-    """A connected client for a block that does nothing but ask ZooKeeper: while it takes long, stderr says so.
+    """A connected client for a block that only sends requests to ZooKeeper; stderr reports long waits.
 
-    As ``zookeeper_session`` otherwise.
+    Otherwise like ``zookeeper_session``.
     """
     answer = waiting(f"an answer of ZooKeeper at {shortened_list(servers)}", SESSION_TIMEOUT_MS / 1000)
     with zookeeper_session(servers) as client, answer:
@@ -32,7 +32,7 @@ def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
 def zookeeper_session(servers: str, security: Security | None = None) -> Iterator[KazooBlockingClient]:
     """A connected client, secured as the command's ``--zk-tls-config-file`` says, or by ``security``.
 
-    A chroot that is not there is an error here: looking must not create it.
+    A missing chroot is an error: reading must not create it.
 
     Raises: CommandFailed, RegistryError.
     """
@@ -48,7 +48,7 @@ def zookeeper_session(servers: str, security: Security | None = None) -> Iterato
 
 @contextlib.contextmanager
 def connected(servers: str, security: Security) -> Iterator[KazooBlockingClient]:
-    """A client once it is connected, which stderr tells of when it takes long. Raises: RegistryError."""
+    """A connected client; stderr reports a long wait for the connection. Raises RegistryError."""
     client = KazooBlockingClient(
         servers, SESSION_TIMEOUT_MS, connection_timeout_ms=CONNECT_TIMEOUT_MS, security=security
     )

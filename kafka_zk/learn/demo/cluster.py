@@ -1,4 +1,4 @@
-"""The demo's cluster: one ``kafka-zk up`` in the background, which ends with the demo unless it is to be kept."""
+"""The demo's cluster: one ``kafka-zk up`` in the background, which ends with the demo unless the demo keeps it."""
 
 import json
 import signal
@@ -11,17 +11,17 @@ from kafka_zk.embedded.ports import can_listen
 from kafka_zk.embedded.process import ChildProcess, python_command
 
 FIRST_PORT = 9092
-START_TIMEOUT_S = 120  # longer than what up gives its brokers, so that its own sentence is heard
+START_TIMEOUT_S = 120  # longer than the timeout of ``up``, so that its error message is seen
 STOP_TIMEOUT_S = 45
-SESSION_TIMEOUT_MS = 4_000  # the least that this ZooKeeper grants
+SESSION_TIMEOUT_MS = 4_000  # the minimum of this ZooKeeper
 ERROR = "Error: "
 INTERRUPTED = 130  # how up ends when it is stopped before it is ready
 
 
 class DemoCluster:
-    """Starts, watches and stops ``kafka-zk up --json``; what it says tells pids, ports and addresses.
+    """Starts, watches and stops ``kafka-zk up --json``; its output has pids, ports and addresses.
 
-    ``trace`` is the directory that the brokers write their events into.
+    ``trace``: the directory into which the brokers write their events.
     """
 
     def __init__(self, data_dir: Path, broker_count: int, keep: bool) -> None:
@@ -38,13 +38,13 @@ class DemoCluster:
 
     @property
     def pid(self) -> int:
-        """Of the process that runs all others: SIGTERM to it stops them in order."""
+        """The process id of ``up``: SIGTERM stops the whole cluster in order."""
         return self._process.pid
 
     def start(self) -> Iterator[dict[str, Any]]:
-        """Start it and yield each event as it comes: "zookeeper", "broker" and "registered" for each, at last "ready".
+        """Start the cluster and yield its events: "zookeeper", "broker" and "registered" for each broker, then "ready".
 
-        Raises: ProcessFailed with what ``up`` said.
+        Raises: ProcessFailed with the message of ``up``.
         """
         self._process.start()
         while True:
@@ -59,7 +59,7 @@ class DemoCluster:
                     return
 
     def stop(self) -> None:
-        """Stop every process. Raises: ProcessFailed when one did not end cleanly."""
+        """Stop every process. Raises ProcessFailed if one did not end cleanly."""
         if not self._process.alive:
             return
         clean = (0,) if self.bootstrap else (0, INTERRUPTED, -signal.SIGTERM)
@@ -67,14 +67,14 @@ class DemoCluster:
             raise ProcessFailed(self._complaint() or self._process.describe_end())
 
     def check(self) -> None:
-        """Raises: ProcessFailed when one of the processes has ended by itself."""
+        """Raises ProcessFailed if a process has ended by itself."""
         self._process.check_alive()
         for event in self._news():
             if event["event"] == "ended":
                 raise ProcessFailed(event["message"])
 
     def _complaint(self) -> str | None:
-        """The sentence with which ``up`` ended, if it did."""
+        """The error message of ``up``, if it has ended."""
         errors = [line for line in self._process.output().splitlines() if line.startswith(ERROR)]
         return errors[-1].removeprefix(ERROR) if errors and not self._process.alive else None
 

@@ -1,4 +1,4 @@
-"""The demo's data lake: extractions in one Spark session, and their files as another program reads them."""
+"""The demo's data lake: extractions in one Spark session, and their files, read without Spark."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ from kafka_zk.learn.demo.flights import SCHEMA
 GROUP = "lake"
 PATIENCE_S = 600
 STOP_TIMEOUT_S = 20
-_WORKER = "kafka_zk.cli.spark.extraction_worker"  # by its name only: it is above this package
+_WORKER = "kafka_zk.cli.spark.extraction_worker"  # by name, because it is in a higher layer
 _SPARK = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -28,13 +28,13 @@ _SPARK = {
 }
 
 Progress = Callable[[int, int], None]
-"""Told how many records are extracted, and of how many."""
+"""Receives how many records are extracted, and of how many."""
 
 
 class DemoLake:
-    """One topic's Parquet files in ``folder``, written by a Spark that runs beside the demo until ``close``.
+    """One topic's Parquet files in ``folder``, written by a Spark process that runs until ``close``.
 
-    Raises: DemoFailed, with the sentence with which Spark's process ended.
+    Raises: DemoFailed with the error message of Spark's process.
     """
 
     def __init__(self, folder: Path, zookeeper: str, topic: str) -> None:
@@ -47,7 +47,7 @@ class DemoLake:
         self._idle = False
 
     def command(self) -> str:
-        """What one can type to do the same as one extraction."""
+        """A command that does the same as one extraction."""
         arguments = ["--zookeeper", self._zookeeper, "--group", GROUP, "--topic", self._topic, "--to", str(self.folder)]
         return f"kafka-zk extract {' '.join(arguments)} --decode json --schema '{SCHEMA.split(',')[0]}, …'"
 
@@ -63,27 +63,27 @@ class DemoLake:
         threading.Thread(target=self._read, args=(self._process,), name="Spark's events", daemon=True).start()
 
     def wait_started(self) -> tuple[float, float]:
-        """Wait until Spark runs; returns how many seconds its start took, and how many of them were waited for here."""
+        """Wait until Spark runs; returns the seconds that its start took, and the seconds that this call waited."""
         asked_s = time.monotonic()
         event = self._answer()
         return event["seconds"], time.monotonic() - asked_s
 
     def extract(self, progress: Progress = lambda done, total: None) -> dict[str, Any]:
-        """Extract what is new; returns the report, as ``kafka-zk extract --json`` prints it."""
+        """Extract the new records; returns the report of ``kafka-zk extract --json``."""
         assert self._process is not None and self._process.stdin is not None, "Spark was started"
         asked = {
             "zookeeper": self._zookeeper, "group": GROUP, "topics": [self._topic], "target": str(self.folder),
             "decode": "json", "schema": SCHEMA,
         }  # fmt: skip
         self._idle = False
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and said why
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; ``_answer`` reports why
             print(json.dumps(asked), file=self._process.stdin, flush=True)
         while (event := self._answer())["event"] == "progress":
             progress(event["done"], event["total"])
         return event
 
     def close(self) -> None:
-        """End Spark, whatever it does."""
+        """End Spark, also during an extraction."""
         if self._process is None or self._process.stdin is None:
             return
         if not self._idle:
@@ -95,7 +95,7 @@ class DemoLake:
             self._process.kill()
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
-        """On a thread of its own; None is the end."""
+        """Read events on a separate thread; None marks the end."""
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:
@@ -117,7 +117,7 @@ class DemoLake:
 
     @staticmethod
     def count_by(column: str, folders: Iterable[str]) -> dict[str, int]:
-        """How many rows the published folders hold for each value of a column; read without Spark."""
+        """Count rows of published folders by the values of a column, without Spark."""
         import pyarrow.dataset
 
         found: dict[str, int] = {}
@@ -129,6 +129,6 @@ class DemoLake:
 
 
 def _complaint(errors: str) -> str | None:
-    """The sentence with which the process failed."""
+    """The error message of the process."""
     told = [line for line in errors.splitlines() if line.startswith(ERROR)]
     return told[-1].removeprefix(ERROR) if told else None

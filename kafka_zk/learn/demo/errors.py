@@ -1,5 +1,5 @@
-"""How the demo fails."""
+"""The demo's error."""
 
 
 class DemoFailed(Exception):
-    """The demo did not come to its end; the message is one sentence."""
+    """The demo failed; the message is one sentence."""

@@ -1,4 +1,4 @@
-"""A broker is killed while the demo writes with acks=all, and started again: what the others make of it."""
+"""A broker is killed while the demo writes with acks=all, and restarted: what the other brokers do."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -17,11 +17,11 @@ POLL_S = 0.1
 
 
 class Failover:
-    """The death of one broker, who is the controller and leads partitions; its facts come from the brokers' traces.
+    """The death of a broker that is the controller and leads partitions, as the brokers' traces show it.
 
     Args:
-        data_dir: of the cluster, which ``kafka-zk up`` runs.
-        tell: gets each fact, with the seconds since the death.
+        data_dir: the data directory of the cluster.
+        tell: called with each fact, with the seconds since the death.
     """
 
     def __init__(self, data_dir: Path, trace: Path, topic: str, broker_id: int, tell: Callable[[str], None]) -> None:
@@ -33,17 +33,17 @@ class Failover:
         self._isrs: dict[TopicPartition, list[int]] = {}
         self._killed_ms = 0
         self.pid: int | None = None
-        """Of the broker once it is started again."""
+        """The broker's process id after its restart."""
         self.report: dict[str, Any] = {"broker": broker_id}
 
     def kill(self) -> None:
-        """Raises: EmbeddedError."""
+        """Kill the broker. Raises EmbeddedError."""
         self._killed_ms = int(time.time() * 1000)
         control_socket.ask(self._socket, {"action": "kill", "broker": self._broker_id})
         self._tell(f"broker {self._broker_id}, the controller and a leader, is killed while records are written")
 
     def poll(self) -> None:
-        """Tell what happened; once there are new leaders the broker is started again. Raises: EmbeddedError."""
+        """Report what happened; restart the broker once there are new leaders. Raises EmbeddedError."""
         grown: dict[TopicPartition, LeadershipInfo] = {}
         for event, _ in self._follower.read():
             if not 0 < self._killed_ms <= event.time_ms:
@@ -62,7 +62,7 @@ class Failover:
             self._fact(int(time.time() * 1000), f"ISRs grow: {_named(list(grown.items()))}")
 
     def finish(self, replica_count: int, patience_s: float) -> None:
-        """Wait until every ISR that shrank is whole again. Raises: DemoFailed, EmbeddedError."""
+        """Wait until every ISR that shrank is full again. Raises DemoFailed, EmbeddedError."""
         deadline_s = time.monotonic() + patience_s
         while self.pid is None or any(len(isr) < replica_count for isr in self._isrs.values()):
             if time.monotonic() > deadline_s:

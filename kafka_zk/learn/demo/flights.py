@@ -22,20 +22,20 @@ SCHEMA = (
     "arr_time INT, sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, "
     "origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP"
 )
-"""Of the values, as Spark's DDL."""
+"""Spark's DDL of the values."""
 _TEXT_COLUMNS = frozenset(("carrier", "tailnum", "origin", "dest", "time_hour"))
 _MISSING = frozenset(("", "NA"))
 
 
 class Flight(NamedTuple):
-    """One row: ``key`` is the carrier's code, ``value`` the whole row as a JSON object."""
+    """One row: ``key`` is the carrier's code, ``value`` the row as a JSON object."""
 
     key: bytes
     value: bytes
 
 
 def find_flights() -> Path:
-    """The zipped CSV file. Raises: DemoFailed when the package is not installed."""
+    """Find the zipped CSV file. Raises DemoFailed if the package is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "data" / f"{FILE}.zip"
@@ -45,19 +45,19 @@ def find_flights() -> Path:
 
 
 def count_flights(path: Path) -> int:
-    """How many rows the file has, counted quickly; no field has a line break in it."""
+    """Count the rows quickly; no field contains a line break."""
     with zipfile.ZipFile(path) as archive, archive.open(FILE) as lines:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: lines.read(1 << 20), b"")) - 1
 
 
 def read_flights(path: Path) -> Iterator[Flight]:
-    """Every row in the file's order; numbers as JSON numbers, missing values as null."""
+    """Yield every row in file order; numbers become JSON numbers, missing values null."""
     with zipfile.ZipFile(path) as archive, archive.open(FILE) as compressed:
         rows = csv.reader(io.TextIOWrapper(compressed, "utf-8", newline=""))
         columns = next(rows)
         key_index = columns.index(KEY_COLUMN)
         texts = [index for index, column in enumerate(columns) if column in _TEXT_COLUMNS]
-        # One format for all rows instead of a dictionary each: numbers stand in the file as JSON wants them.
+        # One format string for all rows is faster than a dictionary per row; numbers are valid JSON in the file.
         row_format = "{" + ", ".join(f"{json.dumps(column)}: %s" for column in columns) + "}"
         quoted: dict[str, str] = {}
         for row in rows:

@@ -1,4 +1,4 @@
-"""The demo's groups: consumers that join, leave and are killed, and a line for each rebalance."""
+"""The demo's groups: consumers that join, leave and are killed, with a line for each rebalance."""
 
 import textwrap
 import time
@@ -24,18 +24,18 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 
 GROUP = "counters"
 BROKER_GROUP = "readers"
-SESSION_TIMEOUT_MS = 4_000  # the shortest that ZooKeeper grants with its default tick
+SESSION_TIMEOUT_MS = 4_000  # ZooKeeper's minimum with its default tick
 SETTLE_TIMEOUT_S = 45
 STOP_TIMEOUT_S = 20
 _HEARTBEAT_MS = 500
 _STEP_MS = 50
-_WIDTH = 77  # of a line, on a terminal of 80 columns
+_WIDTH = 77  # of a line, on a terminal with 80 columns
 
 
 class DemoGroup(ABC):
-    """Members as processes, which wait for a topic's newest records; ``tell`` gets a line for each rebalance.
+    """Members as processes that read a topic's new records; ``tell`` is called with a line for each rebalance.
 
-    Raises: ProcessFailed when a member ends by itself, DemoFailed when the group does not settle.
+    Raises: ProcessFailed if a member ends by itself, DemoFailed if the group does not settle.
     """
 
     def __init__(
@@ -61,24 +61,24 @@ class DemoGroup(ABC):
 
     @property
     def rebalances(self) -> list[GroupRebalance]:
-        """Those that were seen so far."""
+        """The rebalances seen so far."""
         return self._timeline.summaries
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Follow the group within the block; the members end with it."""
+        """Follow the group within the block; its members end with the block."""
         with ExitStack() as cleanup:
             self._follow(cleanup)
             cleanup.callback(self._stop_members)
             yield
 
     def join(self, *names: str) -> None:
-        """Start members and wait until the partitions are shared by all there are."""
+        """Start members and wait until all members share the partitions."""
         self.start(*names)
         self.settle()
 
     def start(self, *names: str) -> None:
-        """Start members and wait for nothing."""
+        """Start members without waiting."""
         for name in names:
             arguments = ("--group", self._group_id, "--topic", self._topic, "--name", name, *self._options())
             command, environ = python_command("consume", *arguments)
@@ -88,17 +88,17 @@ class DemoGroup(ABC):
             self._members[name].start()
 
     def kill(self, name: str) -> None:
-        """SIGKILL, and wait until the others have its partitions."""
+        """Kill a member with SIGKILL and wait until the others have its partitions."""
         self._members.pop(name).kill()
         self.settle()
 
     def leave(self, name: str) -> None:
-        """SIGTERM, and wait until the others have its partitions."""
+        """Stop a member with SIGTERM and wait until the others have its partitions."""
         self._members.pop(name).stop(STOP_TIMEOUT_S)
         self.settle()
 
     def settle(self) -> None:
-        """Wait until all members share the partitions, and no rebalance is under way."""
+        """Wait until all members share the partitions and no rebalance is in progress."""
         deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
         wanted = {self._consumer_id(name) for name in self._members}
         while not self._is_shared_by(wanted) or not self._timeline.calm:
@@ -114,27 +114,27 @@ class DemoGroup(ABC):
 
     @abstractmethod
     def _follow(self, cleanup: ExitStack) -> None:
-        """Begin to look on."""
+        """Begin to follow the group."""
 
     @abstractmethod
     def _options(self) -> tuple[str | Path, ...]:
-        """Of ``kafka-zk consume``, for this kind of group."""
+        """Options of ``kafka-zk consume`` for this kind of group."""
 
     def _supervisor(self) -> Supervisor | None:
-        """Who closes the ZooKeeper session of a member that was killed."""
+        """The supervisor that closes a killed member's ZooKeeper session; None without one."""
         return None
 
     @abstractmethod
     def _consumer_id(self, name: str) -> str:
-        """What the owners call a member of that name."""
+        """The id of a member of that name in ``_owners``."""
 
     @abstractmethod
     def _owners(self) -> Mapping[TopicPartition, str]:
-        """Who has which partition."""
+        """The owner of each partition."""
 
     @abstractmethod
     def _wait(self, timeout_ms: int) -> None:
-        """Let something happen."""
+        """Process events for about ``timeout_ms``."""
 
     def _is_shared_by(self, wanted: set[str]) -> bool:
         owners = self._owners()
@@ -156,7 +156,7 @@ class DemoGroup(ABC):
 
 
 def members_trace(data_dir: Path) -> Path:
-    """Where the members of the group in ZooKeeper write their events."""
+    """The directory for the events of the ZooKeeper group's members."""
     return data_dir / "group" / "trace"
 
 
@@ -207,7 +207,7 @@ class ZookeeperDemoGroup(DemoGroup):
 
 
 class BrokerDemoGroup(DemoGroup):
-    """Coordinated by a broker. All brokers write their events into ``trace``: this is how it is followed."""
+    """Coordinated by a broker. The group is followed through the events that all brokers write into ``trace``."""
 
     def __init__(
         self, data_dir: Path, bootstrap: str, trace: Path, topic: str, partitions: int, tell: Callable[[str], None]
@@ -216,7 +216,7 @@ class BrokerDemoGroup(DemoGroup):
         self._bootstrap = bootstrap
 
     def _follow(self, cleanup: ExitStack) -> None:
-        pass  # the traces are read in any case
+        pass  # the traces are always read
 
     def _options(self) -> tuple[str | Path, ...]:
         return (

@@ -1,4 +1,4 @@
-"""The demo, step by step: a cluster, 336,776 records in, the same records out, where they lie, a group, a data lake."""
+"""The demo, step by step: a cluster, 336,776 records in and out, their places on disk, groups, a data lake."""
 
 import itertools
 import time
@@ -38,29 +38,29 @@ TOPIC = "flights"
 PARTITIONS = 8
 BROKERS = 3
 PATIENCE_MS = 20_000
-"""How long anything may take without progress; a demo that hangs is worse than one that fails."""
+"""How long a step may take without progress; a demo that hangs is worse than one that fails."""
 CHECK_EVERY_MS = 1_000
-KILLED_AFTER = 100_000  # records, a broker is killed
-SHOWN_EVERY = 2_000  # records between two moves of a progress bar
-MORE = 1_000  # records that are new for the second extraction
+KILLED_AFTER = 100_000  # records before a broker is killed
+SHOWN_EVERY = 2_000  # records between two updates of a progress bar
+MORE = 1_000  # new records for the second extraction
 
 
 class DemoPage(Protocol):
-    """Where one can see the demo in a browser."""
+    """A page that shows the demo in a browser."""
 
     def open(self, traces: Sequence[Path]) -> str:
-        """Its URL, once it answers; ``traces``: where the processes write their events. Raises: ProcessFailed."""
+        """Open the page and return its URL; ``traces``: where processes write their events. Raises ProcessFailed."""
 
     def stay(self) -> None:
-        """Until somebody has seen enough."""
+        """Wait until the user closes the page."""
 
 
 class Demo:
     """One run on one data directory; ``run`` returns what ``--json`` prints.
 
-    With a ``page`` the cluster stays as long as that.
+    With a ``page`` the cluster stays as long as the page.
 
-    Raises: DemoFailed, EmbeddedError, KafkaError, RegistryError: each one sentence. The cluster is stopped then.
+    Raises: DemoFailed, EmbeddedError, KafkaError, RegistryError, each with one sentence. The cluster is stopped then.
     """
 
     def __init__(self, data_dir: Path, keep: bool, show: Show, page: DemoPage | None = None) -> None:
@@ -106,7 +106,7 @@ class Demo:
 
     @contextmanager
     def _step(self, number: int, title: str) -> Iterator[None]:
-        """A step that is shown with how long it took."""
+        """Show a step and its duration."""
         self._show.step(number, title)
         started_s = time.monotonic()
         yield
@@ -170,7 +170,7 @@ class Demo:
             advance(total % SHOWN_EVERY)
         self._tell_rate("produce", "written", tally.count, tally.size_bytes, time.monotonic() - started_s)
         for future in futures:
-            future.value()  # raises what became of a record that was not written
+            future.value()  # raises if the record was not written
         if tally.count != total:
             raise DemoFailed(f"the input has {total} rows but {tally.count} were read from it")
         failover.finish(BROKERS, PATIENCE_MS / 1000)
@@ -179,7 +179,7 @@ class Demo:
         return tally
 
     def _flush(self, producer: BlockingProducer) -> None:
-        """Wait for every record's outcome, but not for brokers that are gone."""
+        """Wait for the outcome of every record, but not for dead brokers."""
         while True:
             try:
                 producer.flush(CHECK_EVERY_MS / 1000)
@@ -291,7 +291,7 @@ class Demo:
     # --- step 6
 
     def _start_spark(self, cleanup: ExitStack) -> DemoLake | None:
-        """Begun before it is needed, since it takes a while; None where there is no Spark."""
+        """Start Spark early, because the start is slow; None if Spark is not available."""
         self._spark_obstacle = obstacle()
         if self._spark_obstacle:
             return None
@@ -321,7 +321,7 @@ class Demo:
         self._report["spark_start"] = {"seconds": started, "waited_seconds": round(waited, 3)}
 
     def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:
-        """One extraction, which must find exactly what is new. Raises: DemoFailed."""
+        """Extract once and check that exactly the new records are found. Raises DemoFailed."""
         with self._show.progress("extracted", new.count) as advance:
             shown = 0
 
@@ -354,7 +354,7 @@ class Demo:
                 futures.append(producer.send(TOPIC, flight.value, flight.key))
             self._flush(producer)
         for future in futures:
-            future.value()  # raises what became of a record that was not written
+            future.value()  # raises if the record was not written
         return tally
 
     # --- shared
@@ -399,7 +399,7 @@ class Demo:
 
 
 def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
-    """What was seen of a group; ``requests`` names the key of their counts by member."""
+    """The rebalances of a group; ``requests`` is the key of their counts by member."""
     return [
         {
             "duration_ms": each.duration_ms,
@@ -413,7 +413,7 @@ def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
 
 
 def _together(by_partition: dict[int, Tally]) -> Tally:
-    """One tally of all partitions; a key is in one of them only (checked by the caller)."""
+    """Merge the tallies of all partitions; the caller checks that each key is in one partition."""
     whole = Tally()
     for tally in by_partition.values():
         whole.merge(tally)

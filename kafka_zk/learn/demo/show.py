@@ -1,4 +1,4 @@
-"""How the demo looks: steps, facts, progress bars and tables on a terminal; nothing with ``--json``."""
+"""The demo's output: steps, facts, progress bars and tables on a terminal; nothing with ``--json``."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -35,7 +35,7 @@ class Silent:
 
 
 class OnConsole:
-    """On stdout with rich; colours and moving bars on a terminal only."""
+    """Writes to stdout with rich; colours and moving bars only on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -53,7 +53,7 @@ class OnConsole:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("   {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        if not self._console.is_terminal:  # a bar would be one line in the end, the facts below say more
+        if not self._console.is_terminal:  # a bar would be a single line; the facts below say more
             yield lambda count: None
             return
         with Progress(*columns, console=self._console) as progress:

@@ -1,4 +1,4 @@
-"""Whether what came back is what went in: count, per-key totals, order within each key. Pure."""
+"""Check that the output equals the input: count, totals per key, order within each key. Pure."""
 
 from hashlib import blake2b
 from typing import Any
@@ -6,7 +6,7 @@ from zlib import crc32
 
 
 class Tally:
-    """Per key: how many records, a checksum that forgets their order and a digest that does not."""
+    """Per key: the number of records, a checksum that ignores order, and a digest that does not."""
 
     def __init__(self) -> None:
         self.counts: dict[bytes, int] = {}
@@ -26,7 +26,7 @@ class Tally:
         self.size_bytes += len(key) + len(value)
 
     def merge(self, other: "Tally") -> None:
-        """Take over another tally, which must have none of the keys of this one."""
+        """Add another tally, which must not share keys with this one."""
         for key in other.counts:
             assert key not in self.counts, "a key is merged from one tally only"
         self.counts |= other.counts
@@ -39,7 +39,7 @@ class Tally:
         return sum(self.counts.values())
 
     def difference(self, other: "Tally") -> str | None:
-        """The first thing in which ``other``, what was received, differs from this, or None."""
+        """The first difference between this tally and ``other``, the received one; None if they are equal."""
         if self.count != other.count:
             return f"{self.count} records were written but {other.count} came back"
         for key in sorted(self.counts.keys() | other.counts.keys()):

@@ -1,4 +1,4 @@
-"""Where the demo's records lie: in ZooKeeper, in the cluster, on disk."""
+"""The places of the demo's records: in ZooKeeper, in the cluster, on disk."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,14 +22,14 @@ class PartitionFiles(NamedTuple):
 
 
 def shown_znodes(client: KazooBlockingClient) -> list[Znode]:
-    """The parts of the tree that tell of brokers and topics, one after the other."""
+    """The parts of the znode tree about brokers and topics."""
     return [node for root in SHOWN for node in run_blocking(znode_tree.read_tree(client, root))]
 
 
 def partition_files(
     data_dir: Path, topic: str, leaders: dict[int, int], records: dict[int, int]
 ) -> list[PartitionFiles]:
-    """What the leaders keep of each partition."""
+    """The files of each partition on its leader."""
     found = []
     for partition, leader in sorted(leaders.items()):
         folder = data_dir / f"broker-{leader}" / "data" / f"{topic}-{partition}"

@@ -33,7 +33,7 @@ def acks_and_min_isr(room: BrokerRoom) -> dict[str, Any]:
 
 
 def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
-    """A record that only the leader had when it died."""
+    """A record that only the leader had when it died is lost."""
     teacher = room.teacher
     teacher.tell(
         "First acks=1. The record a is sent and copied. Then the followers, brokers 0 and 2, are paused for a moment, "
@@ -44,7 +44,7 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
         producer.send(tp.topic, b"a", partition=0).result()
         room.wait_copied(tp, 1)
         room.pause(CONTROLLER, THIRD)
-        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has answered what they had asked for
+        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has answered the followers' pending fetches
         offset = producer.send(tp.topic, b"b", partition=0).result().offset
         teacher.show(f"acks=1: b is acknowledged, offset {offset}")
         room.kill(LEADER, expire=False)
@@ -66,7 +66,7 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
 
 
 def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
-    """Records with acks=all while one broker after the other dies, and comes back."""
+    """Records with acks=all while brokers die one after the other, and come back."""
     teacher = room.teacher
     teacher.tell("Now acks=all and min.insync.replicas=2. Broker 1 is still dead:")
     room.wait_out_of_isr(tp, LEADER)
@@ -86,7 +86,7 @@ def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
 
 
 def _sent(room: BrokerRoom, tp: TopicPartition, value: str) -> str:
-    """What becomes of a record, told; a refused one is not sent again."""
+    """Send a record and show the outcome; a refused record is not retried."""
     room.show_state(tp)
     with room.producer("all", retries=0) as producer:
         try:

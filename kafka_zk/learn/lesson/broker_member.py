@@ -1,4 +1,4 @@
-"""A member of a lesson's group that a broker coordinates."""
+"""A member of a lesson's broker group."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -17,11 +17,11 @@ from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 HEARTBEAT_MS = 300
 SESSION_TIMEOUT_MS = 1_500
 _PATIENCE_MS = 1_000
-"""How long a member whose connections are cut tries to say good-bye."""
+"""How long a member with cut connections tries to leave."""
 
 
 class BrokerMember(LessonMember):
-    """It tells when it stops and starts to deliver; everything else its coordinator tells."""
+    """Reports when it stops and starts to deliver; its coordinator reports everything else."""
 
     def __init__(
         self, thread: ReactorThread, gate: Gate, bootstrap: str, group: str, name: str, topic: str, strategy: str
@@ -48,7 +48,7 @@ class BrokerMember(LessonMember):
         self.consumer.subscribe([topic])
 
     def kill(self) -> None:
-        """Cut its connections: the coordinator hears nothing from it any more, and sees that when its session ends."""
+        """Cut its connections: the coordinator notices when the member's session expires."""
 
         async def cut() -> None:
             for connection in self._connections:
@@ -61,18 +61,18 @@ class BrokerMember(LessonMember):
         self._thread.call(cut)
 
     def close(self) -> None:
-        """Leave the group. One that was killed can reach nobody: it is not waited for."""
+        """Leave the group. A killed member cannot reach the coordinator, so it just ends."""
         if not self._killed:
             super().close()
 
     def stopped(self, tps: Collection[TopicPartition]) -> None:
-        """Of these it delivers nothing from now on."""
+        """Report that it no longer delivers records of these partitions."""
         if not self._killed:
             event = DeliveryStopped(wall_ms(), self.name, "the group rebalances", 0, tuple(sorted(tps)))
             self._happened(event, None)
 
     def started(self, tps: Collection[TopicPartition]) -> None:
-        """These it delivers from now on."""
+        """Report that it delivers records of these partitions from now on."""
         if not self._killed:
             event = DeliveryStarted(wall_ms(), self.name, "assigned", 0, dict.fromkeys(sorted(tps), -1))
             self._happened(event, None)

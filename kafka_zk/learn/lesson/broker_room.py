@@ -1,4 +1,4 @@
-"""The cluster for the lesson's chapters on brokers: three of them, with a replica of each partition on each."""
+"""The cluster of the lesson's chapters about brokers: three brokers, each with a replica of every partition."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -37,15 +37,15 @@ BROKERS = 3
 FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
-"""So long a leader holds back a follower's Fetch while there is nothing new."""
+"""How long a leader holds a follower's Fetch when there is nothing new."""
 _TICK_TIME_MS = 500
 _POLL_MS = 50
 _LATE_MS = 300
-"""Brokers may write what they tell so much later."""
+"""Maximum delay of events in the brokers' traces."""
 _REQUEST_TIMEOUT_MS = 2_000
 _PROPERTIES = {
     "default.replication.factor": str(BROKERS),
-    "auto.leader.rebalance.enable": "false",  # leaders change only when the lesson makes them
+    "auto.leader.rebalance.enable": "false",  # only the lesson changes leaders
     "replica.fetch.wait.max.ms": str(FETCH_WAIT_MS),
     "replica.fetch.backoff.ms": "200",
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
@@ -54,11 +54,11 @@ _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 
 class BrokerRoom:
-    """Brokers 0 to 2, of which broker 0 is the first controller, and a ZooKeeper; a context manager.
+    """Brokers 0 to 2, with broker 0 as the first controller, and a ZooKeeper; a context manager.
 
-    ``client``: of its ZooKeeper, for the lesson's own reads and writes.
+    ``client``: a ZooKeeper client for the lesson's own reads and writes.
 
-    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed when what must come does not come.
+    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
     """
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
@@ -68,7 +68,7 @@ class BrokerRoom:
         self._trace = data_dir / "trace"
         self._cluster = EmbeddedCluster(
             data_dir,
-            broker_count=1,  # the others come later, so that it is known who is the controller
+            broker_count=1,  # the others start later, so that the controller is known
             tick_time_ms=_TICK_TIME_MS,
             force_sync=False,
             properties=_PROPERTIES,
@@ -77,7 +77,7 @@ class BrokerRoom:
         )
         self._closing = ExitStack()
         self._paused: set[int] = set()
-        self._topics: dict[str, int] = {}  # how often a name was wanted
+        self._topics: dict[str, int] = {}  # how often each name was requested
 
     @property
     def bootstrap(self) -> str:
@@ -107,13 +107,13 @@ class BrokerRoom:
         self._closing.close()
 
     def dismiss(self) -> None:
-        """Nobody is paused any more."""
+        """Resume all paused brokers."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """All brokers run and serve, and broker 0 is the controller."""
+        """Make all brokers run and serve, and broker 0 the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -125,8 +125,8 @@ class BrokerRoom:
     # --- what the lesson does ---
 
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """The only partition of a new topic, led by this broker, with the others in its ISR."""
-        self._cluster.wait_ready()  # a controller that is new may not have told everybody yet that all brokers live
+        """Create a topic with one partition, led by this broker, with all brokers in the ISR."""
+        self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
         count = self._topics[name] = self._topics.get(name, 0) + 1
         tp = TopicPartition(name if count == 1 else f"{name}-{count}", 0)
         replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
@@ -136,14 +136,14 @@ class BrokerRoom:
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """SIGKILL; ``expire``: its session is over at once, not only when ZooKeeper has waited in vain."""
+        """Kill a broker with SIGKILL; ``expire``: end its session now, instead of after the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:
             self.expire(broker_id)
 
     def expire(self, broker_id: int) -> None:
-        """End a broker's session, unless that is over already."""
+        """End a broker's session if it has one."""
         found = self.znode(broker_path(broker_id))
         if found is not None:
             host, port = connect_string.parse(self.zookeeper).servers[0]
@@ -151,7 +151,7 @@ class BrokerRoom:
                 expire_session(host, port, found[1].ephemeral_owner)
 
     def restart(self, *broker_ids: int) -> None:
-        """Start brokers again, without waiting for them."""
+        """Restart brokers without waiting for them."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].start()
 
@@ -168,7 +168,7 @@ class BrokerRoom:
             self._paused.discard(broker_id)
 
     def producer(self, acks: str, retries: int | None = None) -> BlockingProducer:
-        """A producer; close it."""
+        """Make a producer; the caller closes it."""
         options = {} if retries is None else {"retries": retries}
         return BlockingProducer(
             None,
@@ -180,7 +180,7 @@ class BrokerRoom:
         )
 
     def read(self, tp: TopicPartition) -> list[str]:
-        """Every record of a partition that a consumer can read now."""
+        """All records of a partition that a consumer can read now."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             reader.assign({tp: "earliest"})
             end = reader.end_offsets([tp])
@@ -189,29 +189,29 @@ class BrokerRoom:
             return [(record.value or b"").decode() for records in reader.batches(end) for record in records]
 
     def elect_unclean(self, tp: TopicPartition) -> None:
-        """Have a replica elected that is not in the ISR."""
+        """Elect a replica outside the ISR."""
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             (refusal,) = admin.elect_leaders([tp], unclean=True).values()
         if refusal is not None:
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
-        """Wait until consumers can read so many records, which is when the whole ISR has them."""
+        """Wait until consumers can read ``count`` records, so the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
-        """What lies in the files of a replica."""
+        """The content of a replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
 
-    # --- what there is in ZooKeeper ---
+    # --- the state in ZooKeeper ---
 
     def controller_id(self) -> int | None:
-        """Whom ``/controller`` names."""
+        """The broker id in ``/controller``; None without a controller."""
         return run_blocking(ControllerRegistry(self.client).current())
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
-        """What a znode has in it; None if it is not there."""
+        """The data and stat of a znode; None if it does not exist."""
         try:
             data, stat = run_blocking(self.client.get(path))
         except NoNode:
@@ -219,7 +219,7 @@ class BrokerRoom:
         return (data or b"").decode(), stat
 
     def show_znode(self, path: str, data_matters: bool = True) -> None:
-        """A line on a znode: its data and version if they matter, and its session if it is an ephemeral one."""
+        """Show a line about a znode: its data and version if they matter, and the session of an ephemeral znode."""
         found = self.znode(path)
         if found is None:
             self.teacher.show(f"{path}  is not there")
@@ -231,18 +231,18 @@ class BrokerRoom:
         self.teacher.show(f"{path}  {', '.join(told)}")
 
     def show_state(self, tp: TopicPartition) -> None:
-        """The state znode of a partition."""
+        """Show the state znode of a partition."""
         self.show_znode(state_path(*tp))
 
     def state(self, tp: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
-        """Leader, ISR and epochs of a partition; None before the controller has written them."""
+        """Leader, ISR and epochs of a partition; None until the controller has written them."""
         found = self.znode(state_path(*tp))
         return None if found is None else decode_state(*tp, found[0].encode(), found[1].version)
 
     def wait_state(
         self, tp: TopicPartition, is_right: Callable[[LeaderIsrAndControllerEpoch], bool]
     ) -> LeaderIsrAndControllerEpoch:
-        """Wait until the state znode says what it should; returns it. Raises: LessonFailed."""
+        """Wait until ``is_right`` accepts the state; returns it. Raises LessonFailed."""
         found: list[LeaderIsrAndControllerEpoch] = []
 
         def right() -> bool:
@@ -267,15 +267,15 @@ class BrokerRoom:
         self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Wait, and take in what happens meanwhile. Raises: LessonFailed."""
+        """Wait, and process events meanwhile. Raises LessonFailed."""
         end_s = time.monotonic() + PATIENCE_S
         while not done():
             if time.monotonic() > end_s:
-                raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
+                raise LessonFailed(f"waited {PATIENCE_S} s for {what}, without success")
             self.client.process(_POLL_MS)
 
     def _make_controller(self, broker_id: int) -> None:
-        """The sessions of other controllers end until it is this one's turn."""
+        """End the sessions of other controllers until this broker is the controller."""
         while (current := self.controller_id()) != broker_id:
             if current is not None:
                 self.expire(current)
@@ -287,7 +287,7 @@ class BrokerRoom:
 
     @contextmanager
     def watched(self) -> Iterator["News"]:
-        """What happens in the cluster within the block."""
+        """The events in the cluster during the block."""
         news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process)
         observer = ClusterObserver(self.client, news.add)
         self.client.process(_POLL_MS)
@@ -298,7 +298,7 @@ class BrokerRoom:
 
 
 class News:
-    """What the znodes and the brokers' traces tell of what happens after ``begin``."""
+    """What znodes and traces report after ``begin``."""
 
     def __init__(self, follower: TraceFollower, verbose: bool, process: Callable[[float], None]) -> None:
         self._follower = follower
@@ -307,10 +307,10 @@ class News:
         self._events = ClusterEvents()
         self._since_ms = int(time.time() * 1000)
         self.all: list[Event] = []
-        """Since ``begin``."""
+        """All events since ``begin``."""
 
     def begin(self) -> None:
-        """From now on things count, in seconds from now."""
+        """Start over: times are in seconds from now."""
         self._since_ms = int(time.time() * 1000)
         self.all.clear()
         self._events = ClusterEvents()
@@ -321,11 +321,11 @@ class News:
             self.all.append(event)
 
     def seconds(self, time_ms: int | None = None) -> str:
-        """How long after ``begin`` that was, or now is."""
+        """The seconds since ``begin`` at a time, by default now."""
         return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
 
     def lines(self) -> Iterator[str]:
-        """A line for each thing that happened."""
+        """Yield a line for each event."""
         self._process(_LATE_MS)
         for traced in self._follower.read():
             if isinstance(traced.event, _SHOWN):

@@ -1,4 +1,4 @@
-"""The lesson's chapters. Each returns what was seen, for programs and tests."""
+"""The lesson's chapters. Each returns its measurements, for programs and tests."""
 
 import time
 from collections.abc import Callable
@@ -29,7 +29,7 @@ BAR_WIDTH = 16
 
 
 def idle_member(room: Classroom) -> dict[str, Any]:
-    """Five consumers on four partitions."""
+    """Five consumers for four partitions."""
     teacher = room.teacher
     teacher.chapter(1, "Five consumers, four partitions")
     teacher.say(
@@ -90,7 +90,7 @@ def two_groups(room: Classroom) -> dict[str, Any]:
 
 
 def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
-    """The same kill in two groups, side by side, several times."""
+    """The same kill in an eager and a cooperative group, several times."""
     teacher = room.teacher
     teacher.chapter(3, "The same kill, eager and cooperative")
     teacher.say(
@@ -164,7 +164,7 @@ CHAPTERS: dict[int, Chapter] = {
 
 
 def _kill(room: Classroom, group: Group, again: bool) -> Kill:
-    """Kill ben in the group, look on for a while, and if he is needed again let him join."""
+    """Kill ben in the group, observe for a while, and let him join again if needed."""
     time.sleep(BEFORE_S)
     ben = group.member("ben")
     kill = Kill(time.time(), frozenset(tp.partition for tp in ben.owned))
@@ -179,12 +179,12 @@ def _kill(room: Classroom, group: Group, again: bool) -> Kill:
 
 
 def _kills(group: Group) -> list[GroupRebalance]:
-    """What came of each kill so far."""
+    """The rebalances after the kills so far."""
     return [summary for summary in group.timeline.summaries if summary.members.expired]
 
 
 def _measured(group: Group, lag: list[float], killed_at: int) -> dict[str, Any]:
-    """What the kills did to a group; ``lag`` is that of the partitions that ben did not have."""
+    """The effects of the kills on a group; ``lag``: of the partitions that ben did not own."""
     summaries = _kills(group)
     stayed = [each.silent_ms or 0 for summary in summaries for each in summary.stayed]
     silences = [each.silent_ms or 0 for summary in summaries for each in summary.silences]
@@ -210,7 +210,7 @@ def _sentence(name: str, measured: dict[str, Any]) -> str:
 
 def _wait(room: Classroom, done: Callable[[], bool], what: str) -> None:
     if not room.gate.open_until(done, time.monotonic() + PATIENCE_S):
-        raise LessonFailed(f"waited {PATIENCE_S} s in vain for {what}")
+        raise LessonFailed(f"waited {PATIENCE_S} s for {what}, without success")
 
 
 def _tell(room: Classroom, group: Group) -> None:

@@ -8,13 +8,13 @@ _FULL = "█"
 
 
 def lags(written_s: Iterable[float], got_s: Iterable[float], times_s: Sequence[float]) -> list[int]:
-    """How many records were written and not yet handed out, at each of the times."""
+    """The number of records written but not handed out yet, at each time."""
     written, got = sorted(written_s), sorted(got_s)
     return [bisect_left(written, time_s) - bisect_left(got, time_s) for time_s in times_s]
 
 
 def bar(value: float, full: float, width: int) -> str:
-    """A bar of ``width`` characters at most, in eighths; ``full`` is the value that fills it."""
+    """A bar of at most ``width`` characters, in eighths; ``full`` is the value of a full bar."""
     eighths = round(min(max(value, 0) / full, 1.0) * width * 8) if full else 0
     whole, rest = divmod(eighths, 8)
     return _FULL * whole + (_EIGHTHS[rest] if rest else "")
@@ -27,13 +27,13 @@ def lag_chart(
     marks: Mapping[int, str],
     width: int,
 ) -> Iterator[str]:
-    """Lines: the time, how many records came in, and for each group its lag as a bar and a number.
+    """Yield lines: the time, the number of new records, and each group's lag as a bar and a number.
 
     Args:
         groups: name -> lag at each time.
-        inputs: records written since the time before.
-        marks: index of a time -> what happened then.
-        width: of one bar, in characters.
+        inputs: records written since the previous time.
+        marks: index of a time -> event at that time.
+        width: maximum width of a bar, in characters.
     """
     largest = max((value for values in groups.values() for value in values), default=0) or 1
     column = width + 7

@@ -1,4 +1,4 @@
-"""A lesson's live cluster and the members of its groups."""
+"""A lesson's live cluster and its group members."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -29,8 +29,8 @@ from kafka_zk.registry.client.events import Reread, WatchArmed, WatchFired
 PATIENCE_S = 60
 _TICK_TIME_MS = 500
 _PROPERTIES = {
-    "group.initial.rebalance.delay.ms": "0",  # the first member need not wait for others
-    "group.min.session.timeout.ms": "1000",  # a reader need not wait for six seconds after a kill
+    "group.initial.rebalance.delay.ms": "0",  # the first member does not wait for others
+    "group.min.session.timeout.ms": "1000",  # a reader does not wait for six seconds after a kill
     "offsets.topic.num.partitions": "1",
 }
 _TOLD_BY_THE_TEACHER = (Reread, WatchArmed, WatchFired)
@@ -40,10 +40,10 @@ MakeMember = Callable[["Group", str], LessonMember]
 
 
 class Group:
-    """The members of one group and what they tell.
+    """The members of one group and their events.
 
     Args:
-        make_member: a new member of a group, by its name.
+        make_member: makes a member of a group with a given name.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class Group:
         self.timeline = timeline or Timeline()
         self._make_member = make_member
         self._last_ms = 0
-        self._told: list[int] = []  # how many events of each member
+        self._told: list[int] = []  # number of events shown, by member
         self._summaries = Summaries(name)
         self._steps = StepLines(name, self.timeline)
 
     def new_member(self, name: str) -> LessonMember:
-        """One that has not joined yet."""
+        """Make a member that has not joined yet."""
         self.members.append(self._make_member(self, name))
         return self.members[-1]
 
@@ -77,23 +77,23 @@ class Group:
         return [member for member in self.members if member.alive]
 
     def settled(self) -> bool:
-        """Every partition is owned, and the members have shares that differ by one at most."""
+        """Whether every partition has an owner, and the members' shares differ by at most one."""
         shares = [len(member.owned) for member in self.living]
         return sum(shares) == self.partitions and max(shares) - min(shares) <= 1
 
     def member(self, name: str) -> LessonMember:
-        """The living one of that name."""
+        """The live member of that name."""
         return next(member for member in self.living if member.name == name)
 
     def firsts(self) -> dict[tuple[int, int], float]:
-        """When each record, by partition and offset, was handed out first, in seconds of the wall clock."""
+        """When each record (partition, offset) was first handed out, in wall-clock seconds."""
         firsts: dict[tuple[int, int], float] = {}
         for got in sorted((got for member in self.members for got in list(member.got)), key=lambda got: got.got_s):
             firsts.setdefault((got.partition, got.offset), got.got_s)
         return firsts
 
     def news(self, verbose: bool = False) -> Iterator[str]:
-        """A line for each rebalance since the last call; ``verbose``: every step (the teacher tells of watches)."""
+        """Yield a line for each rebalance since the last call, with ``verbose`` every step except watches."""
         self._told += [0] * (len(self.members) - len(self._told))
         for number, member in enumerate(self.members):
             events = member.events[self._told[number] :]
@@ -110,19 +110,19 @@ class Group:
                 yield f"→ {self._summaries.line(told)}"
 
     def _hear_of_others(self) -> None:
-        """Take in what others than the members tell."""
+        """Process events from sources other than the members."""
 
     def picture(self, width: int) -> Iterator[str]:
-        """Partitions by time, from the first delivery until now."""
+        """Yield the picture, partitions by time, from the first delivery until now."""
         history = self.timeline.rebalances.deliveries.history
         first_ms = began_ms(history)
         if first_ms is not None:
-            after_ms = (self._last_ms - first_ms) // 10  # or the last change would be at the edge
+            after_ms = (self._last_ms - first_ms) // 10  # a margin after the last change
             yield from picture(self.name, history, first_ms, self._last_ms + after_ms, width)
 
 
 class BrokerGroup(Group):
-    """A group of the broker, whose coordinator tells of it in a trace, too."""
+    """A broker group, whose coordinator also reports events in a trace."""
 
     def __init__(
         self,
@@ -138,10 +138,10 @@ class BrokerGroup(Group):
         self._follower = TraceFollower(trace, from_start=False)
         self._clock = clock
         self._heard: list[Traced] = []
-        self._assigned = True  # the generation that began last has its assignment
+        self._assigned = True  # whether the latest generation has its assignment
 
     def settled(self) -> bool:
-        """Also the coordinator has said so: what it tells comes a moment after what members do."""
+        """Wait also for the coordinator's report, which comes a moment after the members'."""
         self._follow()
         return self._assigned and super().settled()
 
@@ -162,9 +162,9 @@ class BrokerGroup(Group):
 
 
 class Classroom:
-    """One broker, one ZooKeeper, and everything that joins; a context manager.
+    """One broker, one ZooKeeper, and all members; a context manager.
 
-    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed when a group does not settle.
+    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if a group does not settle.
     """
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
@@ -185,7 +185,7 @@ class Classroom:
         self.gate.closed = teacher.holds_watches
         self.gate.observe = teacher.observe
         self._groups: list[Group] = []
-        self._used: dict[str, int] = {}  # names of topics and groups
+        self._used: dict[str, int] = {}  # how often each name of a topic or group was used
 
     @property
     def bootstrap(self) -> str:
@@ -207,20 +207,20 @@ class Classroom:
         self._cluster.stop()
 
     def topic(self, name: str, partitions: int) -> str:
-        """A new topic of this name; returns the name, with a number if the lesson had one before."""
+        """Create a topic; returns its name, with a number appended if the name was used before."""
         unique = self._unique(name)
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             admin.create_topic(unique, partitions, 1)
         return unique
 
     def group(self, name: str, topic: str, partitions: int, strategy: str) -> Group:
-        """A new group of this name, or with a number behind it, in ZooKeeper."""
+        """Make a ZooKeeper group with this name, with a number appended if the name was used before."""
         made = Group(self._unique(name), topic, partitions, strategy, self._zookeeper_member)
         self._groups.append(made)
         return made
 
     def broker_group(self, name: str, topic: str, partitions: int, strategy: str) -> BrokerGroup:
-        """The same of the broker."""
+        """Make a broker group with this name, with a number appended if the name was used before."""
         unique = self._unique(name)
         member, clock = self._broker_member, self.teacher.clock
         made = BrokerGroup(unique, topic, partitions, strategy, member, self._trace, clock)
@@ -228,12 +228,12 @@ class Classroom:
         return made
 
     def news(self, group: Group) -> list[str]:
-        """``Group.news`` after everything that has happened until now is known."""
+        """``Group.news``, after all pending events are processed."""
         self._thread.call(_nothing)
         return list(group.news(self.verbose))
 
     def rebalance(self, group: Group, known: int) -> GroupRebalance:
-        """The group's newest rebalance, as soon as more than ``known`` are over. What tells of it may come after the
+        """Wait until more than ``known`` rebalances are over; returns the latest. The reports may arrive after the
         group has settled."""
 
         def is_over() -> bool:
@@ -245,25 +245,25 @@ class Classroom:
         return group.timeline.summaries[-1]
 
     def join(self, group: Group, name: str) -> LessonMember:
-        """A new member; returns when the group has settled. Watches that fire meanwhile go through the gate."""
+        """Add a member and wait until the group has settled. Watches that fire meanwhile go through the gate."""
         member = group.new_member(name)
         member.join()
         self.settle(group)
         return member
 
     def leave(self, group: Group, member: LessonMember) -> None:
-        """It leaves; returns when the group has settled."""
+        """Let a member leave and wait until the group has settled."""
         member.close()
         self.settle(group)
 
     def settle(self, *groups: Group) -> None:
-        """Open the gate for one watch after the other until the groups have settled."""
+        """Open the gate for one watch at a time until the groups have settled."""
         if not self.gate.open_until(lambda: all(group.settled() for group in groups), time.monotonic() + PATIENCE_S):
             names = " and ".join(group.name for group in groups)
             raise LessonFailed(f"the group {names} did not settle within {PATIENCE_S} s")
 
     def dismiss(self) -> None:
-        """All members of all groups leave, and what fires passes unseen meanwhile."""
+        """Let all members of all groups leave, without showing the watches."""
         self.teacher.all_seen()
         self.gate.closed, self.gate.delay_s = False, 0.0
         self.gate.release()
@@ -275,9 +275,7 @@ class Classroom:
         self.gate.closed = self.teacher.holds_watches
 
     def _zookeeper_member(self, group: Group, name: str) -> LessonMember:
-        return ZookeeperMember(
-            self._thread, self.gate, self.zookeeper, group.name, name, group.topic, group.strategy
-        )
+        return ZookeeperMember(self._thread, self.gate, self.zookeeper, group.name, name, group.topic, group.strategy)
 
     def _broker_member(self, group: Group, name: str) -> LessonMember:
         return BrokerMember(self._thread, self.gate, self.bootstrap, group.name, name, group.topic, group.strategy)
@@ -288,4 +286,4 @@ class Classroom:
 
 
 async def _nothing() -> None:
-    """What the reactor was given before is done when this is."""
+    """Do nothing: when this has run, all earlier calls on the reactor have run."""

@@ -1,4 +1,4 @@
-"""The chapters one after the other, or where the reader wants to go."""
+"""Run the chapters in sequence, or as the reader navigates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Chapter = Callable[[Rooms], dict[str, Any]]
 
 
 def run(rooms: Rooms, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> dict[str, Any]:
-    """Give these chapters; returns what each of those reported that were read to the end."""
+    """Run these chapters; returns the reports of those that were read to the end."""
     report: dict[str, Any] = {}
     position = 0
     while position < len(numbers):

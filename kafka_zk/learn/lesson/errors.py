@@ -1,15 +1,16 @@
-"""How a lesson, or a chapter of it, ends before its end."""
+"""How a lesson or a chapter ends early."""
 
 
 class LessonFailed(Exception):
-    """The lesson did not come to its end; the message is one sentence."""
+    """The lesson failed; the message is one sentence."""
 
 
 class ChapterLeft(Exception):
-    """The reader wants to go elsewhere.
+    """The reader leaves the chapter.
 
     Args:
-        step: from this chapter: 1 the next one, 0 its beginning, -1 the one before; None: to the end of the lesson.
+        step: relative to this chapter: 1 for the next one, 0 for its beginning, -1 for the previous one; None ends the
+            lesson.
     """
 
     def __init__(self, step: int | None) -> None:

@@ -1,7 +1,6 @@
-"""Between ZooKeeper and the members of a lesson: every watch that fires is told, and waits until it may.
+"""A gate between ZooKeeper and the members of a lesson: every watch that fires is shown, and then waits.
 
-A watch that waits holds up its member's news of the change, nothing else: sessions go on. The lesson's clock stands
-still meanwhile.
+A waiting watch delays only its member's notification; sessions stay alive. The lesson's clock is held meanwhile.
 """
 
 import queue
@@ -21,11 +20,11 @@ from kafka_zk.registry.client.client import EventType, Operation, RegistryClient
 T = TypeVar("T")
 
 _TOGETHER_S = 0.05
-"""Fires that follow each other closer than this are told together: one change reaches several members."""
+"""Fires within this time are shown together: one change reaches several members."""
 
 
 class Fire(NamedTuple):
-    """A watch of a member that fires."""
+    """A member's watch that has fired."""
 
     member: str
     event: WatchedEvent
@@ -33,12 +32,12 @@ class Fire(NamedTuple):
 
 
 class Gate:
-    """Told on the reactor's thread, opened on the lesson's.
+    """``arrived`` is called on the reactor's thread, ``open_until`` on the lesson's.
 
     Args:
-        tell: called with fires that came together, on the lesson's thread; returns when they may be passed on.
+        tell: called on the lesson's thread with fires that came together; returns when they may be delivered.
         call_on_reactor: runs a function on the reactor's thread.
-        clock: held from when a fire comes until it is passed on.
+        clock: held from the arrival of a fire until its delivery.
     """
 
     def __init__(
@@ -52,14 +51,14 @@ class Gate:
         self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
         self.observe: Observe = ignore
-        """Hears what members tell, in the reactor's thread, by the wall clock."""
+        """Receives the members' events, on the reactor's thread, with wall-clock times."""
         self.closed = True
-        """While it is closed, fires wait for ``open_until``; else they pass unseen."""
+        """While True, fires wait for ``open_until``; otherwise they pass without being shown."""
         self.delay_s = 0.0
-        """How much later than usual members hear from ZooKeeper."""
+        """Additional delay of ZooKeeper's messages to members."""
 
     def arrived(self, fire: Fire) -> None:
-        """A watch fires."""
+        """Receive a watch that has fired."""
         if self.closed and fire.event.type is not EventType.NONE:
             self.clock.hold()
             self._waiting.put(fire)
@@ -67,7 +66,7 @@ class Gate:
             fire.deliver()
 
     def open_until(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Pass on what fires until ``done()`` holds and nothing waits; False if the monotonic clock was faster."""
+        """Deliver fires until ``done()`` holds and none waits; False if the deadline (monotonic) passes before."""
         while True:
             fires = list(self._come_together())
             if fires:
@@ -81,7 +80,7 @@ class Gate:
                 return False
 
     def release(self) -> None:
-        """Pass on all that waits, without a word."""
+        """Deliver all waiting fires without showing them."""
         while not self._waiting.empty():
             self._pass_on([self._waiting.get()])
 
@@ -104,7 +103,7 @@ class Gate:
 class GatedClient:
     """A client whose watches go through a gate, and whose ZooKeeper can be made to look far away.
 
-    While ``gate.delay_s`` is not 0, every answer and every watch comes that much later.
+    If ``gate.delay_s`` is not 0, every response and watch is delayed by that time.
 
     Args:
         clock: the reactor on which the client runs.
@@ -144,7 +143,7 @@ class GatedClient:
         return self._late(self._client.multi(operations))
 
     def _late(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """The answer, or the error, when it is due; the order stays."""
+        """Deliver the response or error after the delay, in order."""
         if not self._gate.delay_s:
             return answer
         late: Deferred[T] = Deferred()

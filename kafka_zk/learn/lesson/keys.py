@@ -1,4 +1,4 @@
-"""What a reader presses where the lesson stops."""
+"""The keys that a reader presses at a stop."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ import click
 
 
 class Key(Enum):
-    """The answers that a stop takes."""
+    """The keys of a stop."""
 
     GO_ON = "go on"
     SKIP = "skip"
@@ -27,15 +27,15 @@ Ask = Callable[[], Key]
 
 
 def ask() -> Key:
-    """Wait for one of the keys: pressed on a terminal, else a line of stdin. The end of the input is ``QUIT``."""
+    """Wait for a key, on a terminal, or else for a line of stdin. The end of the input is ``QUIT``."""
     return _ask_on_terminal() if sys.stdin.isatty() else _ask_for_lines()
 
 
 def _ask_on_terminal() -> Key:
-    """The prompt vanishes with the key."""
+    """Ask on a terminal; the prompt vanishes afterwards."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
-    tty.setcbreak(terminal, termios.TCSANOW)  # what was pressed early is kept, and Ctrl-C interrupts
+    tty.setcbreak(terminal, termios.TCSANOW)  # keeps keys that were pressed early, and Ctrl-C interrupts
     try:
         click.echo(f"   {PROMPT}", nl=False)
         while True:

@@ -1,4 +1,4 @@
-"""A member that is killed several times while records come in, and the lag around the kills."""
+"""Repeated kills of a member while records are written, and the lag around the kills."""
 
 import threading
 import time
@@ -12,19 +12,19 @@ from kafka_zk.learn.lesson.chart import lags
 INPUT_PER_SECOND = 1_200
 BIN_MS = 20
 TIMES_MS = list(range(-120, 400, BIN_MS))
-"""The times around a kill that are looked at."""
+"""The times around a kill at which the lag is measured."""
 _STEP_S = 0.005
 
 
 class Written(NamedTuple):
-    """A record that was handed to the producer, and when, in seconds of the wall clock."""
+    """A record that was passed to the producer, and when, in wall-clock seconds."""
 
     partition: int
     written_s: float
 
 
 class Kill(NamedTuple):
-    """When a member was killed, in seconds of the wall clock, and which partitions it had."""
+    """When a member was killed, in wall-clock seconds, and its partitions."""
 
     killed_s: float
     partitions: frozenset[int]
@@ -33,10 +33,10 @@ class Kill(NamedTuple):
 def usual_lag(
     kills: Collection[Kill], written: Collection[Written], firsts: Mapping[tuple[int, int], float]
 ) -> list[float]:
-    """The lag of the partitions that the killed member did not have, at each of ``TIMES_MS``: the median of all kills.
+    """The lag of partitions that the killed member did not own, at each of ``TIMES_MS``: the median of all kills.
 
     Args:
-        firsts: when each record, by partition and offset, was handed out first.
+        firsts: when each record (partition, offset) was first handed out.
     """
     by_kill = []
     for kill in kills:
@@ -47,7 +47,7 @@ def usual_lag(
 
 
 def average_input(kills: Collection[Kill], written: Collection[Written]) -> list[int]:
-    """How many records came in, on average, in the time before each of ``TIMES_MS``."""
+    """The average number of records written in the interval before each of ``TIMES_MS``."""
     counts = [0] * len(TIMES_MS)
     for kill in kills:
         for each in written:
@@ -58,7 +58,7 @@ def average_input(kills: Collection[Kill], written: Collection[Written]) -> list
 
 
 class Writer:
-    """Writes to all partitions in turn at a steady rate, in a thread, until its block ends."""
+    """Writes to all partitions in turn at a constant rate, on a thread, until its block ends."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.written: list[Written] = []
@@ -90,4 +90,4 @@ class Writer:
                         producer.send(self._topic, b"x", partition=partition, timestamp_ms=int(now_s * 1000))
                         self.written.append(Written(partition, now_s))
         except Exception as error:
-            self._failure = error  # for the lesson's thread
+            self._failure = error  # raised on the lesson's thread

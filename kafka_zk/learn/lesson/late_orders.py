@@ -1,4 +1,4 @@
-"""What a controller would send that was replaced and has not noticed: the lesson sends it in its place."""
+"""The requests of a controller that was replaced without noticing; the lesson sends them in its place."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import ReplicaAssignment
@@ -20,9 +20,9 @@ _VERSION = 4  # names topics, as topic ids do not matter here
 def late_write(
     client: KazooBlockingClient, epoch_zk_version: int, tp: TopicPartition, state: LeaderIsrAndControllerEpoch
 ) -> str:
-    """Write the state of a partition as the controller that made this version of ``/controller_epoch``.
+    """Write a partition's state like the controller that wrote this version of ``/controller_epoch``.
 
-    Returns: why it is refused. Raises: LessonFailed if it is not.
+    Returns the reason for the refusal. Raises LessonFailed if the write is not refused.
     """
     write = SetData(state_path(*tp), encode_state(state), -1)
     try:
@@ -40,7 +40,7 @@ def late_leader_and_isr(
     tp: TopicPartition,
     state: LeaderIsrAndControllerEpoch,
 ) -> ErrorCode:
-    """What a broker answers to a LeaderAndIsr of this controller epoch. Raises: KafkaError, LessonFailed."""
+    """A broker's response to a LeaderAndIsr of this controller epoch. Raises KafkaError, LessonFailed."""
     brokers = run_blocking(BrokerRegistry(client).live())
     found = brokers.get(broker_id)
     endpoint = found and found[0].endpoint("PLAINTEXT")

@@ -13,7 +13,7 @@ LEADER = 1
 
 
 def leader_dies(room: BrokerRoom) -> dict[str, Any]:
-    """Kill the leader of a partition and look at ZooKeeper, until it is back."""
+    """Kill the leader of a partition and follow it in ZooKeeper, until the leader is back."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "A leader dies")
     teacher.say(
@@ -82,7 +82,7 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
 
 
 def _order(events: list[Any]) -> list[str]:
-    """The kinds of what came of a death, by time."""
+    """The kinds of the events after a death, by time."""
     kinds = (BrokerGone, LeadersElected, RoleChanged, RequestSent)
     first: dict[str, int] = {}
     for event in events:

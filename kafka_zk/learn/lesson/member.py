@@ -1,4 +1,4 @@
-"""A member of a lesson's group: a consumer in this process that reads all the time and keeps what it got."""
+"""A member of a lesson's group: a consumer in this process that reads continuously and keeps its records."""
 
 import time
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ COMMIT_INTERVAL_MS = 250  # Kafka's default was a minute: a killed member's last
 
 
 class Got(NamedTuple):
-    """A record that was handed out, and when, in seconds of the wall clock."""
+    """A record that was handed out, and when, in wall-clock seconds."""
 
     partition: int
     offset: int
@@ -31,7 +31,7 @@ class Got(NamedTuple):
 
 
 class LessonMember(ABC):
-    """Methods are for the lesson's thread; ``got`` and ``events`` only grow."""
+    """A member. Call its methods on the lesson's thread; ``got`` and ``events`` only grow."""
 
     consumer: ZookeeperConsumer | Consumer
 
@@ -39,18 +39,18 @@ class LessonMember(ABC):
         self.name = name
         self.got: list[Got] = []
         self.events: list[Traced] = []
-        """What it told of itself, in the lesson's time."""
+        """The events that it reported, in the lesson's time."""
         self.alive = True
         self._thread = thread
         self._gate = gate
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that it has now; none once it has gone."""
+        """The partitions that it owns now; none after its end."""
         return self.consumer.assignment() if self.alive else []
 
     def join(self) -> None:
-        """Join the group and begin to read. Raises: RegistryError, KafkaError."""
+        """Join the group and begin to read. Raises RegistryError, KafkaError."""
 
         async def join() -> None:
             await self.consumer.start()
@@ -60,7 +60,7 @@ class LessonMember(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """What the others see of a crash."""
+        """End the member so that the others see a crash."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -82,7 +82,7 @@ class LessonMember(ABC):
 
 
 class ZookeeperMember(LessonMember):
-    """Of a group in ZooKeeper. Its watches go through the gate."""
+    """A member of a ZooKeeper group. Its watches go through the gate."""
 
     consumer: ZookeeperConsumer
 
@@ -107,7 +107,7 @@ class ZookeeperMember(LessonMember):
         self.consumer.subscribe([topic])
 
     def kill(self) -> None:
-        """End its session without giving anything back: what the others see of a crash once the session is over."""
+        """End the session without releasing anything, which the others see as a crash with an expired session."""
 
         async def end_session() -> None:
             assert self._client is not None, "it has joined"

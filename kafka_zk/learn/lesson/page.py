@@ -1,4 +1,4 @@
-"""``kafka-zk lesson --web``: the chapters on the page, while the lesson goes on in another thread."""
+"""``kafka-zk lesson --web``: the chapters on a page, while the lesson runs on another thread."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -20,10 +20,10 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import Deleted, Transacti
 
 
 class LessonPage:
-    """Records the clusters of a lesson and serves the page for it; a blocking facade of the reactor's thread.
+    """Records the clusters of a lesson and serves their page; a blocking facade of the reactor's thread.
 
     Args:
-        port: of the page; 0 chooses a free one.
+        port: the page's port; 0 chooses a free one.
         begun: called with the page's URL when there is something to read.
     Raises: twisted's CannotListenError.
     """
@@ -35,7 +35,7 @@ class LessonPage:
         self._recording, self._clusters, self._service = self._thread.call(self._started, port)
 
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
-        """Give these chapters, with clusters in ``folder``. Raises: as ``course.run``."""
+        """Run these chapters, with clusters in ``folder``. Raises what ``course.run`` raises."""
         teacher = StepTeacher(self._take, self._keep, self._open_room, self._clusters.heard)
         with Rooms(folder, teacher) as rooms:
             course.run(rooms, chapters, numbers)
@@ -79,8 +79,8 @@ class LessonPage:
 
 
 class _Clusters:
-    """One cluster after the other as the source of one recording: its zxids go on where those of the last one ended,
-    and what that one had is gone."""
+    """Several clusters in sequence as the source of one recording: zxids continue, and the previous cluster's znodes
+    are gone."""
 
     def __init__(self, recording: Recording) -> None:
         self.described = "the transaction logs of the lesson's clusters"
@@ -110,16 +110,16 @@ class _Clusters:
         found = [replace(each, zxid=each.zxid + shift) for each in self._log.read()]
         self.behind = self._log.behind
         cleared, self._clearing = self._clearing, []
-        if cleared and found:  # brokers may have written before anybody knew where
+        if cleared and found:  # brokers may have written before the log was found
             cleared = [replace(cleared[0], time_ms=min(cleared[0].time_ms, found[0].time_ms))]
         return [*cleared, *found]
 
     def close(self) -> None:
-        """Nothing stays open between two reads."""
+        """Do nothing: no file stays open between two reads."""
 
 
 class _Traces:
-    """What brokers write, and what members in this process tell."""
+    """The events of brokers and of members in this process."""
 
     def __init__(self) -> None:
         self.told: deque[Event] = deque()

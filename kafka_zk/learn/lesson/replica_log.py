@@ -1,4 +1,4 @@
-"""What lies in the log of one replica, read from its files, also while its broker is dead."""
+"""The log of one replica, read from its files, even if its broker is dead."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -12,7 +12,7 @@ _HEADER_LINES = 2  # version and count
 
 
 class ReplicaLog(NamedTuple):
-    """Values by offset, and where each leader epoch begins."""
+    """Values by offset, and the start offset of each leader epoch."""
 
     records: dict[int, str]
     epochs: dict[int, int]
@@ -24,7 +24,7 @@ class ReplicaLog(NamedTuple):
 
 
 def read_log(log_dir: Path, tp: TopicPartition) -> ReplicaLog:
-    """Raises: OSError."""
+    """Read a replica's log. Raises OSError."""
     folder = log_dir / str(tp)
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
     records = {

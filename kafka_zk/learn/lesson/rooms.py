@@ -1,4 +1,4 @@
-"""The lesson's live clusters: one that suits each chapter, one at a time."""
+"""The lesson's live clusters: the one that a chapter needs, one at a time."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,9 +11,9 @@ from kafka_zk.learn.lesson.teacher import Teacher
 
 
 class Rooms:
-    """A room opens when a chapter needs it, and closes when one needs another; a context manager.
+    """A room opens when a chapter needs it, and closes when a chapter needs another one; a context manager.
 
-    Raises: as the rooms.
+    Raises what the rooms raise.
     """
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
@@ -24,18 +24,16 @@ class Rooms:
         self._closing = ExitStack()
 
     def classroom(self) -> Classroom:
-        """For chapters on consumer groups."""
+        """The cluster for chapters about consumer groups."""
         if not isinstance(self._open, Classroom):
             self._close()
             self._teacher.aside("A ZooKeeper and a broker start …")
-            self._open = self._closing.enter_context(
-                Classroom(self._data_dir / "groups", self._teacher, self._verbose)
-            )
+            self._open = self._closing.enter_context(Classroom(self._data_dir / "groups", self._teacher, self._verbose))
             self._tell_where(self._open.zookeeper, "/consumers")
         return self._open
 
     def broker_room(self) -> BrokerRoom:
-        """For chapters on brokers: all of them run, whatever happened in the chapter before."""
+        """The cluster for chapters about brokers, with all brokers running."""
         if not isinstance(self._open, BrokerRoom):
             self._close()
             self._teacher.aside("A ZooKeeper and three brokers start …")
@@ -47,7 +45,7 @@ class Rooms:
         return self._open
 
     def dismiss(self) -> None:
-        """A chapter was left in the middle."""
+        """Clean up after a chapter that the reader has left."""
         if self._open is not None:
             self._open.dismiss()
 

@@ -1,4 +1,4 @@
-"""A lesson as steps of a recording, for the page: nobody waits, and the reader takes the steps at their own pace."""
+"""A lesson as steps of a recording, for the page. It never stops; readers take the steps at their own pace."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,13 +18,13 @@ _WIDTH = 60
 
 
 class StepTeacher(Teacher):
-    """What is said becomes a step; what is shown belongs to the step before it.
+    """A text begins a step; what is shown belongs to the step before it.
 
     Args:
-        take: takes into the recording what has happened until now; returns its last entry.
+        take: records everything up to now; returns the last entry.
         keep: called with all steps so far after each one.
         open_room: called with the folders of ZooKeeper's data and of the brokers' traces when a cluster has started.
-        heard: called with each event of a member, in the reactor's thread.
+        heard: called with each event of a member, on the reactor's thread.
     """
 
     watches = "An arrow down is a watch that fires; in the timeline it is a ▼."
@@ -70,14 +70,14 @@ class StepTeacher(Teacher):
             self._steps[-1] = self._steps[-1]._replace(picture=(*self._steps[-1].picture, *lines))
 
     def aside(self, line: str) -> None:
-        """The page says where it is."""
+        """Ignored: the page shows its own address."""
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
         self._end_step()
         self._open_room(zookeeper_data, trace)
 
     def all_seen(self) -> None:
-        """The end of it belongs to no step."""
+        """End the step; the rest of the chapter belongs to no step."""
         self._end_step()
 
     def observe(self, event: Event) -> None:
@@ -86,7 +86,7 @@ class StepTeacher(Teacher):
         self._heard(event)
 
     def finish(self) -> None:
-        """The lesson is over."""
+        """End the lesson."""
         self._end_step()
         self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=True))
 
@@ -96,7 +96,7 @@ class StepTeacher(Teacher):
         self._is_open = True
 
     def _end_step(self) -> int:
-        """Returns the last entry."""
+        """End the open step; returns the last entry."""
         seq = self._take()
         if self._is_open:
             last = self._steps[-1]
@@ -106,7 +106,7 @@ class StepTeacher(Teacher):
         return seq
 
     def _meanings(self) -> Sequence[str]:
-        """Of the kinds of watches that fired for the first time."""
+        """The meanings of the kinds of watches that fired for the first time."""
         fired, self._fired = self._fired, []
         found = []
         for path in fired:

@@ -1,4 +1,4 @@
-"""How a lesson speaks: text on a terminal, with stops if wanted."""
+"""The texts of a lesson on a terminal, with optional stops."""
 
 import shutil
 import textwrap
@@ -27,12 +27,12 @@ _VERBS = {EventType.CHILD: "changed"}
 
 
 class Teacher:
-    """Says what happens; with ``pause`` it stops at the ends of thoughts, and at each kind of watch the first time.
+    """Explains events; with ``pause`` it stops after explanations, and at the first watch of each kind.
 
-    ``watches``: how a reader sees one that fires. ``holds_watches``: they wait until that was read.
+    ``watches``: how readers see a watch that fires. ``holds_watches``: watches wait until the reader continues.
 
     Args:
-        write: takes a line; a silent teacher's does nothing.
+        write: called with each line; does nothing for a silent teacher.
         clock: held while the reader reads.
         answer: waits for a key.
     """
@@ -52,11 +52,11 @@ class Teacher:
         self._write = write
         self._answer = answer
         self._explained: set[str] = set()
-        self._stops = 0  # in this chapter
+        self._stops = 0  # number of stops in this chapter
 
     @property
     def width(self) -> int:
-        """Of the text, in characters."""
+        """Width of the text, in characters."""
         return min(_MAX_WIDTH, shutil.get_terminal_size((_MAX_WIDTH, 24)).columns)
 
     def chapter(self, number: int, title: str) -> None:
@@ -65,43 +65,43 @@ class Teacher:
         self._write(click.style(f"{number}. {title}", bold=True, fg="cyan"))
 
     def say(self, text: str) -> None:
-        """A thought; a stop follows."""
+        """Write an explanation, then stop."""
         self._write("")
         self._paragraph(text)
         self._stop()
 
     def tell(self, text: str) -> None:
-        """What happens next."""
+        """Write what happens next."""
         self._write("")
         self._paragraph(text)
 
     def show(self, line: str) -> None:
-        """What is seen."""
+        """Write an observation."""
         for part in textwrap.wrap(
             line, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ", drop_whitespace=False
         ) or [""]:
             self._write(part.rstrip())
 
     def aside(self, line: str) -> None:
-        """What is no part of the lesson."""
+        """Write a line that does not belong to the lesson."""
         self.show(line)
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
-        """A cluster has started; its ZooKeeper's data and its brokers' traces are in these folders."""
+        """Note that a cluster has started, with the folders of ZooKeeper's data and of the brokers' traces."""
 
     def all_seen(self) -> None:
-        """What a chapter has begun ends from now on."""
+        """Note that the chapter is over, and what follows is cleaning up."""
 
     def observe(self, event: Event) -> None:
-        """A member tells this, in the reactor's thread."""
+        """Receive a member's event, on the reactor's thread."""
 
     def picture(self, lines: Iterable[str]) -> None:
-        """Lines that must not be folded."""
+        """Write lines that must not be wrapped."""
         for line in lines:
             self._write(f"{_INDENT}{line}".rstrip())
 
     def watches_fire(self, fires: list[Fire]) -> None:
-        """Before watches are passed on to their members: a line for each change."""
+        """Show watches before their members receive them, with a line for each change."""
         for kind, line in _told_together(fires):
             self.show(f"⚡ {line}")
             if kind in _MEANINGS and kind not in self._explained:
@@ -113,7 +113,7 @@ class Teacher:
         self._write(textwrap.fill(text, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT))
 
     def _stop(self) -> None:
-        """Raises: ChapterLeft."""
+        """Wait for the reader. Raises ChapterLeft."""
         if not self._pause:
             return
         self._stops += 1
@@ -131,13 +131,13 @@ class Teacher:
 
 
 def meaning_of(path: str) -> tuple[str, str]:
-    """What kind of znode of a group that is, and what it means when a watch on it fires; "" for others."""
+    """The kind of a group's znode, and what a watch on it means; "" for other znodes."""
     kind = next((part for part in reversed(path.split("/")) if part in _MEANINGS), "")
     return kind, _MEANINGS.get(kind, "")
 
 
 def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
-    """The kind of change, and ``ids changed: anna, ben`` for all members that one change reaches."""
+    """The kind of each change, and ``ids changed: anna, ben`` for the members that it reaches."""
     members: dict[tuple[str, EventType], dict[str, None]] = {}
     for fire in fires:
         members.setdefault((fire.event.path, fire.event.type), {})[fire.member] = None
@@ -152,6 +152,6 @@ def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
 
 
 def _within_group(folder: str) -> list[str]:
-    """The parts of ``/consumers/<group>/…`` behind the group; of another path all."""
+    """The parts of ``/consumers/<group>/…`` after the group; all parts of another path."""
     parts = folder.split("/")
     return parts[3:] if parts[:2] == ["", "consumers"] else parts

@@ -12,7 +12,7 @@ NEXT, LEADER, THIRD = 0, 1, 2
 
 
 def truncation(room: BrokerRoom) -> dict[str, Any]:
-    """A dead leader's log has a record that nobody else has; it comes back."""
+    """A dead leader's log has a record that no other replica has; then the broker returns."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Why a follower truncates")
     teacher.say(
@@ -59,13 +59,13 @@ def truncation(room: BrokerRoom) -> dict[str, Any]:
 
 
 def _diverge(room: BrokerRoom, tp: TopicPartition) -> None:
-    """The old leader dies with a record that nobody else has."""
+    """The old leader dies with a record that no other replica has."""
     with room.producer("1") as producer:
         for value in (b"a", b"b"):
             producer.send(tp.topic, value, partition=0).result()
         room.wait_copied(tp, 2)
         room.pause(NEXT, THIRD)
-        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has answered what they had asked for
+        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has answered the followers' pending fetches
         producer.send(tp.topic, b"c", partition=0).result()
         room.kill(LEADER, expire=False)
     room.resume(NEXT, THIRD)

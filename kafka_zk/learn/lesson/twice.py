@@ -1,4 +1,4 @@
-"""The same changes in a group of ZooKeeper and in one of a broker, side by side."""
+"""The same changes in a ZooKeeper group and in a broker group, side by side."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ _LABEL, _CELL = 10, 11
 
 
 class Change(NamedTuple):
-    """What is done to both groups; ``name`` heads its columns."""
+    """A change of both groups; ``name`` heads its columns."""
 
     name: str
     sentence: str
@@ -64,7 +64,7 @@ def same_change_twice(room: Classroom) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Mapping[str, GroupRebalance]]) -> Iterator[str]:
-    """A column for each change in each kind of group, a row for each partition that was silent, and the requests."""
+    """A column for each change in each kind of group, a row for each silent partition, and the requests."""
     columns = [each for kinds in found.values() for each in kinds.values()]
     kinds = [kind for by_kind in found.values() for kind in by_kind]
     widths = {name: _CELL * len(by_kind) for name, by_kind in found.items()}
@@ -95,7 +95,7 @@ def _who_decides(room: Classroom, found: Mapping[str, Mapping[str, GroupRebalanc
 
 
 def _changed(room: Classroom, group: Group, change: Change) -> GroupRebalance:
-    """The rebalance that the change made."""
+    """Make the change and return its rebalance."""
     known = len(group.timeline.summaries)
     change.do(room, group)
     return room.rebalance(group, known)

@@ -12,7 +12,7 @@ EPOCH = "/controller_epoch"
 
 
 def two_controllers(room: BrokerRoom) -> dict[str, Any]:
-    """Pause the controller for longer than its session lasts, and see what its orders are worth then."""
+    """Pause the controller for longer than its session timeout, and send its late orders."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Two controllers and the epoch")
     teacher.say(

@@ -1,4 +1,4 @@
-"""The lesson's chapter on unclean leader election: no leader, or one that does not have everything."""
+"""The lesson's chapter on unclean leader election: no leader, or one that lacks records."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ CONTROLLER, LEADER, THIRD = 0, 1, 2
 
 
 def unclean_election(room: BrokerRoom) -> dict[str, Any]:
-    """The whole ISR is dead, and somebody elects a broker that was not in it."""
+    """The whole ISR is dead, and a broker outside the ISR is elected."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "An unclean election loses what it must")
     teacher.say(

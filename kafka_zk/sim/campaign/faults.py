@@ -1,4 +1,4 @@
-"""The kinds of faults: how each is done to its target, and undone."""
+"""The kinds of faults: how each is applied to its target, and undone."""
 
 import errno
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from kafka_zk.sim.world.clients import GROUP
 from kafka_zk.sim.world.world import SimBroker
 
 LAG_S = 12
-"""How long a follower lags."""
+"""How long a follower is cut off from its leader."""
 BUSY_DISK_S = (8.0, 12.0)
 """How long a busy disk takes to sync a file."""
 
 Act = Callable[[Targets, str], Callable[[], None]]
-"""Do it to the target; returns what undoes it."""
+"""Applies a fault to the target; returns the callable that undoes it."""
 
 
 def _nothing() -> None:
@@ -56,12 +56,12 @@ def _stop(run: Targets, name: str) -> Callable[[], None]:
     broker = run.broker(name)
     process = broker.process
     if broker.is_started and process is not None:
-        process.receive(partial(_stop_now, run, broker))  # one that is paused hears of it later
+        process.receive(partial(_stop_now, run, broker))  # a paused one stops when it resumes
     return run.broker_starter(name)
 
 
 def _expire(run: Targets, name: str) -> Callable[[], None]:
-    """Not of a client that packets do not reach: it has its session for the whole timeout, as a lease must assume."""
+    """Spares a client whose packets vanish: its session must last the whole timeout, as a lease assumes."""
     client = run.client_of(name)
     if client is not None and not client.is_cut_silently:
         run.world.zookeeper.expire(client)
@@ -106,7 +106,7 @@ def _break_connections(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _cut(run: Targets, name: str) -> Callable[[], None]:
-    """In one direction, or in both, to one other host or to all."""
+    """In one or both directions, to one other host or to all."""
     network = run.world.network
     others = [other for other in run.hosts() if other != name]
     for other in others if run.random.random() < 0.3 else [run.random.choice(others)]:
@@ -130,7 +130,7 @@ def _failing(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _clock(run: Targets, name: str) -> Callable[[], None]:
-    """The wall clock is set, and the machine's runs at another rate from now on."""
+    """Moves the wall clock and changes the clock's rate from now on."""
     process = run.broker(name).process
     if process is not None:
         process.set_clock(run.random.uniform(0.95, 1.05), run.random.choice((-3_600_000, -5_000, 5_000, 3_600_000)))
@@ -156,14 +156,14 @@ def _leave(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _delete_claim(run: Targets, name: str) -> Callable[[], None]:
-    """Somebody with a ZooKeeper shell deletes what a member of the ZooKeeper group owns."""
+    """A person with a ZooKeeper shell deletes the owner znodes of a member."""
     for tp in run.owned(name):
         run.delete_znode(znodes.owner_path(GROUP, *tp))
     return _nothing
 
 
 def _late_orders(run: Targets, name: str) -> Callable[[], None]:
-    """The controller tells the broker of an election, and that arrives when it has heard of later ones from another."""
+    """An order of the controller reaches the broker only after later orders of another controller."""
     world = run.world
     others = [broker.name for broker in world.brokers.values() if broker.name != name]
     controller = _controller(run)
@@ -171,8 +171,8 @@ def _late_orders(run: Targets, name: str) -> Callable[[], None]:
         return _nothing
     world.network.cut(controller, name)
     others.remove(controller)
-    run.later(0.3, partial(_expire, run, run.random.choice(others)))  # partitions that it leads get other leaders
-    run.later(1.3, partial(_expire, run, controller))  # of which it is one
+    run.later(0.3, partial(_expire, run, run.random.choice(others)))  # its partitions get other leaders,
+    run.later(1.3, partial(_expire, run, controller))  # among them the controller
     run.later(3, world.network.heal)
     return world.network.heal
 
@@ -192,7 +192,7 @@ def _leader(run: Targets, tp: TopicPartition) -> str | None:
 
 
 def _pair(run: Targets, name: str) -> tuple[str, str] | None:
-    """Two brokers of which none is the controller, the second one ``name`` if possible; None if there are no two."""
+    """Two brokers other than the controller, the second one ``name`` if possible; None if there are no two."""
     controller = _controller(run)
     names = [broker.name for broker in run.world.brokers.values() if broker.is_started and broker.name != controller]
     if controller is None or len(names) < 2:
@@ -203,20 +203,20 @@ def _pair(run: Targets, name: str) -> tuple[str, str] | None:
 
 
 def _lag(run: Targets, name: str) -> Callable[[], None]:
-    """A follower gets nothing from a leader for longer than it may lag; both reach the controller, and it them."""
+    """A follower gets nothing from a leader for longer than it may lag; both still reach the controller."""
     pair = _pair(run, name)
     if pair is None:
         return _nothing
     network = run.world.network
-    network.heal()  # of two followers that lag one may be too much for min.insync.replicas
+    network.heal()  # with two lagging followers, min.insync.replicas may be out of reach
     network.cut(*pair)
     run.later(LAG_S, network.heal)
     return network.heal
 
 
 def _depose(run: Targets, name: str) -> Callable[[], None]:
-    """Somebody deletes ``/controller`` while the controller stands still, and an AlterPartition waits for it. When it
-    wakes its session is the same, and there is another controller."""
+    """A person deletes ``/controller`` while the controller is paused and an AlterPartition waits for it. When it
+    resumes, its session still exists, but there is another controller."""
     pair = _pair(run, name)
     controller = _controller(run)
     if pair is None or controller is None or not run.broker(controller).is_started:
@@ -242,7 +242,7 @@ def _depose(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _outlived(run: Targets, name: str) -> Callable[[], None]:
-    """All other brokers die; when nobody but this one is in sync, it dies, and they come back before it does."""
+    """All other brokers die. When only this one is in sync, it dies too, and the others return before it does."""
     names = [broker.name for broker in run.world.brokers.values()]
     others = [other for other in names if other != name]
     for other in others:
@@ -255,8 +255,8 @@ def _outlived(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unnoticed(run: Targets, name: str) -> Callable[[], None]:
-    """The machine of the controller loses its power, and the broker is back before its session is over: no controller
-    sees it go."""
+    """The controller's machine loses power, and its broker returns before its session expires, so no controller sees
+    it go."""
     controller = _controller(run)
     if controller is None or not run.broker(controller).is_alive:
         return _nothing
@@ -266,7 +266,7 @@ def _unnoticed(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unsynced(run: Targets, name: str) -> Callable[[], None]:
-    """The disk of a broker is too busy to sync the segments that are closed; then its machine loses its power."""
+    """A broker's disk is too busy to sync closed segments; then its machine loses power."""
     broker = run.broker(name)
     if not broker.is_started or broker.process is None:
         return _nothing
@@ -277,7 +277,7 @@ def _unsynced(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unfinished_commits(run: Targets, name: str) -> Callable[[], None]:
-    """The next commit is prepared, and its markers do not reach a leader until the coordinator is another one."""
+    """The next commit is prepared, but its markers do not reach a leader until the coordinator has moved."""
 
     def heard(event: Event) -> None:
         if not isinstance(event, TransactionChanged) or event.state is not TransactionState.PREPARE_COMMIT:
@@ -324,6 +324,6 @@ KINDS: dict[str, Act] = {
     "unfinished-commits": _unfinished_commits,
 }
 COMPOSED = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced", "unfinished-commits")
-"""Sequences in which one safeguard of replication or of transactions matters; they last as long as they take."""
+"""Sequences that exercise one safeguard of replication or transactions; their duration is fixed."""
 DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
-"""What a seed draws from, unless kinds are named: another kind would make other plans of all seeds."""
+"""The kinds that a seed draws from by default: adding one would change the plans of all seeds."""

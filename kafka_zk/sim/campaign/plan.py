@@ -1,6 +1,6 @@
-"""Faults of a run: a plan drawn from the seed. A plan can be written down and played.
+"""The faults of a run: a plan that is drawn from the seed, and that can be written down and played.
 
-A line of a plan is ``12000 kill broker-1 3000``: when (ms of virtual time), what, to whom, for how long.
+A line of a plan is ``12000 kill broker-1 3000``: when (ms of virtual time), fault, target, duration (ms).
 """
 
 import re
@@ -20,7 +20,7 @@ _AT_ONCE = ("delete-claim", "expire", "disconnect", "lose-request", "break", "cl
 
 
 class Fault(NamedTuple):
-    """``duration_ms``: until it is undone (a killed process started again); 0 for what is over at once."""
+    """``duration_ms``: until the fault is undone (a killed process is restarted); 0 if there is nothing to undo."""
 
     at_ms: int
     kind: str
@@ -32,24 +32,25 @@ class Fault(NamedTuple):
 
     @staticmethod
     def parse(line: str) -> "Fault":
-        """Raises: ValueError for what is no line of a plan."""
+        """Parse a line of a plan. Raises ValueError if it is invalid."""
         found = _LINE.fullmatch(line.strip())
         if found is None:
-            raise ValueError(f'"{line}" is no fault; one is "12000 kill broker-1 3000": when (ms), what, who, how long')
+            wanted = "when (ms), fault, target, duration (ms)"
+            raise ValueError(f'"{line}" is not a fault such as "12000 kill broker-1 3000": {wanted}')
         at_ms, kind, target, duration_ms = found.groups()
         if kind not in KINDS:
-            raise ValueError(f"{kind} is no fault; there are: {', '.join(KINDS)}")
+            raise ValueError(f"{kind} is not a fault; there are: {', '.join(KINDS)}")
         return Fault(int(at_ms), kind, target, int(duration_ms))
 
 
 class FaultsInForce:
-    """What undoes the faults that last; each is undone once, at its time or by the peace."""
+    """The faults that last. Each is undone once: at its end or by the peace."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
     def begin(self, clock: Clock, fault: Fault, undo: Callable[[], None]) -> None:
-        """``undo`` is called when the fault's time is over, if it has one."""
+        """Register ``undo``, which is called when the fault ends, if it has a duration."""
         self._undo.append(undo)
         if fault.duration_ms:
             clock.callLater(fault.duration_ms / 1000, self._end, undo)
@@ -73,7 +74,7 @@ def drawn(
     end_ms: int,
     kinds: Sequence[str],
 ) -> list[Fault]:
-    """Three to ten faults before ``end_ms``, in order of time. ``broker_members``: of the group of the broker."""
+    """Draw three to ten faults before ``end_ms``, sorted. ``broker_members``: members of the broker group."""
     everybody = [*brokers, *members, *broker_members]
     targets_of: dict[str, Sequence[str]] = dict.fromkeys(KINDS, brokers)
     targets_of |= dict.fromkeys(_OF_MEMBERS, everybody[len(brokers) :])

@@ -1,8 +1,8 @@
-"""One run: a world, clients that work, operations, a plan of faults; then peace, and the judges.
+"""One run: a world, working clients, operations and a plan of faults; then peace, and the judges.
 
-``play(seed)`` is all of it. The same seed gives the same history. After the last fault everything is healed, and within
-LIVENESS_MS each partition must be led, written to and owned by a member again; then all that was written is read, and
-every process is stopped.
+``play(seed)`` does all of it. The same seed gives the same history. After the last fault everything is healed. Within
+LIVENESS_MS each partition must then have a leader, accept writes and have an owner; then all records are read and every
+process is stopped.
 """
 
 from collections import Counter
@@ -42,8 +42,8 @@ NEVER = str(2**63 - 1)
 DURABLE = "durable"
 CACHED = "cached"
 COMPACTED = "compacted"
-"""Of the first nothing acknowledged is ever lost; of the second a power loss may take what was not synced; of the third
-the last value of a key is kept."""
+"""DURABLE loses no acknowledged record; CACHED may lose records that were not synced in a power loss; COMPACTED keeps
+the last value of each key."""
 TOPICS: Mapping[str, Mapping[str, str]] = {
     DURABLE: {},
     CACHED: {"flush.messages": NEVER},
@@ -60,22 +60,23 @@ PATIENCE_MS = 1_000
 MEMBERS = ("member-1", "member-2")
 BROKER_MEMBERS = ("broker-member-1", "broker-member-2")
 TARGETS = (*(f"broker-{number}" for number in BROKERS), *MEMBERS, *BROKER_MEMBERS, "zookeeper")
-"""Whom a fault can befall."""
+"""Everything that a fault can target."""
 ASSIGNORS = ("range", "cooperative-sticky")
 BROKER = {
     "log.cleaner.backoff.ms": "2000",
     "log.cleaner.dedupe.buffer.size": "2097152",
     "log.flush.start.offset.checkpoint.interval.ms": "5000",
     "log.index.interval.bytes": "256",  # logs are short
-    "log.flush.interval.messages": "1",  # of CACHED it is overridden; __consumer_offsets is durable by it
+    "log.flush.interval.messages": "1",  # overridden for CACHED; makes __consumer_offsets durable
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "500",
 }
 
+
 @dataclass
 class Outcome:
-    """What a run showed."""
+    """The result of a run."""
 
     seed: int
     plan: list[Fault]
@@ -85,7 +86,7 @@ class Outcome:
 
     @property
     def operations(self) -> int:
-        """How much clients did."""
+        """Number of facts that clients caused."""
         return sum(not isinstance(fact, Lifted | Happened | Stored) for fact in self.history.facts)
 
 
@@ -103,7 +104,7 @@ class Run(Targets):
         drawn_plan = drawn(Random(f"{seed} plan"), names, MEMBERS, BROKER_MEMBERS, FAULTS_MS, tuple(kinds))
         self.plan = drawn_plan if plan is None else sorted(plan)
 
-    # -- the course of things -------------------------------------------------------------------------------------
+    # -- phases ---------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         world = self.world
@@ -145,7 +146,7 @@ class Run(Targets):
         self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](self, fault.target))
 
     def _supervise(self) -> None:
-        """Brokers that gave up, or could not start, are started again, as a service is; after the peace all are."""
+        """Restart brokers that ended by themselves, as a service manager does; after the peace, all that are down."""
         for broker in self.world.brokers.values():
             wanted = broker.has_given_up or (self._peaceful and not self._closing and not broker.is_alive)
             if wanted and not self._faulty:
@@ -154,7 +155,7 @@ class Run(Targets):
         self.world.scheduler.clock.callLater(1.5, self._supervise)
 
     def make_peace(self) -> None:
-        """Undo every fault; whoever is down is started."""
+        """Undo every fault and start every broker and member that is down."""
         self._peaceful = True
         self._in_force.end_all()
         self._faulty.clear()
@@ -172,8 +173,8 @@ class Run(Targets):
     # -- peace ----------------------------------------------------------------------------------------------------
 
     def settle(self) -> tuple[dict[TopicPartition, list[Found]], OffsetsTopic]:
-        """Everything that was sent is answered, everything that was written is delivered and committed; what lies in
-        the logs, and in ``__consumer_offsets``. Raises: Stuck if it is not so in LIVENESS_MS."""
+        """Wait until every send is acknowledged and every record is delivered and committed. Returns the content of the
+        logs and of ``__consumer_offsets``. Raises Stuck if this takes longer than LIVENESS_MS."""
         world = self.world
         for producer in self.producers:
             producer.is_stopping = True
@@ -191,7 +192,7 @@ class Run(Targets):
         return logs, world.run(self._read_offsets_topic(), LIVENESS_MS)
 
     def _settle_broker_group(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Raises: Stuck unless its coordinator says in time that everything is committed."""
+        """Wait until the coordinator reports everything as committed. Raises Stuck after LIVENESS_MS."""
         world = self.world
         deadline_ms = world.now_ms + LIVENESS_MS
         while True:
@@ -236,7 +237,7 @@ class Run(Targets):
         return found
 
     def stop(self) -> None:
-        """Everybody leaves in an orderly way; nothing may be left over."""
+        """Stop all clients and brokers in an orderly way."""
         self._closing = True
         world = self.world
         closing: list[Any] = [producer.close() for producer in self.producers]
@@ -255,8 +256,8 @@ def play(
     kinds: Iterable[str] = DRAWN,
     prepare: Callable[[Run], None] = lambda run: None,
 ) -> Outcome:
-    """Play one run. ``plan``: faults instead of those that the seed draws from ``kinds``; ``prepare`` gets the run
-    before anything happens."""
+    """Play one run. ``plan``: faults to use instead of those that the seed draws from ``kinds``. ``prepare`` is called
+    with the run before anything happens."""
     run = Run(seed, plan, kinds)
     prepare(run)
     outcome = Outcome(seed, run.plan, history=run.history)

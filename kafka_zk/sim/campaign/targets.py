@@ -1,4 +1,4 @@
-"""What faults act on: the world of a run, its brokers, and the members of its groups by name."""
+"""What faults act on: the world of a run, its brokers, and its group members by name."""
 
 import os
 from abc import ABC, abstractmethod
@@ -16,10 +16,10 @@ from kafka_zk.sim.zookeeper.client import SimClient
 
 
 class Targets(ABC):
-    """Every event of the product goes into ``history`` and to ``listeners``. Faults draw from ``random``."""
+    """Every event of the product is added to ``history`` and passed to ``listeners``. Faults draw from ``random``."""
 
     _tool: SimClient
-    """An administrator's session with ZooKeeper, made when the run begins."""
+    """The ZooKeeper client of an admin tool, made when the run begins."""
 
     def __init__(self, seed: int) -> None:
         self.history = History()
@@ -36,7 +36,7 @@ class Targets(ABC):
 
     @abstractmethod
     def _consumed(self) -> list[TopicPartition]:
-        """What the groups consume, sorted."""
+        """The partitions that the groups consume, sorted."""
 
     def broker(self, name: str) -> SimBroker:
         return self.world.brokers[int(name.rpartition("-")[2])]
@@ -45,7 +45,7 @@ class Targets(ABC):
         return [broker.name for broker in self.world.brokers.values()] + list(self.members)
 
     def client_of(self, name: str) -> SimClient | None:
-        """The ZooKeeper client of a broker or member that lives."""
+        """The ZooKeeper client of a live broker or member; None if it is not alive."""
         if name in self.members:
             member = self.members[name]
             return None if member.is_over else member.client
@@ -53,7 +53,7 @@ class Targets(ABC):
         return broker.client if broker.is_alive else None
 
     def broker_starter(self, name: str) -> Callable[[], None]:
-        """Starts the broker unless it runs by then."""
+        """Return a callable that starts the broker unless it runs then."""
 
         def start() -> None:
             broker = self.broker(name)
@@ -81,7 +81,7 @@ class Targets(ABC):
             member.close().addErrback(self.world.failed)
 
     def replace_member(self, name: str) -> None:
-        """A new process under the name of one that is gone."""
+        """Start a new process under the name of a member that is gone."""
         member = self.members.get(name)
         if member is not None and member.is_over:
             member.kill()
@@ -89,7 +89,7 @@ class Targets(ABC):
             self._join(name)
 
     def owned(self, name: str) -> list[TopicPartition]:
-        """What a member of the ZooKeeper group claimed, sorted."""
+        """The partitions that a member of the ZooKeeper group claimed, sorted."""
         tree = self.world.zookeeper.tree
         owners = {tp: znodes.owner_path(GROUP, *tp) for tp in self._consumed()}
         return [
@@ -102,7 +102,7 @@ class Targets(ABC):
         self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
     def later(self, delay_s: float, act: Callable[[], object]) -> None:
-        """Do it then, unless there is peace."""
+        """Call ``act`` after a delay, unless the peace has begun by then."""
         self.world.scheduler.clock.callLater(delay_s, lambda: None if self._peaceful else act())
 
     def note(self, text: str) -> None:

@@ -1,8 +1,8 @@
-"""Judges of a group of the broker: generations, owners, committed offsets. As those in ``judges``.
+"""Judges of a broker group: generations, owners, committed offsets.
 
-What is promised: a partition has one owner in a generation, and who hands out a record owns its partition, so that no
-two members hand out records of a partition at a time. An offset that was acknowledged as committed is kept, and what is
-committed never goes back; each record is handed out at least once.
+They check that a partition has one owner per generation, and that a member hands out records only of partitions that it
+owns, so two members never hand out records of one partition at the same time. An acknowledged commit is kept, committed
+offsets never go back, and each record is handed out at least once.
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ Owned = Mapping[str, tuple[TopicPartition, ...]]
 
 
 def generations(facts: Iterable[Fact], group_id: str, stored: Iterable[Assigned]) -> list[str]:
-    """``stored``: the generations that ``__consumer_offsets`` has, beside those that coordinators told of."""
+    """Check owners. ``stored``: the generations in ``__consumer_offsets``, besides those that coordinators reported."""
     facts = list(facts)
     told = [
         Assigned(fact.event.generation, fact.event.assignments)
@@ -61,13 +61,13 @@ def _owner(tp: TopicPartition, owned: Owned) -> str | None:
 
 
 def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int, Owned]) -> bool:
-    """Whether the member owned it in the generation before: a cooperative one keeps what nobody else is given."""
+    """Whether the member owned it in the previous generation: a cooperative member keeps unassigned partitions."""
     before = [number for number in assigned if number < generation]
     return bool(before) and _owner(tp, assigned[max(before)]) == member
 
 
 def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
-    """``kept``: what the group has committed, in the order of the log."""
+    """Check commits. ``kept``: the commits of the group, in log order."""
     broken = []
     last: dict[TopicPartition, int] = {}
     for tp, offset in kept:
@@ -90,7 +90,7 @@ def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
 
 
 def all_handed_out(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Every record at least once."""
+    """Check that the group handed out every record at least once."""
     seen: defaultdict[TopicPartition, set[int]] = defaultdict(set)
     for fact in facts:
         if isinstance(fact, HandedOut) and fact.generation >= 0:

@@ -1,7 +1,6 @@
-"""Judges: small programs over the history of a run, each for one promise; tested on planted violations.
+"""Judges of a run: each checks one promise against the history and returns its violations in words.
 
-Each returns its violations in words. Places are kept for what comes with replication (watermarks, one leader that
-acknowledges per epoch, prefixes of logs, the ISR) and with transactions (atomic, fenced, read committed).
+They are tested on planted violations.
 """
 
 from collections import Counter, defaultdict
@@ -15,11 +14,11 @@ from kafka_zk.sim.world.history import Acked, Chosen, Fact, Found, HandedOut, Ha
 
 
 def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """What was acknowledged is in the log, where it was said to be; nothing is in it twice, and nothing that nobody
-    sent; the records of one producer are in the order in which they were sent.
+    """Check logs: acknowledged records are at their offsets, nothing appears twice, everything was sent, and the
+    records of one producer are in the order in which it sent them.
 
-    ``logs``: everything at the end, of the partitions that still exist. ``durable``: topics of which no power loss may
-    take anything; of the others it may take the end of a log.
+    ``logs``: all records at the end, for partitions that still exist. ``durable``: topics that lose nothing in a
+    power loss; others may lose the end of a log.
     """
     facts = list(facts)
     broken = []
@@ -40,19 +39,17 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
             if (tp, value) not in sent:
                 broken.append(f"{tp}: {value} was never sent there")
         broken += _out_of_order(tp, values, sent)
-        for fact in facts[deleted.get(tp.topic, 0) :]:  # what an earlier topic of that name had is gone rightly
+        for fact in facts[deleted.get(tp.topic, 0) :]:  # records of an earlier topic of that name may be gone
             if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
                 if tp.topic not in durable and spared:
-                    continue  # lost, and maybe its place was taken by what came later
+                    continue  # lost in a power loss; a later record may have its offset
                 broken.append(
                     f"{tp}: {fact.value} was acknowledged at {fact.offset}, where {at.get(fact.offset, 'nothing')} is"
                 )
     return broken
 
 
-def _out_of_order(
-    tp: TopicPartition, values: list[str], sent: Mapping[tuple[TopicPartition, str], int]
-) -> list[str]:
+def _out_of_order(tp: TopicPartition, values: list[str], sent: Mapping[tuple[TopicPartition, str], int]) -> list[str]:
     broken = []
     last: dict[str, str] = {}
     for value in values:
@@ -67,8 +64,8 @@ def _out_of_order(
 def last_values(
     facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], key_of: Callable[[str], str]
 ) -> list[str]:
-    """In a compacted log an acknowledged record is where it was said to be, or a later one of its key is there; apart
-    from what is missing it is as ``records`` says. ``logs``: of compacted partitions, durable."""
+    """Check compacted logs: an acknowledged record is at its offset, or a later record of its key exists. In all other
+    respects ``records`` applies. ``logs``: of durable, compacted partitions."""
     facts = list(facts)
     broken = records([fact for fact in facts if not isinstance(fact, Acked)], logs, ())
     for tp, found in logs.items():
@@ -83,7 +80,7 @@ def last_values(
 
 
 def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """What a consumer was given at an offset is there at the end, and everybody was given the same."""
+    """Check that each record that a consumer got at an offset is there at the end."""
     broken = []
     there = {tp: {each.offset: each.value for each in found} for tp, found in logs.items() if tp.topic in durable}
     for fact in facts:
@@ -99,7 +96,7 @@ def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], dura
 
 
 def controllers(facts: Iterable[Fact]) -> list[str]:
-    """One controller per epoch, and each epoch is greater than those before it."""
+    """Check that each epoch has one controller and that epochs increase."""
     broken = []
     elected: dict[int, str] = {}
     for fact in facts:
@@ -114,16 +111,16 @@ def controllers(facts: Iterable[Fact]) -> list[str]:
 
 
 def epochs(facts: Iterable[Fact]) -> list[str]:
-    """A broker never goes back to an earlier leader epoch of a partition while it runs and the topic is there."""
+    """Check that a running broker never returns to an earlier leader epoch of a partition, while the topic exists."""
     broken = []
     known: dict[tuple[str, TopicPartition], int] = {}
     for fact in facts:
         if isinstance(fact, Happened):
             for key in [key for key in known if f" {key[0]}" in fact.text]:
-                del known[key]  # it was started again, maybe with an older disk
+                del known[key]  # restarted, maybe with an older disk
         elif isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted):
             for key in [key for key in known if key[1].topic == fact.event.topic]:
-                del known[key]  # another one of that name begins anew
+                del known[key]  # a new topic of that name starts over
         elif isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.refusal is None:
             event = fact.event
             before = known.get((event.actor, event.partition), -1)
@@ -136,7 +133,7 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
 
 
 def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) -> list[str]:
-    """Owners one at a time, offsets never back, every record at least once, in a ZooKeeper group."""
+    """Check a ZooKeeper group: one owner at a time, offsets never go back, every record at least once."""
     seen: list[zookeeper_group.Fact] = []
     for fact in facts:
         match fact:
@@ -154,7 +151,7 @@ def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) 
 
 
 def by_partition(found: Iterable[Found]) -> dict[TopicPartition, list[Found]]:
-    """Sorted by offset."""
+    """Group records by partition, sorted by offset."""
     logs: defaultdict[TopicPartition, list[Found]] = defaultdict(list)
     for each in sorted(found, key=lambda each: (each.tp, each.offset)):
         logs[each.tp].append(each)

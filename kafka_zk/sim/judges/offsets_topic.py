@@ -1,4 +1,4 @@
-"""What one group left in ``__consumer_offsets``, read as any client reads it."""
+"""What one group wrote to ``__consumer_offsets``, read as any client reads it."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,14 @@ from kafka_zk.sim.world.history import Assigned, Kept
 
 
 class OffsetsTopic(NamedTuple):
-    """Everything that was appended for the group: in the time of a run nothing is compacted away."""
+    """All commits and generations of the group, in log order. Compaction removes none during a run."""
 
     commits: list[Kept]
     generations: list[Assigned]
 
 
 async def read_offsets_topic(reader: Reader, partition_count: int, group_id: str) -> OffsetsTopic:
-    """Read it from its beginning to its end; closes the reader."""
+    """Read the topic from beginning to end; closes the reader."""
     tps = [TopicPartition(OFFSETS_TOPIC, number) for number in range(partition_count)]
     ends = await reader.end_offsets(tps)
     reader.assign({tp: 0 for tp in tps})

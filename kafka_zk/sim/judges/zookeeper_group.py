@@ -1,12 +1,12 @@
-"""The judge of ZooKeeper groups. It reads the event streams of members, of the simulator or of real processes.
+"""The judge of ZooKeeper groups. It reads events of members, from the simulator or from real processes.
 
-Three promises (design, "Groups, twice"), as violations in words:
+It checks three promises and returns violations in words:
 
-* *one at a time*: a record is handed out only by who claimed its partition last, while that claim holds;
-* *no way back*: the stored offset of a partition never gets smaller;
-* *at least once*: every record below a stored offset was handed out before, and in the end every record was.
+* *one at a time*: only the member with the last claim of a partition hands out its records, while that claim holds;
+* *no way back*: the stored offset of a partition never decreases;
+* *at least once*: every record below a stored offset was handed out before, and every record by the end.
 
-Facts come in the order in which they happened; facts of several processes are sorted by time first. Tested on planted
+Facts are in the order in which they happened; facts of several processes are sorted by time first. Tested on planted
 violations in ``tests/sim/test_zookeeper_group.py``.
 """
 
@@ -21,14 +21,14 @@ from kafka_zk.rebalance import events
 
 class Kind(Enum):
     CLAIMED = "claimed"  # the member owns the partition, unless a claim with a larger token was seen before
-    ENDED = "ended"  # released, or lost as the member knows now
-    HANDED_OUT = "handed out"  # the record at ``offset`` was given to the user
-    CHOSEN = "chosen"  # the user commits this offset: what is below need not be handed out
-    STORED = "stored"  # seen in ZooKeeper: the committed offset
+    ENDED = "ended"  # released, or lost as far as the member knows
+    HANDED_OUT = "handed out"  # the record at ``offset`` was passed to the user
+    CHOSEN = "chosen"  # the user commits this offset; records below it need not be handed out
+    STORED = "stored"  # the committed offset in ZooKeeper
 
 
 class Fact(NamedTuple):
-    """One thing that happened; ``member`` is a consumer id, "" for what was seen in ZooKeeper."""
+    """One fact; ``member`` is a consumer id, or "" for a value read in ZooKeeper."""
 
     time_ms: float
     member: str
@@ -39,7 +39,7 @@ class Fact(NamedTuple):
 
 
 def facts_of(event: object) -> Iterator[Fact]:
-    """What an observer's event says about ownership."""
+    """Return what an observer's event means for ownership."""
     match event:
         case events.Claimed():
             for partition, offset in event.offsets.items():
@@ -50,8 +50,8 @@ def facts_of(event: object) -> Iterator[Fact]:
 
 
 def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None = None) -> list[str]:
-    """Every promise that was broken, in order. ``log_ends``: partition -> its number of records, all to be delivered
-    by the end (None: not asked)."""
+    """Return every violation, in order. ``log_ends``: number of records by partition, all to be handed out by the end;
+    None skips this check."""
     holder: dict[TopicPartition, str] = {}
     last_token: dict[TopicPartition, int] = {}
     stored: dict[TopicPartition, int] = {}

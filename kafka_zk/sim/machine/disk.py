@@ -1,10 +1,10 @@
-"""The disks of the simulated world: one tree in memory behind ``storage.files``, in which each process has its folder.
+"""The disks of the simulated world: one tree in memory behind ``storage.files``, with a folder for each process.
 
-What was written is there for everybody at once, as in a page cache; it is durable when it was synced. ``lose_power``
-makes of a folder what the next start finds: files as they were at their last sync or with any part of what was written
-since, blocks of zeros among it, names as they were when their directory was last synced, or as they are now. It is
-stricter than real file systems, which order more than POSIX promises: it relies on the order of removals and on atomic
-renames only. ``tests/soak/power.py`` does the same to real folders. Tests: tests/sim/test_disk.py.
+A write is visible immediately, as in a page cache, and durable after a sync. ``lose_power`` changes a folder to what
+the next start finds. A file has its last synced content, or any part of what was written since, possibly with blocks of
+zeros. A name is as at the last sync of its directory, or as now. The model is stricter than real file systems, which
+order more than POSIX promises: it keeps only the order of removals and the atomicity of renames.
+``tests/soak/power.py`` does the same to real folders. Tests: tests/sim/test_disk.py.
 """
 
 import errno
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from kafka_zk.storage.files.files import Data, Entry, FileSystem, Status
 
 BLOCK_BYTES = 512
-_FIRST_DESCRIPTOR = 1 << 24  # no number that the operating system gives
+_FIRST_DESCRIPTOR = 1 << 24  # the operating system gives no such descriptor
 _WRITING = os.O_WRONLY | os.O_RDWR
 
 
@@ -27,7 +27,7 @@ class _File:
     def __init__(self, now_ms: int) -> None:
         self.content = bytearray()
         self.durable = b""
-        self.is_cached = True  # as a whole; a power loss empties the page cache
+        self.is_cached = True  # the whole file; a power loss empties the page cache
         self.modified_ms = now_ms
 
 
@@ -50,13 +50,13 @@ class _Open(NamedTuple):
 
 
 class SimDisk(FileSystem):
-    """See the module's docstring. ``fault``: (operation, path) -> the error that it meets now, or None."""
+    """The disk. ``fault``: maps (operation, path) to the error that the operation raises now, or None."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._root = _Directory(0)
         self._open: dict[int, _Open] = {}
-        self._locked: dict[str, int] = {}  # path -> the descriptor that has locked it
+        self._locked: dict[str, int] = {}  # path -> the descriptor that holds the lock
         self._next = _FIRST_DESCRIPTOR
         self._locked_here: set[str] = set()
         self.fault: Callable[[str, str], OSError | None] = lambda operation, path: None
@@ -67,7 +67,7 @@ class SimDisk(FileSystem):
     def locked_here(self) -> set[str]:
         return self._locked_here
 
-    # -- as the operating system ----------------------------------------------------------------------------------
+    # -- the operating system's calls -----------------------------------------------------------------------------
 
     def open(self, path: str, flags: int) -> int:
         self._meet("open" if flags & _WRITING else "read", path)
@@ -123,7 +123,7 @@ class SimDisk(FileSystem):
         self._locked[path] = descriptor
 
     def lock_inheritably(self, descriptor: int) -> None:
-        """Nobody inherits anything here."""
+        """Ignored: no process inherits a descriptor here."""
 
     def rename(self, path: str, target: str) -> None:
         self._meet("rename", path)
@@ -225,26 +225,26 @@ class SimDisk(FileSystem):
     # -- faults ---------------------------------------------------------------------------------------------------
 
     def close_all(self, folder: str) -> None:
-        """The process that has this folder is gone: its files are closed, its locks free."""
+        """Close the files and release the locks of the process that used this folder."""
         for descriptor, opened in list(self._open.items()):
             if _lies_in(opened.path, folder):
                 self.close(descriptor)
         self._locked_here -= {path for path in self._locked_here if _lies_in(path, folder)}
 
     def lose_power(self, folder: str, random: Random) -> None:
-        """Make of a folder what the next start finds; its process is gone."""
+        """Change a folder to what the next start finds after a power loss, and close its files."""
         self.close_all(folder)
         node = self._node(folder)
         if isinstance(node, _Directory):
             _after_power_loss(node, random)
 
     def everything(self, folder: str) -> dict[str, bytes]:
-        """The content of every file below a folder, by path."""
+        """Return the content of every file below a folder, by path."""
         node = self._node(folder)
         return dict(_walk(folder, node)) if isinstance(node, _Directory) else {}
 
     def durable_bytes(self, descriptor: int) -> int:
-        """How much of a file, from its start, a power loss leaves."""
+        """How many bytes from the start of a file a power loss leaves."""
         file = self._file(self._opened(descriptor))
         if file.content.startswith(file.durable):
             return len(file.durable)
@@ -286,7 +286,7 @@ class SimDisk(FileSystem):
         return parent.entries.get(name) if name else parent
 
     def _parent(self, path: str) -> tuple[_Directory, str]:
-        """The directory that something lies in, and its name there; ("root", "") for the root."""
+        """Return the directory of a path and the name in it; ("root", "") for the root."""
         if not path:
             raise _error(errno.ENOENT, path)
         *folders, name = [part for part in path.split("/") if part] or [""]
@@ -320,7 +320,7 @@ def _walk(path: str, directory: _Directory) -> Iterator[tuple[str, bytes]]:
 def _after_power_loss(directory: _Directory, random: Random) -> None:
     then, now = directory.durable, directory.entries
     vanished = sorted(then.keys() - now.keys())
-    forgotten = set(vanished[: random.randint(0, len(vanished))])  # a journal keeps the order of removals
+    forgotten = set(vanished[: random.randint(0, len(vanished))])  # a journal preserves the order of removals
     found: dict[str, _Node] = {}
     for name in sorted(now.keys() | then.keys()):
         node = random.choice((now[name], then.get(name))) if name in now else then[name]
@@ -339,7 +339,7 @@ def _after_power_loss(directory: _Directory, random: Random) -> None:
 
 
 def _make_renames_atomic(found: dict[str, _Node], then: dict[str, _Node], now: dict[str, _Node]) -> None:
-    """Leave a renamed node its old name or its new one, never neither or both, as every journaling file system does."""
+    """Leave a renamed node exactly one of its names, as every journaling file system does."""
     new_names = {id(node): name for name, node in now.items()}
     for old_name, node in then.items():
         new_name = new_names.get(id(node), old_name)
@@ -353,14 +353,14 @@ def _make_renames_atomic(found: dict[str, _Node], then: dict[str, _Node], now: d
 
 
 def survivor(random: Random, name: str, durable: bytes, current: bytes) -> bytes:
-    """What a power loss leaves of a file of which so much was synced."""
+    """What a power loss leaves of a file with this durable and this current content."""
     if current == durable:
         return durable
-    if not current.startswith(durable):  # cut and appended to, or written anew: a cut spares what is common
+    if not current.startswith(durable):  # truncated and appended to, or rewritten: truncation keeps the common part
         common = _common_start(durable, current) if ".log" in name else b""
         return random.choice((durable, current, common + _partly(random, current[len(common) :])))
     if not durable and len(current) <= BLOCK_BYTES:
-        return random.choice((b"", current, bytes(len(current))))  # a block is written whole
+        return random.choice((b"", current, bytes(len(current))))  # a block is written as a whole
     return durable + _partly(random, current[len(durable) :])
 
 
@@ -370,7 +370,7 @@ def _common_start(one: bytes, other: bytes) -> bytes:
 
 
 def _partly(random: Random, appended: bytes) -> bytes:
-    """What may be left of bytes that were written and not synced: a part, or all with blocks of zeros."""
+    """What may remain of bytes that were written but not synced: a prefix, possibly with blocks of zeros."""
     kept = random.choice((0, len(appended), random.randint(0, len(appended))))
     data = bytearray(appended[:kept])
     if random.random() < 0.3:

@@ -1,6 +1,6 @@
-"""Helper processes of the simulated world: their work is done at once, and what they say of it comes little by little.
+"""Helper processes of the simulated world: their work is done immediately, and their messages arrive one by one.
 
-They lie in the process of their broker and die with it. What goes to them and comes back is pickled, as on a machine.
+They run in the process of their broker and die with it. Work and messages are pickled, as on a machine.
 Tests: tests/sim/test_helpers.py.
 """
 
@@ -17,11 +17,11 @@ from kafka_zk.sim.machine.process import Process
 from kafka_zk.storage.files.helper_process import PROGRESS, answer
 
 SAYS_S = (0.001, 0.2)
-"""So long a helper takes for what it says next."""
+"""How long a helper takes before each message (minimum, maximum)."""
 
 
 class SimHelper:
-    """As ``storage.files.helper_process.Helper``; it is its own process and its own connection."""
+    """Like ``storage.files.helper_process.Helper``; it is its own process and its own connection."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -50,7 +50,7 @@ class SimHelper:
         self._said.append(pickle.dumps((PROGRESS, content)))
 
     def receive(self) -> tuple[int, Any]:
-        """Raises: EOFError after its end."""
+        """Return the next message. Raises EOFError when the helper has ended."""
         if not self.is_alive or not self._said:
             raise EOFError("the helper is gone")
         kind, content = pickle.loads(self._said.popleft())
@@ -65,7 +65,7 @@ class SimHelper:
 
 
 class SimHelpers:
-    """Those of one process."""
+    """The helpers of one process."""
 
     def __init__(self, process: Process, random: Random) -> None:
         self._process = process
@@ -78,7 +78,7 @@ class SimHelpers:
         return SimHelper(self._count)
 
     def when_readable(self, descriptor: int) -> "Deferred[None]":
-        """For ``Machine(when_readable=…)``: fires when a helper says something, or has ended."""
+        """For ``Machine(when_readable=…)``: fires when a helper has a message or has ended."""
         heard: Deferred[None] = Deferred(lambda _: call.cancel())
         tell: Callable[[], None] = partial(heard.callback, None)
         call = self._process.callLater(self._random.uniform(*SAYS_S), tell)

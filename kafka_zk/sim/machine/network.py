@@ -1,10 +1,10 @@
-"""The network of the simulated world: what a broker and a client see of TCP, with its faults.
+"""The network of the simulated world: TCP as brokers and clients see it, with faults.
 
-A connection is two pipes (``sim_transport``). Each keeps the order of its bytes, takes a random time for each piece,
-and has room for ``WINDOW_BYTES`` under way; what does not fit waits in the sender's queue. Faults: connections are
-refused, broken off in the middle of a frame, slow, or silent; a cut stops what goes from one host to another, which
-neither side learns, until it heals; the kernel of a killed process closes its connections, a host that loses power
-just falls silent. Tests: tests/sim/test_campaign.py.
+A connection is two pipes (``sim_transport``). Each preserves the order of its bytes, takes a random time per piece, and
+has at most ``WINDOW_BYTES`` under way; the rest waits in the sender's queue. Faults: connections are refused, broken in
+the middle of a frame, slow, or silent. A cut holds back what one host sends to another until it heals; neither side is
+notified. The kernel of a killed process closes its connections; a host that loses power falls silent.
+Tests: tests/sim/test_campaign.py.
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ _EPHEMERAL_PORT = 40_000
 
 
 class SimPort:
-    """As ``FramePort``: binds and listens first, accepts from ``start_accepting`` on."""
+    """Like ``FramePort``: binds and listens first, and accepts after ``start_accepting``."""
 
     accept_limit: Callable[[], int] | None = None
 
@@ -57,7 +57,7 @@ class SimPort:
         return IPv4Address("TCP", *self.address)
 
     def take(self, accepted: Callable[[], None]) -> None:
-        """A connection is there; the kernel keeps it until the process accepts it."""
+        """Queue an incoming connection in the kernel until the process accepts it."""
         self._backlog.append(accepted)
         self.process.receive(self._accept)
 
@@ -73,11 +73,11 @@ class SimPort:
 
 
 class SimNetwork:
-    """All hosts and what connects them.
+    """All hosts and the connections between them.
 
     Args:
-        delay_s: least and greatest time that a piece takes.
-        split_probability: that a piece arrives in two.
+        delay_s: minimum and maximum time that a piece takes.
+        split_probability: probability that a piece arrives in two parts.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class SimNetwork:
         self.split_probability = split_probability
         self.ports: dict[Address, SimPort] = {}
         self.transports: dict[SimTransport, None] = {}
-        self._lingering: dict[SimTransport, None] = {}  # closed, with something on the way that a cut keeps
+        self._lingering: dict[SimTransport, None] = {}  # closed, with pieces that a cut holds back
         self._cuts: dict[tuple[str, str], None] = {}
-        self._slow: dict[str, float] = {}  # host -> so much longer everything from it takes
+        self._slow: dict[str, float] = {}  # host -> additional delay of everything that it sends
         self._next_port = _EPHEMERAL_PORT
 
-    # -- doors ----------------------------------------------------------------------------------------------------
+    # -- interfaces of the product --------------------------------------------------------------------------------
 
     def open_port(self, process: Process) -> Callable[[int, Any, int, str, Any], SimPort]:
         """For ``Machine(open_port=…)``."""
@@ -119,11 +119,11 @@ class SimNetwork:
     # -- faults ---------------------------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
-        """From now on nothing of what ``source`` sends reaches ``target``."""
+        """Hold back everything that ``source`` sends to ``target`` from now on."""
         self._cuts[source, target] = None
 
     def heal(self) -> None:
-        """End all cuts: what was lost is sent again; end all slowness."""
+        """End all cuts and delays; what the cuts held back is sent now."""
         self._cuts.clear()
         self._slow.clear()
         lingering, self._lingering = self._lingering, {}
@@ -136,7 +136,7 @@ class SimNetwork:
         self._slow[host] = delay_s
 
     def break_off(self, transport: SimTransport) -> None:
-        """Both sides lose the connection; of what is under way a part arrives, maybe half a frame."""
+        """Reset both sides; a random part of the first piece under way still arrives, maybe half a frame."""
         peer = transport.peer
         for end in (transport, peer):
             if end is not None and end.connected:
@@ -146,11 +146,11 @@ class SimNetwork:
                 end.reset(ConnectionLost())
 
     def killed(self, process: Process) -> None:
-        """The kernel closes what a process had open."""
+        """Close what a process had open, as the kernel does after a kill."""
         self._take_away(process, tell=True)
 
     def lost_power(self, process: Process) -> None:
-        """Nobody is told."""
+        """Drop what a process had open without notifying its peers."""
         self._take_away(process, tell=False)
 
     def _take_away(self, process: Process, *, tell: bool) -> None:
@@ -165,11 +165,11 @@ class SimNetwork:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def later(self, call: Callable[..., object], *args: object) -> None:
-        """After as long as a piece takes."""
+        """Call after the time that a piece takes."""
         self._clock.plan(self._random.uniform(*self.delay_s), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
-        """It is closed; what its process had sent the kernel sends again until it arrives."""
+        """Forget a closed transport; what a cut holds back of it is still delivered later."""
         self.transports.pop(transport, None)
         if transport._stalled:
             self._lingering[transport] = None
@@ -191,7 +191,7 @@ class SimNetwork:
             return
         now_s = self._clock.rightNow
         least_s, most_s = self.delay_s
-        delay_s = least_s + (most_s - least_s) * self._random.random()  # as ``uniform``, without a call
+        delay_s = least_s + (most_s - least_s) * self._random.random()  # ``uniform``, without a call
         if self._slow:
             delay_s += self._slow.get(host, 0.0)
         arrives_s = now_s + delay_s
@@ -208,7 +208,7 @@ class SimNetwork:
         if peer is None:
             return
         if not peer.connected and sender.there in self.ports:
-            self.later(sender.reset, ConnectionLost())  # the host is up again, and knows no such connection
+            self.later(sender.reset, ConnectionLost())  # the host was restarted and does not know the connection
         else:
             peer.arrived(data)
 
@@ -218,7 +218,7 @@ class SimNetwork:
 
 
 class _Connecting:
-    """As ``FrameConnector``."""
+    """Like ``FrameConnector``."""
 
     def __init__(self, network: SimNetwork, process: Process, there: Address, factory: Any, timeout_s: float) -> None:
         self._network = network
@@ -235,7 +235,7 @@ class _Connecting:
     def _reach(self) -> None:
         network, here, there = self._network, self._process.name, self._there
         if network.is_cut(here, there[0]) or network.is_cut(there[0], here):
-            return  # until the timeout; a handshake that is sent again later is another attempt
+            return  # times out: a repeated handshake would be another attempt
         port = network.ports.get(there)
         if port is None:
             network.later(lambda: self._process.receive(lambda: self._fail(ConnectionRefusedError())))
@@ -248,7 +248,7 @@ class _Connecting:
         port.take(lambda: _accept(network, port, theirs))
 
     def _made(self, transport: SimTransport) -> None:
-        if not self._timer.active():  # it took too long
+        if not self._timer.active():  # timed out already
             self._network.later(_peer_of(transport).reset, ConnectionLost())
             return
         self._timer.cancel()

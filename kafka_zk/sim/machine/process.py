@@ -1,9 +1,9 @@
-"""One process of the simulated world: its clock and timers, its threads, and what befalls it as a whole.
+"""One process of the simulated world: its clock, timers and threads, and its kills and pauses.
 
-A process is killed or paused between two of its steps. Nothing reaches a paused one: what comes meanwhile waits, and
-when it goes on its own timers come first, so that a zombie acts before it is told that its session is over. Its clock
-may run fast or slow, and its wall clock may be set. It stands where a Twisted reactor stands (``seconds``,
-``callLater``) and where ``base.clock.Clock`` does. Tests: tests/sim/test_process.py.
+A process is killed or paused between two of its steps. Messages to a paused process wait. When it resumes, its own
+timers run first, so a zombie acts before it learns that its session has expired. Its clock may run fast or slow, and
+its wall clock may be set. It replaces a Twisted reactor (``seconds``, ``callLater``) and ``base.clock.Clock``.
+Tests: tests/sim/test_process.py.
 """
 
 from collections.abc import Callable
@@ -20,13 +20,13 @@ from kafka_zk.sim.machine.scheduler import Scheduler
 
 T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)
-"""How long work in a thread takes."""
+"""How long work in a thread takes (minimum, maximum)."""
 LATE_S = 0.000_01
-"""Timers fire a little late, as they do on any machine: who counts in whole ms must see that their time has come."""
+"""How late timers fire: late enough that code which counts whole milliseconds sees that the time has come."""
 
 
 class Timer:
-    """As Twisted's DelayedCall. ``number``: of its entry among the process's timers; 0 when it is not planned."""
+    """Like Twisted's DelayedCall. ``number``: the number of its entry among the process's timers; 0 if not planned."""
 
     __slots__ = ("_cancelled", "_process", "args", "call", "called", "number", "time_s")
 
@@ -50,7 +50,7 @@ class Timer:
         self.number = 0
 
     def reset(self, seconds: float) -> None:
-        """Let it come ``seconds`` from now."""
+        """Plan the timer for ``seconds`` from now."""
         self._check()
         self._process.plan(self, self._process.seconds() + seconds)
 
@@ -62,11 +62,11 @@ class Timer:
 
 
 class Process:
-    """See the module's docstring.
+    """A simulated process.
 
     Args:
-        failed: told what a timer or a message raised; the process goes on, as under Twisted.
-        epoch_ms: the time of day at the beginning.
+        failed: called with an exception that a timer or message raised; the process continues, as under Twisted.
+        epoch_ms: wall-clock time at the beginning.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Process:
         self.is_alive = True
         self.is_paused = False
         self.thread_s = THREAD_S
-        """How long threads take for a piece of work, at least and at most; on a busy disk seconds."""
+        """How long threads take for one piece of work (minimum, maximum); seconds on a busy disk."""
         self._clock = scheduler.clock
         self._random = random
         self._failed = failed
@@ -88,7 +88,7 @@ class Process:
         self._wake: Any = None
         self._is_at_timers = False
         self._held_back: list[Callable[[], None]] = []
-        self._never: list[object] = []  # what would have come, had the process lived; see ``kill``
+        self._never: list[object] = []  # messages for the dead process; see ``kill``
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Process:
             self._plan_wake()
 
     def set_clock(self, rate: float = 1.0, jump_ms: int = 0) -> None:
-        """Let the clock run at another rate from now on; set the wall clock forth or back."""
+        """Change the rate of the clock from now on, and move the wall clock by ``jump_ms``."""
         self._base_s, self._world_base_s = self.seconds(), self._clock.rightNow
         self._rate = rate
         self._wall_offset_ms += jump_ms
@@ -127,18 +127,18 @@ class Process:
             self._wake.cancel()
         self._wake = None
         timers = self._timers
-        while timers and timers[0][2].number != timers[0][1]:  # it was cancelled or moved
+        while timers and timers[0][2].number != timers[0][1]:  # cancelled or moved
             heappop(timers)
         if timers and self.is_alive and not self.is_paused:
             wait_s = (timers[0][0] - self.seconds()) / self._rate
             self._wake = self._clock.callLater((wait_s if wait_s > 0 else 0.0) + LATE_S, self._run_due)
 
     def _run_due(self) -> None:
-        """All timers that are due now, not those that they plan."""
+        """Run all timers that are due now, but not those that they plan."""
         last = self._numbers
         now_s = self.seconds()
         timers = self._timers
-        self._is_at_timers = True  # the next one is planned when all have run
+        self._is_at_timers = True  # the next wake-up is planned when all have run
         while timers and timers[0][0] <= now_s and timers[0][1] <= last and self.is_alive:
             if self.is_paused:
                 break
@@ -150,10 +150,10 @@ class Process:
         self._is_at_timers = False
         self._plan_wake()
 
-    # -- what happens to it ---------------------------------------------------------------------------------------
+    # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """Something reaches the process from outside; never if it is dead, later if it is paused."""
+        """Pass a message from outside to the process: never if it is dead, later if it is paused."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:
@@ -180,16 +180,16 @@ class Process:
             self.receive(message)
 
     def kill(self) -> None:
-        """SIGKILL: not a step more. What it waited for is kept: the collector would run the ends of its coroutines."""
+        """SIGKILL. Pending messages are kept: collecting them would run ``finally`` blocks of its coroutines."""
         self.is_alive = False
         self._plan_wake()
 
     def keep(self, what: object) -> None:
-        """Something that only the operating system knows any more after a kill."""
+        """Keep an object that only the operating system would know after a kill."""
         self._never.append(what)
 
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":
-        """Work off the reactor: it is done a little later, and its result comes a little after that."""
+        """Run ``work`` off the reactor: it runs after a short delay, and then its result arrives."""
         done: Deferred[T] = Deferred()
 
         def finish() -> None:

@@ -1,6 +1,6 @@
 """Virtual time: a Twisted ``Clock`` that jumps from one due call to the next, and one seeded random source.
 
-The same seed gives the same order of everything, because nothing else decides: no thread, no socket, no real time.
+The same seed gives the same order of all calls, because threads, sockets and real time play no part.
 """
 
 import random
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class Stuck(AssertionError):
-    """What the test waits for did not happen within the given virtual time."""
+    """The condition did not hold within the given virtual time."""
 
 
 class PlannedCall:
-    """As Twisted's DelayedCall, and smaller: a run plans hundreds of thousands."""
+    """Like Twisted's DelayedCall, but smaller: a run plans hundreds of thousands."""
 
     __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "time_s")
 
@@ -48,12 +48,12 @@ class PlannedCall:
         self.is_active = False
 
     def reset(self, seconds: float) -> None:
-        """Let it come ``seconds`` from now."""
+        """Move the call to ``seconds`` from now."""
         self._check()
         self._clock.move(self, self._clock.rightNow + seconds)
 
     def delay(self, seconds: float) -> None:
-        """Let it come so much later."""
+        """Delay the call by ``seconds``."""
         self._check()
         self._clock.move(self, self.time_s + seconds)
 
@@ -65,15 +65,14 @@ class PlannedCall:
 
 
 _Certain = tuple[Callable[..., object], tuple[object, ...]]
-"""A call that nobody cancels or moves: what is called, and with what."""
+"""A call that is never cancelled or moved: the callable and its arguments."""
 
 
 class VirtualClock(Clock):
-    """A Twisted clock that shows the time of day, too; it begins at ``epoch_ms``. Its calls lie in a heap, by time and
-    by the order in which they were planned."""
+    """A Twisted clock with a wall clock that begins at ``epoch_ms``. A heap orders calls by time, then by planning."""
 
     run_call: Callable[[Callable[..., object], tuple[object, ...]], None] | None = None
-    """Set by a test that measures the turns of the reactor: makes one call."""
+    """Set by a test that measures reactor turns: makes one call."""
 
     def __init__(self, epoch_ms: int = 0) -> None:
         super().__init__()
@@ -89,18 +88,18 @@ class VirtualClock(Clock):
         return call
 
     def plan(self, delay_s: float, what: Callable[..., object], *args: object) -> None:
-        """As ``callLater``, for good."""
+        """Like ``callLater``, but the call cannot be cancelled."""
         self._numbers += 1
         heappush(self._heap, (self.rightNow + delay_s, self._numbers, (what, args)))
 
     def move(self, call: PlannedCall, time_s: float) -> None:
-        """Let it come at another time; its entry with the old one is passed over."""
+        """Move a call to another time; its old heap entry is skipped."""
         call.time_s = time_s
         self._numbers += 1
         heappush(self._heap, (time_s, self._numbers, call))
 
     def next_due(self) -> float | None:
-        """When the next call comes."""
+        """Time of the next call; None if there is none."""
         heap = self._heap
         while heap:
             planned_s, _, call = heap[0]
@@ -110,7 +109,7 @@ class VirtualClock(Clock):
         return None
 
     def getDelayedCalls(self) -> list[PlannedCall]:  # type: ignore[override]
-        """Those that are still to come, and that may be cancelled."""
+        """The pending calls that can be cancelled."""
         planned = [call for _, _, call in self._heap if isinstance(call, PlannedCall)]
         return list({id(call): call for call in planned if call.is_active}.values())
 
@@ -118,14 +117,14 @@ class VirtualClock(Clock):
         self.advance_to(self.rightNow + amount)
 
     def advance_to(self, time_s: float) -> None:
-        """Show that time and run what is due. (A sum of floats may fall short of it.)"""
+        """Set the time and run what is due. (A sum of floats may fall short of ``time_s``.)"""
         self.rightNow = max(self.rightNow, time_s)
         heap = self._heap
         while heap and heap[0][0] <= self.rightNow:
             self._run_next()
 
     def run_until(self, time_s: float) -> None:
-        """Run what comes until that time, each call at its own; then show that time."""
+        """Run all calls until ``time_s``, each at its own time; then set the time to ``time_s``."""
         heap = self._heap
         while heap and (due_s := heap[0][0]) <= time_s:
             if due_s > self.rightNow:
@@ -156,7 +155,7 @@ class VirtualClock(Clock):
 
 
 class Scheduler:
-    """Owns ``clock`` (give it to everything that wants a reactor's time) and ``random``."""
+    """Owns ``clock``, which replaces a reactor's time, and ``random``."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -168,7 +167,7 @@ class Scheduler:
         return self.clock.rightNow * 1000
 
     def step(self) -> bool:
-        """Run what is due next; False when nothing is planned any more."""
+        """Run the next due calls. Returns False if nothing is planned."""
         due = self.clock.next_due()
         if due is None:
             return False
@@ -176,7 +175,7 @@ class Scheduler:
         return True
 
     def run_for(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let that much virtual time pass, or less: ``is_over`` is asked every second of it."""
+        """Let virtual time pass. Ends early if ``is_over``, checked every virtual second, returns True."""
         end_s = self.clock.rightNow + duration_ms / 1000
         while self.clock.rightNow < end_s and not is_over():
             self.clock.run_until(min(self.clock.rightNow + 1, end_s))
@@ -189,11 +188,11 @@ class Scheduler:
                 raise Stuck(f"not so within {limit_ms} ms of virtual time (seed {self.seed})")
 
     def start(self, work: "Coroutine[Any, Any, T]") -> "Deferred[T]":
-        """Begin the work; it goes on with the next ``run…``."""
+        """Begin the work; it continues during the next ``run…``."""
         return ensureDeferred(work)
 
     def run(self, work: "Coroutine[Any, Any, T] | Deferred[T]", limit_ms: float = 60_000) -> T:
-        """Step until the work is done; its result, or its exception raised."""
+        """Step until the work is done. Returns its result or raises its exception."""
         outcome: list[Any] = []
         failures: list[Any] = []
         ensureDeferred(work).addCallbacks(outcome.append, failures.append)

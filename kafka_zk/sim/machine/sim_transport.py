@@ -1,4 +1,4 @@
-"""One end of a connection in the simulated network: what its process has queued, what is under way, what was received.
+"""One end of a connection in the simulated network: its send queue, bytes under way, and received bytes.
 
 Tests: tests/sim/test_campaign.py.
 """
@@ -28,7 +28,7 @@ Address = tuple[str, int]
 
 
 class Wire(Protocol):
-    """What a transport asks of its network."""
+    """The network, as a transport uses it."""
 
     def later(self, call: Callable[..., object], *args: object) -> None: ...
 
@@ -38,7 +38,7 @@ class Wire(Protocol):
 
 
 class _QueuedSlice:
-    """What is still to be sent of a slice; it is held until then."""
+    """The rest of a slice that is being sent. Holds a reference to the slice until all is sent."""
 
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
@@ -49,7 +49,7 @@ class _QueuedSlice:
 
 
 class SimTransport:
-    """One end of a connection, as ``network.transport.FrameTransport`` is to its protocol."""
+    """One end of a connection. Offers its protocol the interface of ``network.transport.FrameTransport``."""
 
     on_drained: Callable[[], None] | None = None
 
@@ -67,20 +67,20 @@ class SimTransport:
         self._queue: deque[bytes | _QueuedSlice] = deque()
         self._held = False
         self._reading = True
-        self._unread: deque[bytes] = deque()  # received by the kernel
-        self._end_of_stream: Exception | None = None  # of what was received
+        self._unread: deque[bytes] = deque()  # received by the kernel, not read by the process
+        self._end_of_stream: Exception | None = None  # delivered after ``_unread``
         self._under_way_bytes = 0
         self._under_way: deque[bytes] = deque()
         self._arrives_s = 0.0
-        self._stalled: deque[bytes | None] = deque()  # pieces that a cut keeps
-        self._finished = False  # the end of the stream is under way
+        self._stalled: deque[bytes | None] = deque()  # pieces that a network cut holds back
+        self._finished = False  # the end of the stream is under way to the peer
 
     # -- what protocols call --------------------------------------------------------------------------------------
 
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool | None = None
     ) -> None:
-        """Nothing: everything is given to ``dataReceived``."""
+        """Ignored: all data goes to ``dataReceived``."""
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         if not self.connected or self.disconnecting:
@@ -128,13 +128,13 @@ class SimTransport:
         return self._sent_bytes - self._under_way_bytes
 
     def loseConnection(self) -> None:
-        """Close it when the queue has left."""
+        """Close the connection when the queue is sent."""
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             self._send_queue()
 
     def abortConnection(self) -> None:
-        """Close it now; the peer sees a reset."""
+        """Close the connection now; the peer sees a reset."""
         if self.connected and not self._finished:
             self._finished = True
             self._stalled.clear()
@@ -152,10 +152,10 @@ class SimTransport:
             self.process.callLater(0, self._read)
 
     def setTcpNoDelay(self, enabled: bool) -> None:
-        """Nothing."""
+        """Ignored."""
 
     def setTcpKeepAlive(self, enabled: bool) -> None:
-        """Nothing."""
+        """Ignored."""
 
     def getHost(self) -> IPv4Address:
         return IPv4Address("TCP", *self.here)
@@ -166,7 +166,7 @@ class SimTransport:
     # -- sending --------------------------------------------------------------------------------------------------
 
     def _send_queue(self) -> None:
-        """Put on the way what there is room for."""
+        """Send as much of the queue as the window has room for."""
         while self._queue and self._under_way_bytes < WINDOW_BYTES and self.connected:
             data = self._next_piece()
             if data is None:
@@ -191,7 +191,7 @@ class SimTransport:
             self.process.callLater(0, drained)
 
     def _next_piece(self) -> bytes | None:
-        """As much of the queue as goes at once; None if a file ends before its slice does."""
+        """Take the next piece off the queue; None if a file ends before its slice does."""
         parts: list[bytes] = []
         room_bytes = PIECE_BYTES
         while self._queue and room_bytes > 0:
@@ -211,7 +211,7 @@ class SimTransport:
         return item[:room_bytes]
 
     def _read_off(self, item: _QueuedSlice, room_bytes: int) -> bytes:
-        """Nothing if it cannot be read."""
+        """Read from a slice; empty if the file cannot be read."""
         try:
             data = files.pread(item.file_slice.fileno(), min(item.remaining_bytes, room_bytes), item.position)
         except OSError:
@@ -224,12 +224,12 @@ class SimTransport:
         return data
 
     def taken(self, size_bytes: int) -> bool:
-        """The peer's process has read that much; returns whether that is nothing to this one."""
+        """Note that the peer's process has read ``size_bytes``. Returns True if this side has nothing to do then."""
         self._under_way_bytes -= size_bytes
         return not (self._queue or self.on_drained is not None or self.disconnecting)
 
     def send_more(self) -> None:
-        """There is room for more."""
+        """Continue to send after the peer made room in the window."""
         has_work = self._queue or self.on_drained is not None or self.disconnecting
         if has_work and self.connected and not self._held:
             self._send_queue()
@@ -237,7 +237,7 @@ class SimTransport:
     # -- receiving ------------------------------------------------------------------------------------------------
 
     def arrived(self, data: bytes | None) -> None:
-        """A piece reaches this host; None is the end of the stream."""
+        """Receive a piece on this host; None is the end of the stream."""
         if not self.connected:
             return
         if data is None:
@@ -247,7 +247,7 @@ class SimTransport:
         self.process.receive(self._read)
 
     def reset(self, reason: Exception) -> None:
-        """The peer, or the network, broke it off."""
+        """Receive a reset from the peer or the network."""
         if self.connected:
             self._end_of_stream = reason
             self.process.receive(self._read)
@@ -265,7 +265,7 @@ class SimTransport:
             self.end(self._end_of_stream)
 
     def end(self, reason: Exception) -> None:
-        """It is over for this side."""
+        """Close this side and notify its protocol."""
         if not self.connected:
             return
         self.connected = False
@@ -275,7 +275,7 @@ class SimTransport:
         self.protocol.connectionLost(Failure(reason))
 
     def vanish(self) -> None:
-        """The process is gone: nobody is told. What awaits an answer here waits for ever."""
+        """Drop this side because its process is gone. Its protocol is not notified, so its coroutines never end."""
         self.connected = False
         self._stalled.clear()
         self._network.forget(self)
@@ -289,7 +289,7 @@ class SimTransport:
 
 
 def _joined(size_bytes: int, parts: Sequence[Part]) -> bytes | None:
-    """A frame; None if something of it lies in a file."""
+    """Return a whole frame as bytes; None if a part of it is in a file."""
     data = [_FRAME_SIZE.pack(size_bytes)]
     for part in parts:
         if not isinstance(part, _DATA):

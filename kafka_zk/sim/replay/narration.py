@@ -1,7 +1,7 @@
-"""What happened in a scenario as lines for people: who, and a sentence of the recorder's table. Pure.
+"""The facts of a scenario as lines for people: who, and a sentence from the recorder's table. Pure.
 
-Safeguards that acted are marked: their sentences begin with SAFEGUARD. What only says that everything goes on as it
-always does is left out, unless everything is wanted. Tests: tests/sim/test_scenarios.py.
+Sentences of safeguards that acted begin with SAFEGUARD. Routine events are left out, unless everything is wanted.
+Tests: tests/sim/test_scenarios.py.
 """
 
 import re
@@ -44,7 +44,7 @@ _NAMES = GroupNames(GROUP)
 
 
 class Told(NamedTuple):
-    """``who``: a broker, a member, a producer; "" for the world."""
+    """``who``: a broker, member or producer; "" for the world."""
 
     time_ms: float
     who: str
@@ -52,7 +52,7 @@ class Told(NamedTuple):
 
 
 def told(fact: Fact, everything: bool = False) -> Told | None:
-    """None for what is left out."""
+    """Return the line for a fact; None if it is left out."""
     match fact:
         case Sent():
             return Told(fact.time_ms, fact.actor, f"sends {_value(fact.value)} to {fact.tp}")
@@ -95,5 +95,5 @@ def _value(value: str) -> str:
 
 
 def _named(text: str) -> str:
-    """Without the random ends of ids."""
+    """Remove the random suffixes of ids."""
     return _PREFIX.sub("", _GENERATED_ID.sub("", text)).replace(BROKER_GROUP, "the group")

@@ -1,7 +1,7 @@
-"""Plays a scenario: what is done, what happens because of it, what is expected, what the judges find.
+"""Plays a scenario and yields the trace: commands, events, expectations, and violations that the judges find.
 
-Everything is told line by line as it is played; the lines together are the trace that a scenario file keeps. The same
-scenario gives the same trace on every machine. Tests: tests/sim/test_scenarios.py.
+The trace arrives line by line; a scenario file keeps it. The same scenario gives the same trace on every machine.
+Tests: tests/sim/test_scenarios.py.
 """
 
 import re
@@ -30,9 +30,9 @@ _TIMED = re.compile(r"(\d+\.\d+): (.*)", re.DOTALL)
 
 
 class Line(NamedTuple):
-    """``kind``: what was done, a note of the author, what happened, a violation, an expectation that held or failed.
+    """``kind``: a command, a note of the author, a fact, a violation, or an expectation that held or failed.
 
-    ``number``: of the line of the scenario that did or expects it; 0 for what happened.
+    ``number``: the line of the scenario that acts or expects; 0 for facts and violations.
     """
 
     play: str
@@ -43,7 +43,7 @@ class Line(NamedTuple):
     number: int = 0
 
     def document(self) -> dict[str, Any]:
-        """For programs."""
+        """The line as a JSON object."""
         return {**self._asdict(), "time_ms": round(self.time_ms, 3)}
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """``safeguards``: what they did, by play; ``violations``: what the judges found when they were asked last."""
+    """``safeguards``: the safeguards that acted, by play. ``violations``: the last findings of the judges, by play."""
 
     trace: list[str]
     failed: list[Line]
@@ -69,9 +69,9 @@ def replay(
     everything: bool = False,
     prepare: Callable[[Played], None] = lambda played: None,
 ) -> Replayed:
-    """Play it in all its ways; ``prepare`` gets the stage or the run of each, before anything happens there.
+    """Play a scenario in all its ways. ``prepare`` receives the stage or run of each play before anything happens.
 
-    Raises: ScenarioError for what cannot be done at its place.
+    Raises ScenarioError if a statement cannot be carried out.
     """
     replayed = Replayed([], [], {}, {})
     for name in scenario.plays:
@@ -88,7 +88,7 @@ def replay(
 
 
 def heading(scenario: Scenario, name: str) -> str:
-    """What stands above the lines of a play."""
+    """The heading of a play in the trace."""
     rule = f": {OLD_RULES[scenario.old_rule].says}" if name == OLD and scenario.old_rule else ""
     return f"{TRACE_MARK} {PLAYS[name]}{rule}"
 
@@ -96,9 +96,7 @@ def heading(scenario: Scenario, name: str) -> str:
 class _Player:
     """One play of a scenario."""
 
-    def __init__(
-        self, scenario: Scenario, name: str, everything: bool, prepare: Callable[[Played], None]
-    ) -> None:
+    def __init__(self, scenario: Scenario, name: str, everything: bool, prepare: Callable[[Played], None]) -> None:
         self._prepare = prepare
         self._scenario = scenario
         self._name = name
@@ -191,7 +189,7 @@ def _shown(violations: Sequence[str]) -> Iterator[str]:
 
 
 def _first_line(violation: str) -> str:
-    """With its time in seconds; of a traceback the exception."""
+    """The first line of a violation, with its time in seconds; of a traceback, also the exception."""
     timed = _TIMED.fullmatch(violation)
     if timed is not None:
         violation = f"at {float(timed[1]) / 1000:.1f} s {timed[2]}"

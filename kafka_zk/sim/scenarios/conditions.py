@@ -1,6 +1,6 @@
-"""What a scenario can wait for or expect: a phrase for each, and whether it is so on the stage.
+"""The conditions that a scenario can wait for or expect: a phrase for each, and whether it holds on the stage.
 
-Most look at the znodes, as any tool can. A new one is a function here. Tests: tests/sim/test_scenarios.py.
+Most examine znodes, as any tool can. To add one, add a function here. Tests: tests/sim/test_scenarios.py.
 """
 
 import re
@@ -19,11 +19,11 @@ from kafka_zk.sim.world.history import HandedOut, Lifted
 Holds = Callable[..., bool]
 CONDITIONS: dict[Phrase, Holds] = {}
 JUDGES: dict[Phrase, Callable[..., bool]] = {}
-"""What the judges find; the function is called with the violations, and this is all that is asked of a seed's run."""
+"""Conditions on what the judges find, called with the violations. The run of a seed accepts no other conditions."""
 
 
 def condition(text: str) -> Callable[[Holds], Holds]:
-    """The function is called with the stage and what stands in the slots."""
+    """Register a condition; the function is called with the stage and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         CONDITIONS[Phrase(text)] = holds
@@ -33,7 +33,7 @@ def condition(text: str) -> Callable[[Holds], Holds]:
 
 
 def judgement(text: str) -> Callable[[Holds], Holds]:
-    """The function is called with the violations and what stands in the slots."""
+    """Register a judgement; the function is called with the violations and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         JUDGES[Phrase(text)] = holds
@@ -44,25 +44,25 @@ def judgement(text: str) -> Callable[[Holds], Holds]:
 
 @condition("{broker} is the controller")
 def is_controller(stage: Stage, broker: str) -> bool:
-    """By the znode /controller."""
+    """According to the znode /controller."""
     return _controller(stage) == stage.broker(broker).broker_id
 
 
 @condition("another broker than {broker} is the controller")
 def is_other_controller(stage: Stage, broker: str) -> bool:
-    """The same."""
+    """According to the znode /controller."""
     return _controller(stage) not in (-1, stage.broker(broker).broker_id)
 
 
 @condition("{broker} serves")
 def serves(stage: Stage, broker: str) -> bool:
-    """It is started."""
+    """It has started."""
     return stage.broker(broker).is_started
 
 
 @condition("{broker} leads {tp}")
 def leads(stage: Stage, broker: str, tp: TopicPartition) -> bool:
-    """By the partition's state znode."""
+    """According to the partition's state znode."""
     data = _data(stage, state_path(*tp))
     if data is None:
         return False
@@ -71,32 +71,32 @@ def leads(stage: Stage, broker: str, tp: TopicPartition) -> bool:
 
 @condition("topic {topic} is there")
 def is_there(stage: Stage, topic: str) -> bool:
-    """It has its znode."""
+    """The topic has a znode."""
     return _data(stage, topic_path(topic)) is not None
 
 
 @condition("topic {topic} is gone")
 def is_gone(stage: Stage, topic: str) -> bool:
-    """It has none."""
+    """The topic has no znode."""
     return not is_there(stage, topic)
 
 
 @condition("everything is acknowledged")
 def all_acknowledged(stage: Stage) -> bool:
-    """What producers sent."""
+    """Every record that producers sent."""
     return not any(producer.waiting for producer in stage.producers.values())
 
 
 @condition("{member} owns {tp}")
 def owns(stage: Stage, member: str, tp: TopicPartition) -> bool:
-    """By the owner znode of the ZooKeeper group."""
+    """According to the owner znode of the ZooKeeper group."""
     owner = _data(stage, znodes.owner_path(GROUP, *tp))
     return owner is not None and owner.decode().startswith(f"{GROUP}_{member}-")
 
 
 @condition("{member} was robbed of {tp}")
 def was_robbed(stage: Stage, member: str, tp: TopicPartition) -> bool:
-    """Its claim was taken away, and not by the end of its session."""
+    """Its claim was taken away, although its session had not ended."""
     lost = [
         fact.event for fact in stage.history.facts if isinstance(fact, Lifted) and isinstance(fact.event, OwnershipLost)
     ]
@@ -105,41 +105,41 @@ def was_robbed(stage: Stage, member: str, tp: TopicPartition) -> bool:
 
 @condition("{tp} has no owner")
 def has_no_owner(stage: Stage, tp: TopicPartition) -> bool:
-    """The same."""
+    """According to the owner znode of the ZooKeeper group."""
     return _data(stage, znodes.owner_path(GROUP, *tp)) is None
 
 
 @condition("{tp} is committed at {offset}")
 def is_committed(stage: Stage, tp: TopicPartition, offset: int) -> bool:
-    """By the offset znode of the ZooKeeper group."""
+    """According to the offset znode of the ZooKeeper group."""
     return _data(stage, znodes.offset_path(GROUP, *tp)) == str(offset).encode()
 
 
 @condition("{member} has read {count} record(s) of {tp}")
 def has_read(stage: Stage, member: str, count: int, tp: TopicPartition) -> bool:
-    """At least so many were given to its program, each counted as often as that happened."""
+    """Its program received at least this many records; repeated deliveries count."""
     return sum(is_of(each.actor, member) and each.tp == tp for each in _handed_out(stage)) >= count
 
 
 @judgement("the judges find nothing")
 def find_nothing(violations: list[str]) -> bool:
-    """Nothing that is promised is broken: records, consumers, controllers, epochs, owners, offsets, errors."""
+    """No promise is broken: records, consumers, controllers, epochs, owners, offsets, errors."""
     return not violations
 
 
 @judgement("the judges find {text}")
 def find(violations: list[str], text: str) -> bool:
-    """One of the violations has this text in it."""
+    """One of the violations contains this text."""
     return any(text in each for each in violations)
 
 
 def is_of(actor: str, member: str) -> bool:
-    """Whether an id in a group is that of a member."""
+    """Whether a group id belongs to this member."""
     return re.fullmatch(rf"({GROUP}_)?{re.escape(member)}(-.*)?", actor) is not None
 
 
 def described() -> Iterable[tuple[str, str]]:
-    """Each phrase and what it means, for people."""
+    """Return each phrase and its description, for help texts."""
     return [(each.text, (holds.__doc__ or "").strip()) for each, holds in (CONDITIONS | JUDGES).items()]
 
 

@@ -1,4 +1,4 @@
-"""The scenarios that are built in: the files of ``outages/``, by name."""
+"""The built-in scenarios: the files of ``outages/``, by name."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ FOLDER = Path(__file__).parent / "outages"
 
 
 def built_in() -> dict[str, Path]:
-    """By name, sorted."""
+    """The built-in scenarios, sorted by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
 
 
@@ -15,6 +15,6 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path | None:
-    """A file of that path, or the built-in scenario of that name; None if there is neither."""
+    """Return the file at this path, or the built-in scenario of this name; None if neither exists."""
     path = Path(name)
     return path if path.is_file() else built_in().get(name)

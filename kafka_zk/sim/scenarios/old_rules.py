@@ -1,7 +1,7 @@
-"""Old rules: the product as it would be without one of its safeguards. Scenarios are played with each, and without.
+"""Old rules: the product without one of its safeguards. Scenarios are played with each rule, and without.
 
-Each of them broke real clusters, of Kafka or of others who kept state in ZooKeeper. They are put in place for one play
-and taken back after it; nothing else of the product knows them. Tests: tests/sim/test_scenarios.py.
+Each rule broke real clusters, of Kafka or of other systems that kept state in ZooKeeper. A rule is patched in for one
+play and removed after it; the product itself does not know about it. Tests: tests/sim/test_scenarios.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -30,13 +30,13 @@ _RETRY_S = 0.001
 
 
 class Patch(Protocol):
-    """Puts something else in the place of an attribute, for a while."""
+    """Replaces attributes until it is undone."""
 
     def setattr(self, owner: Any, name: str, value: Any, /) -> None: ...
 
 
 class OldRule(NamedTuple):
-    """``says``: the rule in a sentence."""
+    """``says``: the rule in one sentence."""
 
     says: str
     put_in_place: Callable[[Patch], None]
@@ -169,7 +169,7 @@ OLD_RULES: dict[str, OldRule] = {
 
 
 async def _until_connected(client: RegistryClient, work: Callable[[], Awaitable[object]]) -> None:
-    """As ZkClient's retryUntilConnected: it does not care whether the session is still the same."""
+    """Like ZkClient's retryUntilConnected: retries across sessions."""
     while True:
         try:
             await client.connected()
@@ -185,7 +185,7 @@ async def _until_connected(client: RegistryClient, work: Callable[[], Awaitable[
 
 @contextmanager
 def in_place(name: str | None) -> Iterator[None]:
-    """The product with that rule, within the block."""
+    """Apply a rule within the block."""
     with ExitStack() as stack:
         if name is not None:
             OLD_RULES[name].put_in_place(_Patches(stack))

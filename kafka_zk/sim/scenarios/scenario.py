@@ -1,12 +1,12 @@
-"""A scenario as text: what it teaches, what happens, what is expected, and the trace that it had when it was written.
+"""A scenario as text: its lesson, its statements and expectations, and its trace when it was written.
 
     # An ordinary start                       the first line is the title; what follows, up to an empty line, the lesson
     #
-    # What one learns from it.
+    # What a reader learns from it.
 
-    old rule every_controller_is_obeyed       it is played twice: first without a safeguard of the product, then with it
+    old rule every_controller_is_obeyed       played twice: without a safeguard of the product, then with it
     brokers 3
-    # What a reader should look at now.       shown where it stands
+    # What to look at now.                    shown at this place
     expect broker-1 is the controller
     [old] expect the judges find nothing      only with the old rule; [ours]: only with the safeguard
 
@@ -34,7 +34,7 @@ _FIRST_SEED = 1
 
 
 class Statement(NamedTuple):
-    """``only``: the play for which it is meant; None for both. ``condition``: that of an expectation or a wait."""
+    """``only``: the play that it belongs to; None for both. ``condition``: what an expectation or a wait is about."""
 
     line: int
     text: str
@@ -51,21 +51,21 @@ class Condition(NamedTuple):
 
 
 class Note(NamedTuple):
-    """What the author says to the reader at this place."""
+    """A comment of the author, shown at its place."""
 
     line: int
     text: str
 
 
 class Campaign(NamedTuple):
-    """The run of a seed, with these faults instead of its own."""
+    """The run of a seed, with the given faults instead of its own."""
 
     seed: int
     plan: tuple[Fault, ...]
 
 
 class Scenario(NamedTuple):
-    """``script``: in order. ``trace``: the lines below the first mark, none if it was never written."""
+    """``script``: in order. ``trace``: the lines below the first mark; empty if the trace was never written."""
 
     title: str
     lesson: tuple[str, ...]
@@ -78,12 +78,12 @@ class Scenario(NamedTuple):
 
     @property
     def plays(self) -> tuple[str, ...]:
-        """Those to play, in order."""
+        """The plays, in order."""
         return (OLD, OURS) if self.old_rule else (OURS,)
 
 
 def parse(text: str) -> Scenario:
-    """Raises: ScenarioError."""
+    """Parse a scenario. Raises ScenarioError with the line and the reason."""
     lines = text.splitlines()
     end = next((number for number, line in enumerate(lines) if line.startswith(TRACE_MARK)), len(lines))
     source, trace = lines[:end], lines[end:]
@@ -100,13 +100,13 @@ def parse(text: str) -> Scenario:
 
 
 def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
-    """The file again, with another trace."""
+    """Return the file's text with another trace."""
     source = "\n".join(scenario.source).rstrip()
     return f"{source}\n\n" + "\n".join(trace) + "\n"
 
 
 def of_campaign(seed: int, plan: Sequence[Fault], old_rule: str | None, found: str) -> str:
-    """The run of a seed as a scenario: what the judges found, and the faults that it takes."""
+    """Write the run of a seed as a scenario: what the judges found, and the faults that cause it."""
     rule = [f"old rule {old_rule}"] if old_rule else []
     faults = [f"fault {fault}" for fault in plan]
     head = [f"# Seed {seed}: {found}", "", *rule, f"play seed {seed}", *faults]
@@ -116,7 +116,7 @@ def of_campaign(seed: int, plan: Sequence[Fault], old_rule: str | None, found: s
 
 
 def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
-    """The title, the lesson, and how many lines they take."""
+    """Return the title, the lesson, and the number of lines that they take."""
     if not source or not source[0].startswith("# "):
         raise ScenarioError(1, "the first line is the title: # and what the scenario is called")
     count = next((number for number, line in enumerate(source) if not line.startswith("#")), len(source))
@@ -125,7 +125,7 @@ def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
 
 
 class _Reader:
-    """Takes line after line."""
+    """Reads a scenario line by line."""
 
     def __init__(self) -> None:
         self.seed = _FIRST_SEED
@@ -156,22 +156,22 @@ class _Reader:
     def _take_seed(self, line: int, text: str) -> None:
         number = text.rpartition("seed ")[2]
         if not re.fullmatch(r"\d{1,9}", number):
-            raise ScenarioError(line, f'"{number}" is no seed, which is a number of at most nine digits')
+            raise ScenarioError(line, f'"{number}" is not a seed: a number of at most nine digits')
         if any(isinstance(each, Statement) for each in self.script):
-            raise ScenarioError(line, "the seed has to stand before everything that happens")
+            raise ScenarioError(line, "the seed must come before all statements")
         self.seed = int(number)
         if text.startswith("play"):
             self.seed_line = line
 
     def _take_fault(self, line: int, text: str) -> None:
         if not self.seed_line:
-            raise ScenarioError(line, 'a fault belongs to the run of a seed: "play seed 7" has to stand before it')
+            raise ScenarioError(line, 'a fault belongs to the run of a seed: put "play seed 7" before it')
         try:
             fault = Fault.parse(text)
         except ValueError as error:
             raise ScenarioError(line, str(error)) from None
         if fault.target not in TARGETS:
-            raise ScenarioError(line, f"nobody is called {fault.target}; there are: {', '.join(TARGETS)}")
+            raise ScenarioError(line, f"unknown name {fault.target}; there are: {', '.join(TARGETS)}")
         self.plan.append(fault)
 
     def _statement(self, line: int, text: str) -> Statement:

@@ -1,7 +1,7 @@
-"""Where a scenario is played: a world with its brokers, clients by name, and what they did.
+"""The stage of a scenario: a world with its brokers, its clients by name, and their history.
 
-``verbs`` act on it, ``conditions`` look at it. What a scenario asks of it that cannot be is a ``StageError``, in words
-for its author. Tests: tests/sim/test_scenarios.py.
+``verbs`` act on it, and ``conditions`` examine it. ``StageError`` tells the author of a scenario what is impossible.
+Tests: tests/sim/test_scenarios.py.
 """
 
 from collections import Counter
@@ -35,16 +35,16 @@ from kafka_zk.sim.zookeeper.client import SimClient
 READ_MS = 20_000
 """How long the judges try to read a partition."""
 ADMIN_MS = 3_000
-"""When an administrator's client tries another broker."""
+"""How long an admin client waits for one broker."""
 _TOOL_SESSION_MS = 600_000
 
 
 class StageError(Exception):
-    """Cannot be done, or was not so in time; the message is one sentence."""
+    """An action is impossible, or a condition did not hold in time; the message is one sentence."""
 
 
 class Stage:
-    """Use it within ``with stage.world:``."""
+    """Use it inside ``with stage.world:``."""
 
     def __init__(self, seed: int) -> None:
         self.history = History()
@@ -55,45 +55,45 @@ class Stage:
         self._admin: Any = None
         self._tool: SimClient | None = None
 
-    # -- who is there ---------------------------------------------------------------------------------------------
+    # -- names ----------------------------------------------------------------------------------------------------
 
     @property
     def names(self) -> list[str]:
         return [broker.name for broker in self.world.brokers.values()] + [*self.members, *self.producers]
 
     def broker(self, name: str) -> SimBroker:
-        """Raises: StageError."""
+        """Return the broker of this name. Raises StageError if there is none."""
         for broker in self.world.brokers.values():
             if broker.name == name:
                 return broker
         raise StageError(f"no broker is called {name}; there are: {self._listed(self.world.brokers.values())}")
 
     def process(self, name: str) -> SimBroker | SimGroupMember:
-        """What can be paused and killed. Raises: StageError."""
+        """Return what can be paused and killed. Raises StageError if the name is unknown or a producer."""
         if name in self.members:
             return self.members[name]
         if name in self.producers:
             raise StageError(f"{name} is a producer: only brokers and members can be paused or killed")
         if name not in self.names:
-            raise StageError(f"nobody is called {name}; there are: {', '.join(self.names) or 'none yet'}")
+            raise StageError(f"unknown name {name}; there are: {', '.join(self.names) or 'none yet'}")
         return self.broker(name)
 
     def client(self, name: str) -> SimClient:
-        """The ZooKeeper client of a broker or member. Raises: StageError."""
+        """Return the ZooKeeper client of a broker or member. Raises StageError if it has none."""
         client = self.process(name).client
         if client is None:
             raise StageError(f"{name} has no session with ZooKeeper")
         return client
 
     def member(self, name: str) -> SimGroupMember:
-        """Raises: StageError."""
+        """Return the member of this name. Raises StageError if there is none."""
         if name not in self.members:
             raise StageError(f"no member is called {name}; there are: {', '.join(self.members) or 'none yet'}")
         return self.members[name]
 
     @property
     def tool(self) -> SimClient:
-        """The ZooKeeper client of an administrator's tool, whose session lasts."""
+        """The ZooKeeper client of an admin tool, with a long session."""
         if self._tool is None:
             self._tool = self.world.zookeeper.client("tool", session_timeout_ms=_TOOL_SESSION_MS)
         return self._tool
@@ -102,10 +102,10 @@ class Stage:
     def _listed(brokers: Any) -> str:
         return ", ".join(broker.name for broker in brokers) or "none yet"
 
-    # -- what is done ---------------------------------------------------------------------------------------------
+    # -- actions --------------------------------------------------------------------------------------------------
 
     def start_brokers(self, count: int) -> None:
-        """One after the other, so that the first is the controller. Raises: StageError."""
+        """Start brokers in sequence, so that the first is the controller. Raises StageError."""
         if self.world.brokers:
             raise StageError("the brokers are there already")
         if not 1 <= count <= 9:
@@ -116,7 +116,7 @@ class Stage:
         self.world.run_for(500)
 
     def create_topic(self, topic: str, partition_count: int, broker: str | None = None) -> None:
-        """On one broker, or spread over all."""
+        """Create a topic on one broker, or spread over all."""
         assignment = None
         if broker is not None:
             number = self.broker(broker).broker_id
@@ -129,12 +129,12 @@ class Stage:
     def produce(self, name: str, tp: TopicPartition, values: list[str]) -> None:
         if name not in self.producers:
             self.producers[name] = SimProducer(self.world, name, list, self.history)
-            self.producers[name].is_stopping = True  # it sends what it is told to, nothing by itself
+            self.producers[name].is_stopping = True  # it sends only what the scenario says
         for value in values:
             self.producers[name].send(tp, f"{name}:{value}")
 
     def join(self, name: str, make: Callable[[], SimGroupMember]) -> None:
-        """Raises: StageError."""
+        """Add a member. Raises StageError if it is a member already."""
         if name in self.members and not self.members[name].is_over:
             raise StageError(f"{name} is a member already")
         if name in self.members:
@@ -152,23 +152,23 @@ class Stage:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def wait_for(self, work: Any, limit_ms: float = LIVENESS_MS) -> Any:
-        """Raises: StageError for what fails or is not done in time."""
+        """Run until ``work`` is done. Raises StageError if it fails or is not done in time."""
         try:
             return self.world.run(work, limit_ms)
         except (KafkaError, RegistryError, Stuck) as error:
             raise StageError(str(error) or type(error).__name__) from None
 
     def until(self, what: str, condition: Callable[[], object], limit_ms: float = LIVENESS_MS) -> None:
-        """Raises: StageError."""
+        """Run until the condition holds. Raises StageError if it does not hold in time."""
         try:
             self.world.until(condition, limit_ms)
         except Stuck:
             raise StageError(f"not so within {limit_ms / 1000:g} s: {what}") from None
 
-    # -- what the judges say --------------------------------------------------------------------------------------
+    # -- judges ---------------------------------------------------------------------------------------------------
 
     def violations(self) -> list[str]:
-        """Everything that was promised and is not so, now."""
+        """Return every broken promise at this moment."""
         facts = self.history.facts
         logs: dict[TopicPartition, list[Found]] = {}
         broken = []
@@ -176,7 +176,7 @@ class Stage:
             try:
                 logs[tp] = self.world.run(self._read(tp), READ_MS)
             except Stuck:
-                broken.append(f"{tp} cannot be read: nobody serves it for {READ_MS / 1000:g} s")
+                broken.append(f"{tp} cannot be read: no broker serves it for {READ_MS / 1000:g} s")
             except KafkaError as error:
                 broken.append(f"{tp} cannot be read: {error}")
         topics = {tp.topic for tp in logs}
@@ -187,7 +187,7 @@ class Stage:
         return broken + [f"an error that nobody handled: {failure}" for failure in self.world.failures]
 
     def _partitions(self) -> list[TopicPartition]:
-        """Of all topics that clients use."""
+        """All partitions to which clients wrote, of topics that exist."""
         tree = self.world.zookeeper.tree
         topics = tree.children(TOPICS)[0] if tree.exists(TOPICS) is not None else []
         written = {fact.tp for fact in self.history.facts if isinstance(fact, Sent)}
@@ -221,4 +221,3 @@ def zookeeper_member(stage: Stage, name: str, topic: str) -> SimMember:
 
 def broker_member(stage: Stage, name: str, topic: str) -> SimBrokerMember:
     return SimBrokerMember(stage.world, name, topic, stage.history, "range")
-

@@ -1,7 +1,7 @@
-"""The grammar of scenarios: a statement is one of a few phrases, whose ``{slots}`` stand for names, numbers and times.
+"""The grammar of scenarios: a statement is one of a set of phrases, with ``{slots}`` for names, numbers and times.
 
-``verbs`` says which phrases there are. What fits none is a ``ScenarioError``, which names the line and the phrase that
-comes closest. Pure. Tests: tests/sim/test_scenarios.py.
+``verbs`` has the phrases. A text that matches none is a ``ScenarioError``, which names the line and the closest phrase.
+Pure. Tests: tests/sim/test_scenarios.py.
 """
 
 import difflib
@@ -16,7 +16,7 @@ _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 
 
 class ScenarioError(ValueError):
-    """The scenario cannot be played. ``line``: counted from 1; 0 where it is about the whole file."""
+    """The scenario cannot be played. ``line``: counted from 1; 0 if the error concerns the whole file."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}" if line else reason)
@@ -50,11 +50,11 @@ _SLOTS = {
     "condition": _Slot(r".+", str),
 }
 _ANY_NAME = _Slot(_NAME, str)
-"""Of every other slot."""
+"""The type of all other slots."""
 
 
 class Phrase:
-    """``wait {duration}``: words as they are, slots of the types of ``_SLOTS``; ``(s)`` may stand there or not."""
+    """``wait {duration}``: literal words, and slots of the types in ``_SLOTS``; ``(s)`` is optional."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -65,7 +65,7 @@ class Phrase:
         self._pattern = re.compile(pattern)
 
     def match(self, text: str) -> dict[str, Any] | None:
-        """What stands in the slots; None if the text is of another form."""
+        """Return the values of the slots; None if the text does not match."""
         found = self._pattern.fullmatch(text)
         if found is None:
             return None
@@ -76,7 +76,7 @@ class Phrase:
 
 
 def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase, dict[str, Any]]:
-    """The first phrase that fits. Raises: ScenarioError, with the one that comes closest."""
+    """Return the first phrase that matches. Raises ScenarioError, which suggests the closest phrase."""
     for phrase in phrases:
         slots = phrase.match(text)
         if slots is not None:
@@ -86,7 +86,7 @@ def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """The known one that has most in common with the text, word by word; None if that is little."""
+    """Return the known text with the most words in common; None if there are few."""
     words = text.split()
     rated = [(difflib.SequenceMatcher(None, words, each.split()).ratio(), each) for each in known]
     best = max(rated, default=(0.0, ""))

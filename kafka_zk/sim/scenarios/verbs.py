@@ -1,6 +1,6 @@
-"""What can happen in a scenario: a phrase for each, and what it does on the stage.
+"""The statements of a scenario: a phrase for each, and what it does on the stage.
 
-A new one is a function here. Tests: tests/sim/test_scenarios.py.
+To add one, add a function here. Tests: tests/sim/test_scenarios.py.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ VERBS: dict[Phrase, Act] = {}
 
 
 def phrase(text: str) -> Callable[[Act], Act]:
-    """The function is called with the stage and what stands in the slots."""
+    """Register a function for a phrase; it is called with the stage and the values of the slots."""
 
     def enter(act: Act) -> Act:
         VERBS[Phrase(text)] = act
@@ -33,7 +33,7 @@ def phrase(text: str) -> Callable[[Act], Act]:
 
 @phrase("brokers {count}")
 def brokers(stage: Stage, count: int) -> None:
-    """Start that many, one after the other: broker-1 is the controller."""
+    """Start brokers in sequence: broker-1 is the controller."""
     stage.start_brokers(count)
 
 
@@ -51,34 +51,34 @@ def topic_on(stage: Stage, topic: str, count: int, broker: str) -> None:
 
 @phrase("delete topic {topic}")
 def delete_topic(stage: Stage, topic: str) -> None:
-    """Order it in ZooKeeper, as the tools of that era did; the controller carries it out."""
+    """Request it in ZooKeeper, as the tools of that era did; the controller carries it out."""
     stage.wait_for(TopicRegistry(stage.tool).request_deletion(topic))
 
 
 @phrase("{producer} sends {values} to {tp}")
 def sends(stage: Stage, producer: str, values: list[str], tp: TopicPartition) -> None:
-    """Records of these values, by an idempotent producer with acks=all; it does not wait for the answers."""
+    """Send records of these values, by an idempotent producer with acks=all, without waiting for acknowledgements."""
     stage.admin()
     stage.produce(producer, tp, values)
 
 
 @phrase("{member} joins the ZooKeeper group of {topic}")
 def joins_zookeeper_group(stage: Stage, member: str, topic: str) -> None:
-    """A new member of the group that ZooKeeper coordinates; it reads and commits every half second."""
+    """Add a member to the ZooKeeper group; it reads, and commits every half second."""
     stage.admin()
     stage.join(member, lambda: zookeeper_member(stage, member, topic))
 
 
 @phrase("{member} joins the broker's group of {topic}")
 def joins_broker_group(stage: Stage, member: str, topic: str) -> None:
-    """The same of the group that a broker coordinates."""
+    """Add a member to the group that a broker coordinates; it reads, and commits every half second."""
     stage.admin()
     stage.join(member, lambda: broker_member(stage, member, topic))
 
 
 @phrase("{member} commits {tp} at {offset}")
 def commits(stage: Stage, member: str, tp: TopicPartition, offset: int) -> None:
-    """Its program commits by itself; nobody waits for the answer."""
+    """Commit explicitly, without waiting for the response."""
     consumer = stage.member(member).consumer
     stage.history.add(Chosen(stage.world.now_ms, member, tp, offset))
     ensureDeferred(consumer.commit({tp: offset})).addErrback(stage.world.failed)
@@ -86,7 +86,7 @@ def commits(stage: Stage, member: str, tp: TopicPartition, offset: int) -> None:
 
 @phrase("{member} leaves")
 def leaves(stage: Stage, member: str) -> None:
-    """In an orderly way."""
+    """Leave the group in an orderly way."""
     ensureDeferred(stage.member(member).close()).addErrback(stage.world.failed)
 
 
@@ -95,31 +95,31 @@ def leaves(stage: Stage, member: str) -> None:
 
 @phrase("pause {name}")
 def pause(stage: Stage, name: str) -> None:
-    """SIGSTOP: it does nothing, and what comes for it waits."""
+    """SIGSTOP: the process does nothing, and messages to it wait."""
     stage.process(name).pause()
 
 
 @phrase("resume {name}")
 def resume(stage: Stage, name: str) -> None:
-    """SIGCONT: its own timers come first, so it acts before it hears what happened meanwhile."""
+    """SIGCONT: its own timers run first, so it acts before it learns what happened meanwhile."""
     stage.process(name).resume()
 
 
 @phrase("kill {name}")
 def kill(stage: Stage, name: str) -> None:
-    """SIGKILL: what it wrote is in the page cache; its connections are closed."""
+    """SIGKILL: its writes stay in the page cache; its connections are closed."""
     stage.process(name).kill()
 
 
 @phrase("cut the power of {broker}")
 def power(stage: Stage, broker: str) -> None:
-    """It is gone with everything that was not synced, and nobody is told."""
+    """The broker loses everything that was not synced; its peers are not notified."""
     stage.broker(broker).lose_power()
 
 
 @phrase("stop {broker}")
 def stop(stage: Stage, broker: str) -> None:
-    """A clean shutdown."""
+    """Shut a broker down cleanly."""
     target = stage.broker(broker)
     if not target.is_started:
         raise StageError(f"{broker} does not run")
@@ -128,7 +128,7 @@ def stop(stage: Stage, broker: str) -> None:
 
 @phrase("start {broker}")
 def start(stage: Stage, broker: str) -> None:
-    """A broker that was killed or stopped; it goes on with its disk. It takes a moment until it serves."""
+    """Start a killed or stopped broker with its disk. It needs a moment until it serves."""
     target = stage.broker(broker)
     if target.is_alive:
         raise StageError(f"{broker} runs already")
@@ -140,37 +140,37 @@ def start(stage: Stage, broker: str) -> None:
 
 @phrase("expire the session of {name}")
 def expire(stage: Stage, name: str) -> None:
-    """ZooKeeper ends it now; its process learns it a little later."""
+    """ZooKeeper ends the session now; its process learns it a little later."""
     stage.world.zookeeper.expire(stage.client(name))
 
 
 @phrase("break the connection of {name} to ZooKeeper")
 def break_connection(stage: Stage, name: str) -> None:
-    """It reconnects by itself, in the same session; its watches are gone."""
+    """The client reconnects by itself, in the same session; its watches are gone."""
     stage.client(name).disconnect()
 
 
 @phrase("cut {name} off from ZooKeeper")
 def cut_off(stage: Stage, name: str) -> None:
-    """The connection breaks, and no other can be made until it is let through again."""
+    """The connection breaks, and new ones fail until it is let through again."""
     stage.client(name).cut()
 
 
 @phrase("let {name} through to ZooKeeper")
 def let_through(stage: Stage, name: str) -> None:
-    """The end of it."""
+    """End "cut … off from ZooKeeper"."""
     stage.client(name).heal()
 
 
 @phrase("lose the answer to the next request of {name} to ZooKeeper")
 def lose_answer(stage: Stage, name: str) -> None:
-    """ZooKeeper carries it out, and the connection breaks before the answer is there."""
+    """ZooKeeper carries the request out, and the connection breaks before the response arrives."""
     stage.client(name).lose_request(applied=True)
 
 
 @phrase("write {data} to znode {path}")
 def write_znode(stage: Stage, data: str, path: str) -> None:
-    """As somebody with a ZooKeeper shell would; the znode is made if it is not there."""
+    """Write as from a ZooKeeper shell; the znode is created if it does not exist."""
     raw = data.encode()
     there = stage.world.zookeeper.tree.exists(path) is not None
     stage.wait_for(stage.tool.multi([SetData(path, raw) if there else Create(path, raw)]))
@@ -178,7 +178,7 @@ def write_znode(stage: Stage, data: str, path: str) -> None:
 
 @phrase("delete znode {path}")
 def delete_znode(stage: Stage, path: str) -> None:
-    """The same."""
+    """Delete as from a ZooKeeper shell."""
     stage.wait_for(stage.tool.delete(path))
 
 
@@ -187,21 +187,21 @@ def delete_znode(stage: Stage, path: str) -> None:
 
 @phrase("delay what {name} sends by {duration}")
 def delay(stage: Stage, name: str, duration: int) -> None:
-    """Until the network heals."""
+    """Delay everything that it sends, until the network heals."""
     _check_names(stage, name)
     stage.world.network.slow_down(name, duration / 1000)
 
 
 @phrase("hold back what {name} sends to {other}")
 def hold_back(stage: Stage, name: str, other: str) -> None:
-    """Nothing gets through, and neither side is told; it is delivered when the network heals."""
+    """Nothing gets through, and neither side is notified; it is delivered when the network heals."""
     _check_names(stage, name, other)
     stage.world.network.cut(name, other)
 
 
 @phrase("heal the network")
 def heal(stage: Stage) -> None:
-    """What was held back is delivered now."""
+    """Deliver what was held back, and end all delays."""
     stage.world.network.heal()
 
 
@@ -217,20 +217,20 @@ def wait(stage: Stage, duration: int) -> None:
 @phrase("wait until {condition}")
 @phrase("wait until {condition} within {duration}")
 def wait_until(stage: Stage, condition: Callable[[], bool], duration: int = 60_000) -> None:
-    """At most 60 s, if nothing else is said."""
+    """Wait until the condition holds, for at most 60 s by default."""
     stage.until("this", condition, duration)
 
 
 @phrase("expect not {condition}")
 def expect_not(stage: Stage, condition: Callable[[], bool]) -> None:
-    """As ``expect``."""
+    """Require that the condition does not hold now."""
     if condition():
         raise StageError("it is so")
 
 
 @phrase("expect {condition}")
 def expect(stage: Stage, condition: Callable[[], bool]) -> None:
-    """It has to be so now; the scenario goes on either way, and has failed if it is not."""
+    """Require that the condition holds now. The scenario continues either way, and fails if it does not hold."""
     if not condition():
         raise StageError("it is not so")
 
@@ -238,9 +238,9 @@ def expect(stage: Stage, condition: Callable[[], bool]) -> None:
 def _check_names(stage: Stage, *names: str) -> None:
     for each in names:
         if each not in stage.names:
-            raise StageError(f"nobody is called {each}; there are: {', '.join(stage.names) or 'none yet'}")
+            raise StageError(f"unknown name {each}; there are: {', '.join(stage.names) or 'none yet'}")
 
 
 def described() -> Iterable[tuple[str, str]]:
-    """Each phrase and what it does, for people."""
+    """Return each phrase and its description, for help texts."""
     return [(each.text, (act.__doc__ or "").strip()) for each, act in VERBS.items()]

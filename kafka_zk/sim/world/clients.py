@@ -1,7 +1,6 @@
-"""Clients of the simulated world: producers that number their records, members of a ZooKeeper group and of a group of
-the broker, an administrator.
+"""Clients of the simulated world: producers of numbered records, members of both kinds of groups, an admin client.
 
-Each lives in a process of its own, is killed and paused with it, and writes what it saw into the history.
+Each client lives in its own process, is killed and paused with it, and records what it sees in the history.
 """
 
 from abc import ABC, abstractmethod
@@ -38,16 +37,16 @@ KEYS = 5
 
 
 def key_of(value: str, keys: int = KEYS) -> str:
-    """Of a record: its number decides, so that keys come again, whoever sends them."""
+    """The key of a record, derived from its number, so that keys repeat across producers."""
     number = value.rpartition(":")[2]
     return f"key-{int(number) % keys}" if number.isdecimal() else value
 
 
 class SimProducer:
-    """Sends records of numbered values to random partitions, idempotently and with acks=all, as long as it lives.
+    """Sends numbered records to random partitions, idempotently and with acks=all, while it lives.
 
-    ``every_s``: least and greatest time between two records. ``key_of``: from a value. ``acknowledged`` is told of each
-    record at the moment at which the producer hears of it.
+    ``every_s``: minimum and maximum time between two records. ``key_of``: the key for a value. ``acknowledged`` is
+    called for each acknowledged record at the moment when the producer receives the response.
     """
 
     def __init__(
@@ -95,7 +94,7 @@ class SimProducer:
         self.process.callLater(self._random.uniform(*self._every_s), self._send)
 
     def send(self, tp: TopicPartition, value: str | None = None) -> None:
-        """One record more: of the value given, or of the next number."""
+        """Send one more record, with the given value or the next number."""
         self._number += 1
         value = value or f"{self.name}:{self._number}"
         self.waiting += 1
@@ -114,12 +113,12 @@ class SimProducer:
             failure.trap(KafkaError, ClientClosed)
             self._history.add(Refused(self._world.now_ms, self.name, tp, value, failure.getErrorMessage()))
             if producer.intake.refusal is not None and producer is self._producer and not self.is_stopping:
-                self._make()  # it cannot go on: as a program does that makes a new one
+                self._make()  # a fatal error: a program would make a new producer, too
 
         sent.addCallbacks(acked, failed).addErrback(self._world.failed)
 
     def close(self) -> Any:
-        """Stop sending, deliver what is under way."""
+        """Stop sending and deliver pending records."""
         self.is_stopping = True
         return ensureDeferred(self._producer.close())
 
@@ -130,10 +129,10 @@ class SimProducer:
 
 
 class SimGroupMember(ABC):
-    """A member of a group in a process of its own, that takes its time over what it gets."""
+    """A member of a group in its own process, which takes a random time to process records."""
 
     client: SimClient | None = None
-    """Of ZooKeeper; None: it knows nothing of that."""
+    """The ZooKeeper client; None for members that do not use ZooKeeper."""
     consumer: ZookeeperConsumer | Consumer
 
     def __init__(self, world: World, name: str, history: History) -> None:
@@ -153,7 +152,7 @@ class SimGroupMember(ABC):
 
     @abstractmethod
     async def _read(self) -> None:
-        """Take records until the consumer is closed."""
+        """Poll records until the consumer is closed."""
 
     def close(self) -> Any:
         """Leave the group."""
@@ -166,7 +165,7 @@ class SimGroupMember(ABC):
 
     def resume(self) -> None:
         self.process.resume()
-        if self.client is not None and self.process.is_alive:  # or what it did first was to end
+        if self.client is not None and self.process.is_alive:  # unless resuming ended the process
             self.client.resume()
 
     def kill(self) -> None:
@@ -178,9 +177,9 @@ class SimGroupMember(ABC):
 
 
 class SimMember(SimGroupMember):
-    """A member of a group through ZooKeeper.
+    """A member of a ZooKeeper group.
 
-    ``number``: of the processes that had this name, which tells them apart in the group.
+    ``number``: counts the processes that had this name, to give each a different consumer id.
     """
 
     client: SimClient
@@ -215,7 +214,7 @@ class SimMember(SimGroupMember):
                 await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
         except ClientClosed:
             self.is_over = True
-        except RegistryError as error:  # it can no longer be a member, and a program would end
+        except RegistryError as error:  # it cannot be a member any longer; a program would end, too
             self._world.note(f"{self.name} ends: {error}")
             self.kill()
 
@@ -224,7 +223,7 @@ class SimMember(SimGroupMember):
 
 
 class SimBrokerMember(SimGroupMember):
-    """A member of a group of the broker. What it was given it commits by the clock, and now and then by itself."""
+    """A member of a broker group. It commits automatically, and now and then explicitly."""
 
     consumer: Consumer
 
@@ -284,7 +283,7 @@ class SimBrokerMember(SimGroupMember):
 
     @property
     def actor(self) -> str:
-        """Its id in the group."""
+        """The member id in the group."""
         return self.consumer.group_metadata().member_id
 
     @property
@@ -293,7 +292,7 @@ class SimBrokerMember(SimGroupMember):
 
 
 def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicPartition], history: History) -> None:
-    """Keep what the ZooKeeper group commits of these partitions."""
+    """Record the offsets that the ZooKeeper group commits for these partitions."""
 
     def stored(tp: TopicPartition, data: bytes | None) -> None:
         if data is not None:
@@ -305,5 +304,5 @@ def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicParti
 
 
 def make_admin(world: World, process: Process, **options: Any) -> Admin:
-    """An administrator's client in a process."""
+    """Make an admin client in a process."""
     return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap, **options)

@@ -1,4 +1,4 @@
-"""What was seen in a run, in the order in which it happened: the judges read nothing else."""
+"""The facts of a run in the order in which they happened. The judges read nothing else."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Sent(NamedTuple):
-    """A producer was given a record; ``Acked`` or ``Refused`` follows, unless the producer is killed."""
+    """A producer's ``send`` was called; ``Acked`` or ``Refused`` follows, unless the producer is killed."""
 
     time_ms: float
     actor: str
@@ -26,7 +26,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """An error came instead: the record may be in the log all the same."""
+    """A send failed with an error; the record may still be in the log."""
 
     time_ms: float
     actor: str
@@ -36,9 +36,9 @@ class Refused(NamedTuple):
 
 
 class HandedOut(NamedTuple):
-    """A member of a group gave a record to its user; ``actor`` is its id in the group.
+    """A member of a group passed a record to its user; ``actor`` is its id in the group.
 
-    ``generation``: of a group of the broker; -1 of one of ZooKeeper.
+    ``generation``: the generation of a broker group; -1 for a ZooKeeper group.
     """
 
     time_ms: float
@@ -50,7 +50,7 @@ class HandedOut(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A member of a group of the broker was told that its offset is written."""
+    """A member of a broker group received the confirmation of a commit."""
 
     time_ms: float
     actor: str
@@ -59,7 +59,7 @@ class Committed(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A member's program commits an offset of its own choice: what is below need not be given to anybody."""
+    """A member's program committed an offset of its own choice; records below it need not be delivered."""
 
     time_ms: float
     actor: str
@@ -68,7 +68,7 @@ class Chosen(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """An offset that the group committed, as it stands in ZooKeeper."""
+    """The value of a committed offset's znode."""
 
     time_ms: float
     tp: TopicPartition
@@ -76,7 +76,7 @@ class Stored(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """An event of the product: of a broker, a controller, a member."""
+    """An event that a broker, a controller or a member observed."""
 
     time_ms: float
     actor: str
@@ -84,14 +84,14 @@ class Lifted(NamedTuple):
 
 
 class Happened(NamedTuple):
-    """Something that the world did: a fault, an operation, its end."""
+    """An action of the world: a fault, an operation, or its end."""
 
     time_ms: float
     text: str
 
 
 class Found(NamedTuple):
-    """A record that lies in a log at the end."""
+    """A record in a log at the end of the run."""
 
     tp: TopicPartition
     offset: int
@@ -99,14 +99,14 @@ class Found(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """An offset of the group in ``__consumer_offsets``, in the order in which they lie there at the end."""
+    """An offset of the group in ``__consumer_offsets`` at the end of the run, in log order."""
 
     tp: TopicPartition
     offset: int
 
 
 class Assigned(NamedTuple):
-    """A generation of the group in ``__consumer_offsets``, once it has an assignment."""
+    """A generation of the group in ``__consumer_offsets`` that has an assignment."""
 
     generation: int
     partitions: Mapping[str, tuple[TopicPartition, ...]]
@@ -116,7 +116,7 @@ Fact = Sent | Acked | Refused | HandedOut | Committed | Chosen | Stored | Lifted
 
 
 class History:
-    """Facts in order, and a digest of them: the same seed gives the same."""
+    """Facts in order. The same seed gives the same ``digest``."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []

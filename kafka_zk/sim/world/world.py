@@ -1,8 +1,8 @@
-"""The simulated world: brokers as they are, on a simulated clock, network, disk and ZooKeeper, in one process.
+"""The simulated world: unmodified brokers on a simulated clock, network, disk and ZooKeeper, in one process.
 
-Everything that is random comes from the seed, everything that takes time takes it from the scheduler. A world is a
-context manager, since the disk stands in place of the operating system's files meanwhile. What a process raises, and
-what nobody looked at (an error in a Deferred), is in ``failures``. Tests: tests/sim/test_campaign.py.
+All randomness comes from the seed, and all time from the scheduler. A world is a context manager, because its disk
+replaces the operating system's files while it runs. ``failures`` collects exceptions that a process raised and errors
+of Deferreds that were never handled. Tests: tests/sim/test_campaign.py.
 """
 
 import gc
@@ -37,7 +37,7 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class SimBroker:
-    """A broker of the world: one folder and one id; a process at a time."""
+    """A broker of the world: one folder, one id, and at most one process at a time."""
 
     def __init__(self, world: "World", broker_id: int, properties: Mapping[str, str]) -> None:
         self.world = world
@@ -59,11 +59,11 @@ class SimBroker:
         self.start_error: Failure | None = None
         self.gave_up = False
         self.power_lost: Callable[[], None] = lambda: None
-        """Called when the machine loses its power."""
+        """Called when the machine loses power."""
 
     @property
     def has_given_up(self) -> bool:
-        """It ended by itself: it could not start, or could not go on."""
+        """True if the broker ended by itself because it could not start or continue."""
         return not self.is_alive and self.gave_up
 
     @property
@@ -71,7 +71,7 @@ class SimBroker:
         return self.process is not None and self.process.is_alive
 
     def start(self) -> None:
-        """Begin to start it; ``is_started`` says when it serves."""
+        """Begin to start the broker; ``is_started`` becomes True when it serves."""
         assert not self.is_alive, f"{self.name} runs"
         self.starts += 1
         self.world.graves += [self.broker, self.client]
@@ -108,7 +108,7 @@ class SimBroker:
         self.kill()
 
     def _gave_up(self, reason: str) -> None:
-        """As the server does: it stops."""
+        """Stop, as the real server process does."""
         self.world.note(f"{self.name} gives up: {reason}")
         self.gave_up = True
         self.kill()
@@ -125,7 +125,7 @@ class SimBroker:
             self.world.network.killed(self._process)
 
     def lose_power(self) -> None:
-        """It is gone with all that was not synced, and nobody is told."""
+        """Lose all data that was not synced; peers receive no notice."""
         if self.is_alive:
             self._end()
             self.world.network.lost_power(self._process)
@@ -139,7 +139,7 @@ class SimBroker:
     def resume(self) -> None:
         if self.is_alive:
             self._process.resume()
-        if self.is_alive:  # or what it did first was to end
+        if self.is_alive:  # unless resuming ended the process
             self._client.resume()
 
     def _end(self) -> None:
@@ -161,12 +161,12 @@ class SimBroker:
 
 @cache
 def _freeze_what_was_imported() -> None:
-    """The collector passes over it from now on, which is most of its work in a run of a second."""
+    """Exempt all imported objects from garbage collection: scanning them would dominate a run of one second."""
     gc.freeze()
 
 
 class World:
-    """See the module's docstring. ``observe`` hears of every event of every broker."""
+    """The simulated world. ``observe`` receives every event of every broker."""
 
     def __init__(self, seed: int, observe: Callable[[Event], None] = lambda event: None) -> None:
         self.seed = seed
@@ -177,7 +177,7 @@ class World:
         self.zookeeper = SimZooKeeper(self.scheduler.clock, seed)
         self.brokers: dict[int, SimBroker] = {}
         self.failures: list[str] = []
-        self.graves: list[object] = []  # what killed processes had: kept until the end, see Process.kill
+        self.graves: list[object] = []  # objects of killed processes, kept until the end: see Process.kill
         self.notes: list[str] = []
         self._observe = observe
         self._is_over = False
@@ -185,10 +185,10 @@ class World:
 
     def __enter__(self) -> "World":
         _freeze_what_was_imported()
-        while gc.collect():  # the coroutines of the world before end when they are collected: not in this one
+        while gc.collect():  # end the coroutines of the previous world before this one begins
             pass
         if gc.isenabled():
-            gc.disable()  # what a killed process awaited would run its ``finally``, and when is not in the seed
+            gc.disable()  # a collection would run the ``finally`` blocks of killed processes, at a time not in the seed
             self._stack.callback(gc.enable)
         self._stack.enter_context(files.use(self.disk))
         observer = cast(ILogObserver, self._logged)
@@ -200,8 +200,8 @@ class World:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         coroutines = [each for each in gc.get_objects() if isinstance(each, CoroutineType)]
-        gc.collect()  # errors in Deferreds that nobody looked at come to light; the coroutines do not end by it
-        self._is_over = True  # what they do when they end, as soon as the collector may run, is no part of it
+        gc.collect()  # reports unhandled errors of Deferreds; ``coroutines`` keeps the coroutines alive meanwhile
+        self._is_over = True  # the coroutines end when the collector is enabled again, outside of the run
         self._stack.close()
         self.end()
         del coroutines
@@ -209,20 +209,20 @@ class World:
     # -- what is in it --------------------------------------------------------------------------------------------
 
     def broker(self, broker_id: int, **properties: str) -> SimBroker:
-        """A broker with an empty disk, not started; ``_`` stands for ``.`` in the names of properties."""
+        """Make a broker with an empty disk, not started. In the names of properties ``_`` stands for ``.``."""
         given = {key.replace("_", "."): value for key, value in properties.items()}
         made = self.brokers[broker_id] = SimBroker(self, broker_id, given)
         self.disk.make_directory(made.folder)
         return made
 
     def process(self, name: str) -> Process:
-        """A new process on a host of that name."""
+        """Make a process on a host of that name."""
         made = Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
         self.graves.append(made)
         return made
 
     def connect_from(self, process: Process) -> Connect:
-        """``network.client.connect`` for what runs in a process."""
+        """Return ``network.client.connect`` for the code of a process."""
         connected: Connect = partial(connect, connector=self.network.connector(process))
         return connected
 
@@ -237,14 +237,14 @@ class World:
         return self.scheduler.now_ms
 
     def run(self, work: Any, limit_ms: float = 60_000) -> Any:
-        """Go on until the coroutine or Deferred has a result; returns it, or raises its failure."""
+        """Run until the coroutine or Deferred has a result. Returns the result or raises its failure."""
         return self.scheduler.run(work, limit_ms)
 
     def run_for(self, duration_ms: float) -> None:
         self.scheduler.run_for(duration_ms)
 
     def until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
-        """Raises: Stuck after ``limit_ms``."""
+        """Run until the condition holds. Raises Stuck after ``limit_ms``."""
         self.scheduler.run_until(condition, limit_ms)
 
     def start_all(self) -> None:
@@ -253,13 +253,13 @@ class World:
         self.until(lambda: all(broker.is_started for broker in self.brokers.values()))
 
     def end(self) -> None:
-        """Kill what runs."""
+        """Kill every broker and ZooKeeper client."""
         for broker in self.brokers.values():
             broker.kill()
         for client in self.zookeeper.clients:
             client.pause()
 
-    # -- what is heard of it --------------------------------------------------------------------------------------
+    # -- records and failures -------------------------------------------------------------------------------------
 
     def note(self, text: str) -> None:
         self.notes.append(f"{self.scheduler.now_ms:.3f} {text}")
@@ -269,7 +269,7 @@ class World:
             self._observe(event)
 
     def failed(self, failure: Failure) -> None:
-        """Something was raised that nobody caught, while the world was played."""
+        """Record an exception that was not caught during the run."""
         if not self._is_over:
             self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
 

@@ -1,7 +1,6 @@
 """The client's half of the in-memory ZooKeeper: implements ``registry.client.client.RegistryClient`` with Deferreds.
 
-Besides the protocol it has the faults that hit one process: ``disconnect``, ``cut``/``heal``, ``pause``/``resume`` and
-``lose_request``.
+It also has the faults of one process: ``disconnect``, ``cut``/``heal``, ``pause``/``resume`` and ``lose_request``.
 """
 
 from collections import Counter, defaultdict
@@ -28,11 +27,11 @@ from kafka_zk.registry.client.session import add_listener, cancellable, complete
 from kafka_zk.sim.zookeeper.server import Answer, Link, Request, Server, Session
 
 _RECONNECT_DELAY_MS = (5.0, 50.0)
-_READS = ("get", "get_all", "exists", "children")  # a follower answers them by itself; all else goes through the leader
+_READS = ("get", "get_all", "exists", "children")  # a follower answers these; everything else goes to the leader
 
 
 class SimClient:
-    """One process's client. Use ``SimZooKeeper.client`` to make one."""
+    """The ZooKeeper client of one process. Use ``SimZooKeeper.client`` to make one."""
 
     def __init__(self, server: Server, name: str, session_timeout_ms: int, chroot: str) -> None:
         self.name = name
@@ -167,7 +166,7 @@ class SimClient:
     # Faults
 
     def disconnect(self) -> None:
-        """Break the connection; requests under way are applied up to a random one. It reconnects by itself."""
+        """Break the connection; a random number of pending requests is still applied. The client reconnects."""
         if self._link is None:
             return
         link, self._link = self._link, None
@@ -175,7 +174,7 @@ class SimClient:
         self.receive(self._connection_lost)
 
     def cut(self, *, silent: bool = False) -> None:
-        """Cut the network until ``heal``. Silent: both ends find out by themselves, as when packets just vanish."""
+        """Cut the network until ``heal``. Silent: packets vanish, and both ends notice only by their timeouts."""
         self._reachable = False
         if silent and self._link is not None:
             link = self._link
@@ -189,7 +188,7 @@ class SimClient:
 
     @property
     def is_cut_silently(self) -> bool:
-        """Whether packets vanish, and neither side knows yet."""
+        """Whether packets vanish and neither side has noticed yet."""
         return self._link is not None and self._link.silent
 
     def heal(self) -> None:
@@ -199,24 +198,24 @@ class SimClient:
             self.disconnect()
 
     def pause(self) -> None:
-        """Stop the process (SIGSTOP, a long collection): it sends no heartbeat and sees nothing until ``resume``."""
+        """Pause the process (SIGSTOP): it sends no heartbeat and receives nothing until ``resume``."""
         if self._held_back is None:
             self._held_back = []
 
     def resume(self) -> None:
-        """Go on: everything that came meanwhile is seen now, in order."""
+        """Resume the process: it receives everything that arrived meanwhile, in order."""
         held_back, self._held_back = self._held_back or [], None
         for message in held_back:
             message()
 
     def lose_request(self, after: int = 0, *, applied: bool) -> None:
-        """Break the connection at the next request (after ``after`` more), which is applied or is not."""
+        """Break the connection at the next request, or after ``after`` more. ``applied``: the server carries it out."""
         self._lose = (after, applied)
 
     # The server's half calls these
 
     def attach(self, link: Link, session_id: int) -> None:
-        """A session is there (or there again)."""
+        """Note that a session was opened or resumed."""
         self._link, self._session_id = link, session_id
         self._lease.answered(self._server.now_ms)
         self._change_state(SessionState.CONNECTED)
@@ -251,7 +250,7 @@ class SimClient:
         for watch in watches:
             watch(WatchedEvent(event.type, self._chroot.relative(event.path)))
 
-    # Own business
+    # Internals
 
     def _write(self, kind: str, operation: Operation) -> "Deferred[Any]":
         full = self._chroot.operation(operation)
@@ -276,7 +275,7 @@ class SimClient:
         waiting = request.waiting
         assert waiting is not None
         if self._link is None:
-            pass  # paused: that the connection is gone is told later, and ends the request
+            pass  # paused: the loss of the connection arrives later and fails the request
         elif self._lose is not None and self._lose[0] == 0:
             self._lose_now(request)
         else:
@@ -293,13 +292,13 @@ class SimClient:
         session = self._server.session_of(link)
         if applied and session is not None:
             request.apply(self._server, session)
-        link.break_off()  # the client finds out a little later
+        link.break_off()  # the client notices a little later
         self._server.call_at(self._server.later(), lambda: self.disconnect() if self._link is link else None)
 
     def _remember_watch(self, request: Request, answer: Answer) -> None:
         assert request.watch is not None
         if isinstance(answer, NoNode):
-            return  # only exists watches what is not there
+            return  # only ``exists`` sets a watch on an absent znode
         watches = self._child_watches if request.kind == "children" else self._data_watches
         watches[request.path][request.watch] = None
 
@@ -308,7 +307,7 @@ class SimClient:
 
     def _connection_lost(self) -> None:
         if self._closed:
-            self._fail_outstanding(ConnectionLoss)  # the request to close among them: nobody waits for its answer
+            self._fail_outstanding(ConnectionLoss)  # including the close request, whose response is not awaited
             return
         self._change_state(SessionState.SUSPENDED, ConnectionLoss)
         self._drop_watches()
@@ -340,7 +339,8 @@ class SimClient:
                 self.attach(link, self._session_id)
 
     def _plan_ping(self) -> None:
-        """The heartbeat: what the real clients send is a sync."""
+        """Send heartbeats; like the real clients, as a sync."""
+
         def ping() -> None:
             if self._closed:
                 return
@@ -355,7 +355,7 @@ class SimClient:
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state: whoever tries again at once must not find it connected
+            self._fail_outstanding(error)  # after the state: an immediate retry must not find it connected
         if changed:
             tell(self._listeners, state)
 

@@ -1,6 +1,6 @@
-"""The server's half of the in-memory ZooKeeper: sessions, watches, and the connections of clients.
+"""The server's half of the in-memory ZooKeeper: sessions, watches, and client connections.
 
-It knows of a client what ``ClientHalf`` says. The tree is in ``znode_tree``.
+It knows a client only as ``ClientHalf``. The tree is in ``znode_tree``.
 """
 
 import random
@@ -17,14 +17,14 @@ from kafka_zk.registry.client.client import EventType, Watch, WatchedEvent
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.sim.zookeeper.znode_tree import ZnodeTree
 
-Answer = Any  # a result or the RegistryError that is the outcome
+Answer = Any  # a result, or the RegistryError of a request that failed
 
 _FIRST_SESSION_ID = 0x1000_0000_0001
 
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """One request under way: how the server applies it, and who waits for the answer."""
+    """One pending request: how the server applies it, and the Deferred that gets the response."""
 
     kind: str
     path: str
@@ -41,25 +41,25 @@ class Request:
 
 
 class ClientHalf(Protocol):
-    """What the server calls at the other end of a connection."""
+    """The client's end of a connection, as the server sees it."""
 
     @property
     def session_timeout_ms(self) -> int: ...
 
     def receive(self, message: Callable[[], None]) -> None:
-        """A message reaches the client's process: call it there."""
+        """Call ``message`` in the client's process."""
 
     def answered(self, request: Request, answer: Answer) -> None: ...
 
     def fired(self, event: WatchedEvent) -> None: ...
 
     def disconnect(self) -> None:
-        """The connection is gone."""
+        """Note that the connection is gone."""
 
 
 @dataclass(slots=True)
 class Session:
-    """A session as the server knows it; ``link`` is None while no connection carries it."""
+    """A session on the server; ``link`` is None while it has no connection."""
 
     session_id: int
     timeout_ms: int
@@ -68,32 +68,32 @@ class Session:
 
 
 class Link:
-    """One connection of one client: two pipes that keep their order and take a random time for each message."""
+    """One client connection: two pipes that preserve order and take a random time per message."""
 
     def __init__(self, server: "Server", client: ClientHalf) -> None:
         self.server = server
         self.client = client
-        self.open = True  # False: nothing passes any more and both sides have forgotten it
+        self.open = True  # False: closed, and both sides have forgotten it
         self.silent = False  # True: nothing passes, but neither side knows
-        self.inbound: deque[Request] = deque()  # queues, because times alone may be equal, or differ by a rounding
+        self.inbound: deque[Request] = deque()  # queues: arrival times may be equal, or differ by rounding
         self._outbound: deque[Callable[[], None]] = deque()
         self._arrives_at = 0.0
         self._delivered_at = 0.0
 
     def send(self, request: Request) -> None:
-        """Client to server."""
+        """Send a request to the server."""
         self.inbound.append(request)
         self._arrives_at = max(self._arrives_at, self.server.later())
         self.server.call_at(self._arrives_at, self._arrive)
 
     def deliver(self, message: Callable[[], None]) -> None:
-        """Server to client; the message is a call on the client's half."""
+        """Send a message to the client: a call on the client's half."""
         self._outbound.append(message)
         self._delivered_at = max(self._delivered_at, self.server.later())
         self.server.call_at(self._delivered_at, self._reach_client)
 
     def break_off(self) -> None:
-        """Both sides find the connection gone. What was under way is applied up to a random request."""
+        """Close the connection. A random number of the pending requests is still applied."""
         if not self.open:
             return
         if not self.silent:
@@ -113,11 +113,11 @@ class Link:
 
 
 class Server:
-    """One server. Give ``clock`` (a Twisted Clock, usually ``Scheduler.clock``) and a seed.
+    """One server on a Twisted ``clock``, usually ``Scheduler.clock``, and a seed.
 
     Args:
-        delay_ms: least and greatest time that one message takes.
-        loss_probability: chance that a request breaks the connection (before or after it was applied).
+        delay_ms: minimum and maximum time that a message takes.
+        loss_probability: probability that a request breaks the connection, before or after it is applied.
     """
 
     def __init__(
@@ -143,20 +143,20 @@ class Server:
     # Faults
 
     def stop(self) -> None:
-        """Stop the server: all connections break, no session expires."""
+        """Stop the server: all connections break, and no session expires."""
         self.running = False
         for session in list(self.sessions.values()):
             if session.link is not None:
                 session.link.client.disconnect()
 
     def start(self) -> None:
-        """Start it again with its data; every session has its whole timeout anew, as after a real restart."""
+        """Start the server with its data. Every session gets its full timeout again, as after a real restart."""
         self.running = True
         for session in self.sessions.values():
             session.heard_ms = self.now_ms
             self._watch_timeout(session)
 
-    # What the two halves of a connection call
+    # Interface of the two halves of a connection
 
     @property
     def now_ms(self) -> float:
@@ -170,7 +170,7 @@ class Server:
         self.clock.callLater(max(0.0, (time_ms - self.now_ms) / 1000), call)
 
     def open_session(self, client: ClientHalf) -> tuple[Link, int]:
-        """A new session over a new connection."""
+        """Open a session over a new connection."""
         self._last_session_id += 1
         self.tree.next_zxid()
         link = Link(self, client)
@@ -180,7 +180,7 @@ class Server:
         return link, session.session_id
 
     def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:
-        """A new connection for a session; None when it has expired."""
+        """Open a connection for a session; None if the session has expired."""
         session = self.sessions.get(session_id)
         if session is None:
             return None
@@ -191,7 +191,7 @@ class Server:
         return session.link
 
     def process(self, link: Link, request: Request) -> None:
-        """Apply one request and send its answer back over the connection that brought it."""
+        """Apply one request and send the response over the same connection."""
         session = self.session_of(link)
         if session is None:
             return
@@ -217,7 +217,7 @@ class Server:
             self._child_watches[path][link] = None
 
     def end_session(self, session: Session) -> None:
-        """Closed or expired: its ephemerals go, its connection is closed by the server."""
+        """End a session that was closed or has expired: delete its ephemerals and close its connection."""
         del self.sessions[session.session_id]
         self.fire(self.tree.remove_ephemerals(session.session_id))
         link = session.link
@@ -226,7 +226,7 @@ class Server:
             link.deliver(link.client.disconnect)
 
     def forget(self, link: Link) -> None:
-        """A connection is gone, and with it the watches that were set over it."""
+        """Forget a connection and the watches that were set over it."""
         for watches in (self._data_watches, self._child_watches):
             for links in watches.values():
                 links.pop(link, None)
@@ -246,7 +246,7 @@ class Server:
         self.call_at(session.heard_ms + session.timeout_ms + 0.001, check)
 
     def fire(self, events: list[WatchedEvent]) -> None:
-        """A write happened: send its events to those who watch."""
+        """Send the events of a write to the watchers."""
         for event in events:
             links: dict[Link, None] = {}
             if event.type is not EventType.CHILD:

@@ -1,8 +1,7 @@
 """ZooKeeper's tree of znodes with the semantics of server 3.9: a pure state machine, one write at a time.
 
-Two facts that are easy to get wrong: the suffix of a sequential znode counts the creations under its parent (whether
-sequential or not) and never the deletions, while the ``cversion`` that clients see counts both; and a write that fails
-uses up a zxid too.
+Two facts that are easy to get wrong: the suffix of a sequential znode counts all creations under its parent, but not
+the deletions, while the ``cversion`` that clients see counts both; and a failed write uses a zxid, too.
 """
 
 from collections.abc import Callable, Sequence

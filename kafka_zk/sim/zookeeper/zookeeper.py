@@ -1,10 +1,10 @@
-"""A ZooKeeper in memory, under virtual time and a seed: what a broker or consumer sees of the real one, and its faults.
+"""A ZooKeeper in memory, with virtual time and a seed: what a broker or consumer sees of the real one, with faults.
 
-Guarantees kept, as ZooKeeper gives them: the requests of one client are applied in the order sent and answered in that
-order; a watch event reaches the client before any reply that shows the change; watches are one-shot and belong to a
-connection; ephemerals belong to a session. Everything between clients is up to the seed: each message takes a random
-time. Faults: sessions that expire, connections that break (what was under way is applied up to a random request, the
-answers are lost), silent cuts, a stopped server, paused processes. Tests: tests/sim/test_zookeeper.py.
+It keeps ZooKeeper's guarantees: the requests of one client are applied and answered in order; a watch event reaches the
+client before any response that shows the change; watches fire once and belong to a connection; ephemerals belong to a
+session. The seed decides everything between clients: each message takes a random time. Faults: expired sessions, broken
+connections (a random number of pending requests is applied, the responses are lost), silent cuts, a stopped server,
+paused processes. Tests: tests/sim/test_zookeeper.py.
 """
 
 from twisted.internet.task import Clock
@@ -16,7 +16,7 @@ from kafka_zk.sim.zookeeper.server import Server
 
 
 class SimZooKeeper(Server):
-    """A server that makes its clients. The arguments are those of ``Server``."""
+    """A server that makes its clients. Arguments as for ``Server``."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class SimZooKeeper(Server):
         self.clients: list[SimClient] = []
 
     def client(self, name: str, *, session_timeout_ms: int = 6000, chroot: str = "") -> SimClient:
-        """A client with a session, connected from the start; the chroot is created if absent."""
+        """Make a client with a session, already connected; the chroot is created if absent."""
         for path in Chroot(chroot).ancestors():
             if self.tree.exists(path) is None:
                 self.fire(self.tree.apply(Create(path), 0, int(self.now_ms))[1])
@@ -40,7 +40,7 @@ class SimZooKeeper(Server):
         return client
 
     def expire(self, who: SimClient | int) -> None:
-        """End a session now, as if its timeout had passed; the client learns it when it next hears of the server."""
+        """End a session now, as if its timeout had passed; the client notices with the server's next message."""
         session_id = who if isinstance(who, int) else who.session_id
         session = self.sessions.get(session_id or 0)
         if session is not None:

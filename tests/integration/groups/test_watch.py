@@ -137,7 +137,7 @@ def test_the_live_screen(
     write(kafka_zk_cluster, topic, PARTITIONS, 5)
     where = ("--zookeeper", kafka_zk_cluster.zookeeper_connect)
     with on_terminal("watch", "--group", group, *where, "--trace", tmp_path) as terminal:
-        terminal.read_until("nobody is in this group yet")
+        terminal.read_until("this group has no members yet")
         join("anna", "--from-beginning", "--consumer-property", "auto.commit.interval.ms=100")
         at = terminal.read_until("anna joined: anna starts")
         screen = at
@@ -159,7 +159,7 @@ def test_the_live_screen(
     ("arguments", "sentence"),
     [
         (("--topic", "t", "--name", "anna"), "--name needs --group"),
-        (("--topic", "t", "--group", "g", "--name", "a/b"), "--name 'a/b' is no name for a member"),
+        (("--topic", "t", "--group", "g", "--name", "a/b"), "--name 'a/b': part of a znode path"),
         (("--topic", "t", "--group", "g", "--name", "a", "--consumer-property", "consumer.id=b"),
          "--name and consumer.id both name the member"),
         (("--topic", "t", "--group", "g", "--name", "a", "--consumer-property", "group.instance.id=b"),

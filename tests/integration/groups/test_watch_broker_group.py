@@ -165,7 +165,7 @@ def test_the_live_screen(cluster: EmbeddedCluster, join: Join, group: str, topic
     with on_terminal(
         "watch", "--group", group, "--bootstrap-server", cluster.bootstrap, "--trace", traces
     ) as terminal:
-        terminal.read_until("nobody is in this group yet")
+        terminal.read_until("this group has no members yet")
         join("anna")
         at = terminal.read_until("anna joined: anna starts")
         for seen in ("MEMBER", "PARTITIONS", "LAG", "LAST EVENT", "a anna  · silent"):

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests import readme
-from tests.documented import ROOT, Block, blocks
+from tests.documented import ROOT, Block
 from tests.fresh_environment import PACKAGES, MakeEnvironment, build_wheel, clean_environ, run
 from tests.integration.spark.sessions import LOCAL
 from tests.terminal import Shell
@@ -110,9 +110,9 @@ def test_readme_from_top_to_bottom(
 ) -> None:
     """All blocks but those that need the other extra."""
     monkeypatch.setattr(readme.Ports, "free", readme.Ports.other)
-    page = [block for block in blocks(readme.PAGE) if needs(block) <= {"", extra}]
+    page = [block for block in readme.whole_page() if needs(block) <= {"", extra}]
     if extra == "spark":  # it is enough for a cluster as well
-        page = blocks(readme.PAGE)
+        page = readme.whole_page()
     for name, value in LOCAL.items():
         monkeypatch.setenv(name, value)
     path = make_environment([ours(extra), "pytest", "kafka-python>=3.0.12,<4"])

@@ -33,8 +33,8 @@ RUNS = 5
 ONE_ATTEMPT, THREE_ATTEMPTS = "local[1]", "local[1,3]"
 """Masters by how often Spark tries a task."""
 ZOOKEEPER_LOST = "Error: the connection to ZooKeeper broke"
-WORKER_DIED = "Error: the Spark job failed: Python worker exited unexpectedly (crashed); run it again, it goes on"
-JAVA_DIED = "Error: the Java process of Spark's driver has ended (killed, or out of memory); run it again, it goes on"
+WORKER_DIED = "Error: the Spark job failed: Python worker exited unexpectedly (crashed); run it again, it continues"
+JAVA_DIED = "Error: the Java process of Spark's driver has ended (killed, or out of memory); run it again, it continues"
 
 
 class Point(NamedTuple):

@@ -365,7 +365,7 @@ def test_offsets_that_somebody_has_set_since_are_left_as_they_are(table: World) 
     run_blocking(OffsetRegistry(table.client, table.group).store({T1: 19}))
     told: list[str] = []
     report = table.run(note=told.append)
-    assert any("somebody else has set the group's offsets since" in each for each in told)
+    assert any("another client has set the group's offsets since" in each for each in told)
     assert [each.from_offset for each in report.partitions] == [0, 19], "as they say"
 
 

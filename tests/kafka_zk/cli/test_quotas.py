@@ -136,5 +136,5 @@ def test_what_a_znode_has_that_is_no_number_is_told_and_left_out(capsys: pytest.
     configs: Any = Configs()
     assert quotas._ZooKeeper(configs).all() == [({"user": "a"}, {"consumer_byte_rate": float(2**63)})]
     told = capsys.readouterr().err
-    assert "/config/users/a: producer_byte_rate=many is no number, and no quota" in told
+    assert "/config/users/a: producer_byte_rate=many is not a number and has no effect" in told
     assert "/config/users/a: request_percentage=NaN" in told

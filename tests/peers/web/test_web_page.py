@@ -202,7 +202,7 @@ def test_members_and_a_producer_come_and_go_by_buttons(open_page: Callable[[], P
     until(lambda: page.count("#view [data-group=board]") == 1, "one who left")
     until(lambda: "anna left" in page.text("#happened"), "that in the list")
     page.press("[data-runs='board/ben'] [data-break=crash]")
-    until(lambda: "says goodbye to nobody" in page.text("#break .toast"), "what to expect of a crash")
+    until(lambda: "leaves without notice" in page.text("#break .toast"), "what to expect of a crash")
     until(lambda: page.count("#view [data-group=board]") == 0, "the end of its session")
     until(lambda: "records/s" in page.text("#timeline .measure"), "the throughput")
     page.press("[data-runs=flights] [data-break=produce]")

@@ -136,7 +136,7 @@ def test_who_wrote_before_it_could_be_sent_again_has_won(group: Group) -> None:
         raise ConnectionLoss("/path")
 
     group.client.attempts = [attempt]
-    with pytest.raises(ForeignCommit, match="somebody else has written /consumers/g/offsets/t/1"):
+    with pytest.raises(ForeignCommit, match="another client has written /consumers/g/offsets/t/1"):
         group.run(group.hold.commit(COMMITTED))
     assert group.left() == (MANIFEST, {T0: 0, T1: 2})
 
@@ -178,5 +178,5 @@ def test_a_claim_that_others_have_taken_since_judges_nothing(group: Group) -> No
     group.run(slow.join(["t"], 0))
     assert group.run(slow.claim([T0, T1])) == {T0: 9, T1: 3}
     group.run(group.foreign_commit())
-    with pytest.raises(ForeignCommit, match="somebody else has written /consumers/g/offsets/t/1"):
+    with pytest.raises(ForeignCommit, match="another client has written /consumers/g/offsets/t/1"):
         group.run(slow.read_manifest())

@@ -38,5 +38,5 @@ def test_a_run_that_loses_zookeeper_says_so_and_that_the_next_goes_on(
     monkeypatch.setattr(job, "_idle_report", lambda *_: None)
     monkeypatch.setattr(job, "ExtractionRun", Run)
     extraction = Extraction(zookeeper="z", group="g", topics=("t",), target="/lake")
-    with pytest.raises(ZooKeeperLost, match=r"^the connection to ZooKeeper broke: words; run it again, it goes on"):
+    with pytest.raises(ZooKeeperLost, match=r"^the connection to ZooKeeper broke: words; run it again, it continues"):
         job.extract(Nothing(), extraction)

@@ -57,7 +57,7 @@ def test_without_spark_it_says_what_to_install(
         (["--master", "spark://127.0.0.1:1"], "no Spark master is there (127.0.0.1:1: Connection refused)"),
         (["--to", f"file://{__file__}"], "is a file, not a folder"),
         (["--on-undecodable", "keep"], "--on-undecodable keep is for --decode"),
-        (["--every", "30"], "'30' is no interval like 30s, 5m or 1h"),
+        (["--every", "30"], "'30' is not an interval such as 30s, 5m or 1h"),
         (["--every", "30s", "--dry-run"], "--dry-run is for one run"),
         (["--every", "30s", "--until", "0"], "--until is for one run"),
         (["--metrics-port", "9404"], "--metrics-port is for --every"),

@@ -16,5 +16,5 @@ def test_days_and_times(text: str, expected_ms: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1D", "P1H", "PT1D", "P-1D", "P1.5D", "PT1M1H", "P1Y"])
 def test_anything_else_is_a_usage_error(text: str) -> None:
-    with pytest.raises(click.UsageError, match="is no duration"):
+    with pytest.raises(click.UsageError, match="is not a duration"):
         parse_duration_ms(text)
