@@ -1,4 +1,4 @@
-"""What quotas and an authorizer add to a request, in opcodes of Python: a part of `python -m tests.bench.request_cost`.
+"""What quotas and an authorizer add to a request, in opcodes of Python: `python -m tests.bench.added_cost`.
 
 Compared is the same broker before and after.
 """
@@ -120,3 +120,8 @@ def report() -> Iterator[str]:
     yield f"a remembered decision: {of_remembered_decision():+} opcodes (at most {MOST_OF_DECISION})"
     ratio = of_first_metadata(with_acls=True) / of_first_metadata(with_acls=False)
     yield f"the first Metadata, {_TOPICS} topics, {_ACLS:,} ACLs: x{ratio:.2f} (at most x{MOST_OF_FIRST_METADATA:g})"
+
+
+if __name__ == "__main__":
+    for line in report():
+        print(line)

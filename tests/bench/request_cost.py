@@ -479,10 +479,6 @@ def main() -> None:
         print(f"{kind:14} {cost.opcodes:8,} {cost.peak_bytes:11,}  {calls}")
         if options.valgrind:
             print(f"{'':14} {machine_instructions(kind):8,} machine instructions, the client's part included")
-    from tests.bench.added_cost import report  # which needs what is defined here
-
-    for line in report():
-        print(line)
     if options.record:
         _record(costs)
 

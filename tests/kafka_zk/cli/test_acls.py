@@ -91,7 +91,7 @@ def test_every_kind_of_resource_has_an_option(
         (("--allow-principal", "User:a", "--operation", "read"), "name one resource"),
         (("--topic", "t", "--group", "g", "--allow-principal", "User:a", "--operation", "read"), "name one resource"),
         (("--topic", "t", "--allow-principal", "alice", "--operation", "read"), "User:alice"),
-        (("--topic", "t", "--allow-principal", "User:a", "--operation", "any"), "none of All, Read"),
+        (("--topic", "t", "--allow-principal", "User:a", "--operation", "any"), "is not one of All, Read"),
         (("--topic", "t", "--allow-principal", "User:a"), "--operation"),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.handlers.table import Dispatcher
+from kafka_zk.broker.quota.enforcement import ThrottledAnswer
 from kafka_zk.broker.quota.quota_table import QuotaKey
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.protocol import codec
@@ -246,7 +247,8 @@ def test_a_login_is_not_muted_even_without_requests_around_it(broker: Harness) -
     token: list[Part] = [b"v=c2lnbmF0dXJl"]
     assert hook(CONTEXT, RequestHeader(NO_REQUEST, 0, 0, None), token) == 0
     assert token == [b"v=c2lnbmF0dXJl"]
-    assert hook(CONTEXT, RequestHeader(ApiKey.HEARTBEAT, 1, 7, "c"), [struct.pack(">iih", 7, 0, 0)]) > 0
+    heartbeat = ThrottledAnswer([struct.pack(">iih", 7, 0, 0)], 100)
+    assert hook(CONTEXT, RequestHeader(ApiKey.HEARTBEAT, 1, 7, "c"), heartbeat) == 100
 
 
 def test_a_request_that_waits_is_not_charged_for_it(broker: Harness) -> None:
