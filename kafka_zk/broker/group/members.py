@@ -226,7 +226,7 @@ class Members:
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined again, the first member that has leads. Returns False if none has."""
+        """If the leader has not joined, the oldest member that has becomes the leader. False if none has joined."""
         if self.leader is None or self._members[self.leader].joining is not None:
             return self.leader is not None
         joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)
@@ -236,20 +236,20 @@ class Members:
         return True
 
     def choose_protocol(self) -> str:
-        """The protocol that most members like best, of those that all support; of equals the first voted for."""
+        """The protocol preferred by most members, of those that all support. The first one voted for wins a tie."""
         candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]
 
     def joined(self, protocol_name: str) -> tuple[JoinedMember, ...]:
-        """All members, as the leader learns of them."""
+        """The members as sent to the leader."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name))
             for member in self._members.values()
         )
 
     def stored(self, protocol_name: str | None, assignments: Mapping[str, bytes]) -> tuple[StoredMember, ...]:
-        """All members as they are stored, with these assignments by member id."""
+        """The members' stored form, with these assignments by member id."""
         return tuple(
             StoredMember(
                 member.member_id,
@@ -265,7 +265,7 @@ class Members:
         )
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Add the members of a stored group; each supports the group's protocol."""
+        """Add a stored group's members; each supports the group's protocol."""
         for stored in value.members:
             protocols = ((value.protocol_name or "", stored.subscription),)
             member = Member(
