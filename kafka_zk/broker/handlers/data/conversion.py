@@ -44,10 +44,10 @@ _MAGIC_POSITION = 16
 async def up_convert(
     services: Services, memory: Memory, records: memoryview, max_size_bytes: int | None
 ) -> memoryview:
-    """The one batch that a message set makes, writable; empty if the set has no whole message.
+    """Convert a message set to one writable batch; empty if the set has no complete message.
 
-    A message that is cut at the end is left out and a batch of magic 2 stays as it is, both as in Kafka.
-    Raises: StorageError, ApiError.
+    As in Kafka, drops an incomplete message at the end and returns a batch of magic 2 unchanged. Raises: StorageError,
+    ApiError.
     """
     if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] == 2:
         return records
@@ -112,7 +112,7 @@ def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
 
 
 class DownConversion:
-    """The conversions for one Fetch request. Raises nothing for a partition: errors become its result."""
+    """The conversions for one Fetch request."""
 
     def __init__(self, services: Services, memory: Memory, version: int, isolation: FetchIsolation) -> None:
         self._services = services
