@@ -1,4 +1,4 @@
-"""Maps the result of an append to a coordinator's log to an error code, and that code to the client's error.
+"""Maps the result of an append to a coordinator's log to an error code, and this to the client's error.
 
 Source: GroupMetadataManager.storeGroup, TransactionStateManager.appendTransactionToLog@3.9.
 """
@@ -19,7 +19,7 @@ COORDINATOR_ERRORS = {
 
 
 def code_of(result: AppendResult) -> ErrorCode:
-    """NONE, or the error that the append failed with."""
+    """NONE, or the error of a failed append."""
     if isinstance(result, LogAppendInfo):
         return ErrorCode.NONE
     if isinstance(result, ApiError):

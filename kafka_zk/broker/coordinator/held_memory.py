@@ -1,4 +1,4 @@
-"""Bounds the memory that clients can make a coordinator hold: group members, transactional ids."""
+"""Limits the memory that clients can make a coordinator hold: group members, transactional ids."""
 
 from collections import Counter
 

@@ -1,8 +1,8 @@
 """Creates a coordinator's internal topic at the first request for the coordinator.
 
-A configured replication factor is binding: until that many brokers are live, the topic is not created and clients retry
-(KIP-115). Without one, the factor is Kafka's default of 3, or the number of live brokers if that is lower, so a single
-broker works without configuration.
+A configured replication factor is binding: until that many brokers are live, clients must retry (KIP-115). Without one,
+the factor is Kafka's default of 3, or the number of live brokers if that is lower, so a single broker works without
+configuration.
 
 Source: AutoTopicCreationManager.scala@3.9.
 """
@@ -56,21 +56,21 @@ class InternalTopic:
         self._topics = topics
         self._random = random
         self._is_creating = False
-        self._fault = ""  # the last logged error, to log each only once: clients retry
+        self._fault = ""  # last logged error: clients retry
 
     @property
     def name(self) -> str:
-        """Name of the topic."""
+        """The topic's name."""
         return self._settings.name
 
     @property
     def is_creatable(self) -> bool:
-        """Whether enough brokers are live for the replication factor. True if no live brokers are known yet."""
+        """Whether enough brokers are live for the replication factor; True while no live brokers are known."""
         live_count = len(self._metadata.brokers)
         return not live_count or self._replication_factor() <= live_count
 
     def create(self) -> None:
-        """Start creating the topic. Does nothing if an attempt is in progress or no live brokers are known yet."""
+        """Start creating the topic, unless an attempt is in progress or no live brokers are known yet."""
         if self._is_creating or not self._metadata.brokers:
             return
         self._is_creating = True

@@ -48,7 +48,7 @@ _POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(_AT_ONCE, -1, -
 
 
 def _positive(hashed: int) -> int:
-    """The absolute value of the Java int with these bits; 0 for Integer.MIN_VALUE, which has none."""
+    """Java's Math.abs for the int with these bits, but 0 for Integer.MIN_VALUE."""
     if hashed == _SMALLEST:
         return 0
     return hashed if hashed < _SMALLEST else (1 << 32) - hashed

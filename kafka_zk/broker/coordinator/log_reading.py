@@ -42,7 +42,7 @@ class LogReading:
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
         """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
 
-        Reading stops where batches can no longer be told apart. What was read up to there is kept. Raises: ApiError,
+        At damage, reading stops with what was read so far. A batch that cannot be decoded is skipped. Raises: ApiError,
         OSError.
         """
         for found in _batches_of(replicas, tp, buffer_bytes, self._skip):
@@ -72,7 +72,6 @@ class LogReading:
             _log.info("loaded {what} from {tp}, {count} records", what=what, tp=tp, count=self.record_count)
 
     def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
-        """If the batch cannot be decoded, skip the rest of it."""
         try:
             if header.is_control:
                 self._take_marker(data, position, header)
@@ -121,7 +120,7 @@ class LogReading:
 def _batches_of(
     replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int, skip: Callable[[int, str], None]
 ) -> Iterator[tuple[bytes, int, BatchHeader] | None]:
-    """Yield each batch up to the log's end, as data, position in the data and header; None after each read, so that
+    """Yield each batch up to the log's end: data, position in the data, header. Yields None after each read, so that
     other work can run.
 
     At damage, calls ``skip`` with the offset and the problem, and stops. Raises: ApiError, OSError.

@@ -1,9 +1,8 @@
 """The partition count of a coordinator's topic. It decides the partition of each key, so all brokers must agree.
 
-A starting broker reads it from ZooKeeper, like Kafka's, because a newly elected controller may first send only some of
-the partitions. A topic created later arrives as a whole. The count stays fixed for a topic id: after partitions were
-added, keys would map to partitions without their records; and a broker with a new session receives all topics again,
-one by one.
+A starting broker reads it from ZooKeeper, like Kafka's: a newly elected controller may first send only some partitions.
+A topic created later arrives as a whole. The count stays fixed for a topic id: with added partitions, keys would map to
+partitions without their records; and a broker with a new session receives all topics again, one by one.
 
 Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount@3.9.
 """
@@ -46,7 +45,7 @@ class PartitionCount:
 
 
 async def count_in_zookeeper(topics: TopicRegistry, counts: Iterable[PartitionCount]) -> None:
-    """Read the counts of existing topics. An invalid znode is skipped: the controller handles it.
+    """Read the counts of existing topics, except invalid znodes: these are left to the controller.
 
     Raises: RegistryError.
     """

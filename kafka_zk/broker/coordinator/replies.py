@@ -21,13 +21,13 @@ class Replies:
         return len(self._waiting)
 
     def begin(self) -> tuple[Reply, ClientWait[Any]]:
-        """A new request: its identifier and its awaitable result."""
+        """A new request: its identifier and awaitable result."""
         reply = Reply(next(self._numbers))
         waiting = self._waiting[reply] = _Waiting(self, reply)
         return reply, waiting
 
     def open(self) -> Reply:
-        """A new request for a core that may answer immediately. The caller must call ``outcome`` next."""
+        """A new request that the core may answer immediately. The caller must call ``outcome`` next."""
         reply = Reply(next(self._numbers))
         self._open.add(reply)
         return reply
@@ -41,7 +41,7 @@ class Replies:
         return waiting
 
     def answer(self, reply: Reply, result: object) -> None:
-        """Complete the request with ``result``. Does nothing if its client has disconnected."""
+        """Complete the request, unless its client has disconnected."""
         if reply in self._open:
             self._open.remove(reply)
             self._answered[reply] = result

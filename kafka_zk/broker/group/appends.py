@@ -68,7 +68,7 @@ class Appends:
         """Write a non-empty batch of committed offsets. Returns an awaitable only if the append is not complete yet.
 
         Args:
-            producer: the transaction's producer, if the offsets belong to one.
+            producer: the producer, if the offsets belong to a transaction.
             guard: proof that the transaction was verified.
         """
         appended = self._append_batch(partition, batch.build(producer), guard)
@@ -77,8 +77,7 @@ class Appends:
     async def remove(
         self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
     ) -> ErrorCode:
-        """Write tombstones for offsets, and for the group itself. Returns the first error. A later cleanup retries what
-        failed."""
+        """Write tombstones for offsets, and for the group itself. Returns the first error: a later cleanup retries."""
         encode = OffsetKeys(group_id).encode
         keys = [encode(tp) for tp in offsets]
         if with_group:

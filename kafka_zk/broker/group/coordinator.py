@@ -1,9 +1,9 @@
-"""A broker's group coordinator: the operations of the group APIs, by group id.
+"""A broker's group coordinator: the operations of the group APIs.
 
-A thin driver around ``Group``: it finds the group, supplies the time, and ``LiveGroup`` carries out the effects. Client
+A thin driver around ``Group``: it finds the group and supplies the time; ``LiveGroup`` carries out the effects. Client
 errors are returned as Kafka's error codes, not raised.
 
-Source: GroupCoordinator.scala@3.9. Tests: tests/kafka_zk/broker/group/test_coordinator.py.
+Source: GroupCoordinator.scala@3.9.
 """
 
 from collections.abc import Collection, Iterable
@@ -42,7 +42,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 CLASSIC = "classic"
-"""Group type in ListGroups. All groups here are classic: a member, the leader, assigns the partitions."""
+"""Group type in ListGroups. In a classic group, one member assigns the partitions."""
 
 _ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
@@ -96,7 +96,7 @@ class GroupCoordinator:
     transactions.
 
     Args:
-        tell: called with each group event, such as a rebalance, after it was logged.
+        tell: called with each group event after it was logged.
     """
 
     def __init__(
@@ -117,8 +117,7 @@ class GroupCoordinator:
         self.transactional_commits = TransactionalCommits(config, clock, replicas, self._manager)
 
     def role_changed(self, partition: Partition) -> None:
-        """Load the partition's groups when this broker becomes its leader, unload them when it stops being the leader.
-        """
+        """Load or unload groups when this broker gains or loses the leadership of their partition."""
         self._manager.role_changed(partition)
 
     @property
@@ -134,10 +133,10 @@ class GroupCoordinator:
         """Shut down: all waiting requests get a response."""
         self._manager.close()
 
-    # -- membership ---------------------------------------------------------------------------------------------------
+    # Membership.
 
     async def join(self, group_id: str, request: JoinGroup) -> JoinResult:
-        """Join, and wait for the next generation. Sets ``request.new_member_id``. Raises: ClientGone."""
+        """Join, and wait for the next generation. Assigns ``new_member_id``. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.NONE and not self._allows(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
@@ -216,7 +215,6 @@ class GroupCoordinator:
         return error
 
     def _has_room(self, group_id: str, request: JoinGroup) -> bool:
-        """Whether the member's metadata fits, replacing what this member holds already."""
         size_bytes = protocols_bytes(request.protocols)
         live = self._manager.groups.get(group_id)
         member = None if live is None else live.group.members.whose_place(request.member_id, request.group_instance_id)
@@ -231,14 +229,14 @@ class GroupCoordinator:
         name = request.client_id if request.group_instance_id is None else request.group_instance_id
         return f"{name}-{random_uuid(self._random)}"
 
-    # -- administration -----------------------------------------------------------------------------------------------
+    # Administration.
 
     async def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
         """The broker's groups, filtered by state and type (case-insensitive).
 
-        With COORDINATOR_LOAD_IN_PROGRESS, the list may be incomplete.
+        With COORDINATOR_LOAD_IN_PROGRESS, the list is incomplete.
         """
         if not self._manager.is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []

@@ -4,8 +4,7 @@ Each method takes an event, and the time where needed, and returns effects: resp
 for observers. The group keeps its deadlines: call ``tick`` at ``earliest_deadline_ms``.
 
 Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-62, KIP-134 (initial delay), KIP-345
-(static members), KIP-394 (member ids), KIP-814 (a static leader skips the assignment). Tests:
-tests/kafka_zk/broker/group.
+(static members), KIP-394 (member ids), KIP-814 (a static leader skips the assignment).
 """
 
 from collections.abc import Mapping
@@ -54,13 +53,13 @@ _EMPTY, _PREPARING, _COMPLETING, _STABLE, _ = GroupState
 
 @dataclass(slots=True)
 class _Join:
-    """The join phase of a rebalance. Exists only in PreparingRebalance.
+    """The join phase of a rebalance.
 
     Attributes:
         deadline_ms: monotonic time in ms at which the phase ends, or the initial delay is extended.
         delay_ms: length of the current initial delay; 0 if the group was not empty.
         remaining_ms: by how much the initial delay can still be extended. None if the group was not empty: then the
-            phase also ends as soon as all members have joined.
+            phase ends as soon as all members have joined.
     """
 
     deadline_ms: int
@@ -72,12 +71,12 @@ class Group(GroupMetadata):
     """See the module's docstring. The caller keeps the group's partition, and whether it is loaded.
 
     Attributes:
-        earliest_deadline_ms: monotonic time in ms; no deadline is earlier, the next one may be later. None if there is
-            no deadline. ``tick`` advances it.
+        earliest_deadline_ms: monotonic time in ms at or before the next deadline; None without one. ``tick`` advances
+            it.
         _join: the join phase; None outside PreparingRebalance.
         _new_member_came: True if a member was added since the current initial delay began.
         _awaited_syncs: ids of this generation's members that have not sent SyncGroup.
-        _sync_deadline_ms: monotonic time in ms at which these are removed; None if no SyncGroup is awaited.
+        _sync_deadline_ms: monotonic time in ms at which these are removed; None if there are none.
         _effects: effects of the current call; empty between calls.
     """
 
@@ -95,7 +94,7 @@ class Group(GroupMetadata):
     def loaded(
         cls, group_id: str, config: GroupConfig, value: GroupMetadataValue, now: Now
     ) -> tuple["Group", list[Effect]]:
-        """A group from its stored record. Each member has one session timeout, from now, to send a request."""
+        """A group from its stored record. Each member must send a request within its session timeout from now."""
         group = cls(group_id, config, now)
         group.load(value)
         for member in group.members:
@@ -158,7 +157,7 @@ class Group(GroupMetadata):
         return refusal
 
     def hear_of(self, member_id: str, now: Now) -> None:
-        """Extend the member's session; any request of a member does."""
+        """Extend the session of a member that sent a request."""
         member = self.members.get(member_id)
         if member is not None:
             self._expect(member, member.session_timeout_ms, now)
@@ -183,7 +182,7 @@ class Group(GroupMetadata):
         self._complete_join_if_all_came(now)
         return ErrorCode.NONE, self._take_effects()
 
-    # What else happens.
+    # Results and time.
 
     def stored(self, then: Stored, error: ErrorCode, now: Now) -> list[Effect]:
         """The write of a ``StoreGroup`` effect succeeded or failed."""
@@ -216,7 +215,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> list[Effect]:
-        """Answer all waiting requests with ``error`` because the group is deleted or has another coordinator now."""
+        """Answer all waiting requests with ``error``: the group is deleted or has another coordinator."""
         for member in self.members:
             if member.joining is not None:
                 self._refuse_join(member.joining, member.member_id, error)
@@ -291,7 +290,6 @@ class Group(GroupMetadata):
         self._tell(MemberJoined, cause, member.member_id, is_new, member.group_instance_id, metadata)
 
     def _static_member_returns(self, request: JoinGroup, instance_id: str, reply: Reply, now: Now) -> None:
-        """The member keeps its place under a new id. A client that uses the old id is fenced."""
         old_member_id = self.members.static[instance_id]
         old = self.members[old_member_id]
         then = StaticMemberStored(
@@ -353,7 +351,7 @@ class Group(GroupMetadata):
     # Rebalancing.
 
     def _rebalance(self, event: Event, reason: str, now: Now) -> None:
-        """Make all members rejoin, unless a rebalance is being prepared already."""
+        """Make all members rejoin, unless they have to already."""
         before = self.state
         self.enter(event, now)
         if before is _PREPARING:
@@ -433,7 +431,6 @@ class Group(GroupMetadata):
         self._sync_deadline_ms = None
 
     def _sync_deadline_passed(self, now: Now) -> None:
-        """Remove the members that have not sent SyncGroup."""
         for member_id in sorted(self._awaited_syncs):
             self._remove(member_id, Departure.DROPPED, "did not ask for its assignment in time")
         self._end_of_syncs()
@@ -442,7 +439,7 @@ class Group(GroupMetadata):
 
     def _assignment_stored(self, then: AssignmentStored, error: ErrorCode, now: Now) -> None:
         if self.state is not _COMPLETING or then.generation_id != self.generation_id:
-            return  # the write belongs to an earlier generation
+            return  # of an earlier generation
         if error is not ErrorCode.NONE:
             self._propagate({}, error, now)
             self._rebalance(Event.ASSIGNMENT_NOT_STORED, f"the assignment could not be stored: {error.name}", now)
@@ -474,7 +471,7 @@ class Group(GroupMetadata):
         self._rebalance(event, f"member {member_id} {reason}", now)
 
     def _remove(self, member_id: str, departure: Departure, reason: str) -> None:
-        """Remove a member, if it exists. The caller must start the rebalance that this requires."""
+        """The caller must start a rebalance if one is needed."""
         member = self.members.remove(member_id)
         self._synced(member_id)
         if member is None:
@@ -489,7 +486,7 @@ class Group(GroupMetadata):
         member.deadline_ms = now.monotonic_ms + within_ms
         self._wake_at(member.deadline_ms)
 
-    # The machine.
+    # Effects and deadlines.
 
     def _store(self, assignments: dict[str, bytes], then: Stored) -> None:
         self._effects.append(StoreGroup(self.value(assignments), then))

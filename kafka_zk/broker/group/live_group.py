@@ -1,7 +1,7 @@
 """A group with its timer and its clients: carries out the core's effects.
 
-Effects are carried out in order, even if one of them leads to the next request: a client may send it as soon as it gets
-a response.
+Effects are carried out in order, even if one of them leads to the next request, which a client may send as soon as it
+gets a response.
 """
 
 from collections import deque
@@ -34,8 +34,7 @@ def now_of(clock: Clock) -> Now:
 class LiveGroup:
     """A group of this broker, stored in ``partition`` of ``__consumer_offsets``.
 
-    ``counted_bytes``, ``counted_offsets_bytes``: this group's part of the memory counted for all members and all
-    offsets.
+    ``counted_bytes``, ``counted_offsets_bytes``: its share of the memory counted for members and for offsets.
     """
 
     def __init__(
@@ -88,8 +87,7 @@ class LiveGroup:
         self._timer_ms = deadline_ms
 
     def close(self, error: ErrorCode) -> None:
-        """The group is removed or has another coordinator: answer waiting requests with ``error`` and stop the timer.
-        """
+        """Stop the timer and answer waiting requests with ``error``."""
         self.carry_out(self.group.unload(error))
         if self._timer is not None:
             self._timer.cancel()

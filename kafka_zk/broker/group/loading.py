@@ -49,8 +49,8 @@ class LoadedPartition(LogReading):
         self._pending: dict[int, LastValues] = {}  # by producer id: transactions without a marker so far
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """Like ``LogReading.load_steps``. Records before damage are kept: without them, members would be unknown and
-        consumers would lose their commits."""
+        """Like ``LogReading.load_steps``. Keeping the records before damage matters: without them, members would be
+        unknown and consumers would lose their commits."""
         yield from super().load_steps(replicas, tp, buffer_bytes)
         self.group_count = len(self.group_ids)
 

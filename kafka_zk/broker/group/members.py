@@ -27,16 +27,16 @@ class Member:
 
     Attributes:
         member_id: unique in the group; changes only when a static member returns.
-        group_instance_id: unique among the static members; None for a dynamic member.
-        session_timeout_ms: how long the member stays in the group without a request.
-        rebalance_timeout_ms: how long it may take to rejoin in a rebalance.
+        group_instance_id: unique among static members; None for a dynamic one.
+        session_timeout_ms: how long the member may send no request.
+        rebalance_timeout_ms: how long it may take to rejoin.
         protocols: names and metadata in order of preference.
-        assignment: the leader's assignment for this generation; b"" until then.
-        joining, syncing: the JoinGroup or SyncGroup that waits for its response.
-        is_new: True until its first generation. A new member can expire while its JoinGroup waits, others cannot.
-        deadline_ms: monotonic time in ms at which the member fails unless it sends a request. None after it passed
-            while the member waited; the response sets it again.
-        size_bytes: its part of ``Members.size_bytes``.
+        assignment: the last one that took effect; b"" after a generation that ended without one.
+        joining, syncing: the waiting JoinGroup or SyncGroup.
+        is_new: True until its first generation. Only a new member can expire while its JoinGroup waits.
+        deadline_ms: monotonic time in ms at which the member fails unless it sends a request. None if it passed while
+            the group owed a response; the response sets it again.
+        size_bytes: its share of ``Members.size_bytes``.
     """
 
     member_id: str
@@ -71,21 +71,21 @@ class Member:
 
     @property
     def waits_for_the_group(self) -> bool:
-        """Whether the group owes it a response, so that the client cannot be expected to send heartbeats."""
+        """Whether the group owes it a response: until then, it cannot send heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
 class Members:
-    """The members of a group, in the order in which they joined first.
+    """The members of a group, oldest first.
 
     Attributes:
         leader: member id of the leader; None exactly if there are no members.
-        static: member ids by group instance id; every static member is listed.
-        pending: member ids given to clients that have not used them yet, with the monotonic time in ms at which they
-            expire. None of them is a member.
+        static: member ids of all static members, by group instance id.
+        pending: member ids given to clients that have not joined with them, with their expiry (monotonic, in ms). None
+            of them is a member.
         joining_count: number of members whose ``joining`` is set.
-        size_bytes: memory of members and pending ids: the sum of their sizes.
-        _supporters: for each protocol name, how many members support it; never 0.
+        size_bytes: memory of members and pending ids.
+        _supporters: number of members that support each protocol; never 0.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,6 @@ class Members:
             self.size_bytes -= _PENDING_BYTES + sys.getsizeof(member_id)
 
     def _measure(self, member: Member) -> None:
-        """Update the sizes after a change of the member."""
         names = (member.member_id, member.group_instance_id, member.client_id, member.client_host)
         size_bytes = MEMBER_BYTES + sum(map(sys.getsizeof, names))
         size_bytes += protocols_bytes(member.protocols) + len(member.assignment)
@@ -222,7 +221,7 @@ class Members:
         return sum(len(member.assignment) for member in self._members.values())
 
     def support(self, protocols: Protocols) -> bool:
-        """Whether all members support one of these."""
+        """Whether one of these protocols is supported by all members."""
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:

@@ -1,4 +1,4 @@
-"""Memory that a group uses: members, pending ids and committed offsets."""
+"""Memory that a group uses."""
 
 from kafka_zk.broker.group.group import Group
 from kafka_zk.broker.group.offsets import GroupOffsets, Offsets

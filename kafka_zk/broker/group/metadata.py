@@ -24,9 +24,9 @@ class GroupMetadata:
         state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP if the stored group has none.
         generation_id: 0 before the first generation, then from 1 to LAST_GENERATION and from 1 again.
         protocol_type: type of the members, such as "consumer"; None before the first member.
-        protocol_name: assignor of this generation; None before the first one and in a generation without members.
-        subscribed_topics: topics of all members, at the start of the generation. None if unknown: the group is no
-            consumer group, or a member's metadata is invalid.
+        protocol_name: assignor of this generation; None before the first one and without members.
+        subscribed_topics: topics of this generation's members. None if unknown: before the first generation, without
+            consumers, or if a member's metadata is invalid.
     """
 
     def __init__(self, group_id: str, now: Now) -> None:
@@ -60,9 +60,10 @@ class GroupMetadata:
 
     @property
     def is_consumer_group(self) -> bool:
+        """Whether its members are consumers, and not for example Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
-    # The machine.
+    # State.
 
     def enter(self, event: Event, now: Now | None) -> None:
         """Change the state by the table of transitions. Raises: IllegalTransition."""
@@ -98,7 +99,7 @@ class GroupMetadata:
             leader, skip_assignment, members,
         )  # fmt: skip
 
-    # What a client may ask.
+    # Checks of requests.
 
     def accepts(self, member_id: str, max_size: int) -> bool:
         """Whether this member fits in a group of at most ``max_size`` members."""

@@ -59,14 +59,14 @@ class GroupMetadataManager:
         self._loading: dict[int, LoadedPartition] = {}
         self._loads = DeferredLock()
 
-    # -- which groups -------------------------------------------------------------------------------------------------
+    # Groups.
 
     def partition_for(self, group_id: str) -> int:
         """The partition of ``__consumer_offsets`` that holds the group."""
         return partition_for(group_id, self.partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
-        """The error if this broker cannot serve the group now, otherwise NONE. Some APIs accept an empty group id."""
+        """The error if this broker cannot serve the group now, otherwise NONE. Some APIs accept an empty id."""
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
         if group_id in self.groups:
@@ -103,10 +103,10 @@ class GroupMetadataManager:
         del self.groups[live.group.group_id]
         live.close(error)
 
-    # -- which partitions ---------------------------------------------------------------------------------------------
+    # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """Load the partition's groups if this broker now leads it; unload them if it no longer does."""
+        """Load or unload the partition's groups when this broker gains or loses its leadership."""
         topic, number = partition.tp
         if topic != OFFSETS_TOPIC or not self._is_active:
             return
@@ -125,7 +125,7 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.NOT_COORDINATOR)
 
     async def _load(self, partition: int, loaded: LoadedPartition) -> None:
-        """Load one partition at a time, in short steps that let the reactor run."""
+        """One partition at a time, in short steps."""
         async with self._loads:
             try:
                 await in_slices(self._clock, self._load_steps(partition, loaded))
@@ -173,8 +173,8 @@ class GroupMetadataManager:
     def transaction_ended(self, partition: int, producer_id: int, marker: Marker) -> None:
         """A marker is in the partition's log: the transaction's offsets take effect or are dropped.
 
-        Groups that are being loaded process it afterwards. Only the first marker of a producer matters to them, because
-        no producer commits to them during loading.
+        Groups that are being loaded process it afterwards. Only a producer's first marker matters to them: it commits
+        nothing to them meanwhile.
         """
         loaded = self._loading.get(partition)
         if loaded is not None:
@@ -201,13 +201,12 @@ class GroupMetadataManager:
             del self.groups[live.group.group_id]
         ensureDeferred(in_slices(self._clock, _closing_steps(given_away))).addErrback(_log_bug)
 
-    # -- storing ------------------------------------------------------------------------------------------------------
+    # Storage.
 
     def _live(self, group: Group, partition: int) -> LiveGroup:
         return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell, self._changed)
 
     def _changed(self, live: LiveGroup) -> None:
-        """Update the memory in use, and drop a group without any content."""
         group = live.group
         size_bytes = held_bytes(group)
         self.memory.changed(size_bytes - live.counted_bytes)
@@ -225,7 +224,7 @@ class GroupMetadataManager:
         return memory.has_room(growth_bytes(None if live is None else live.group, offsets))
 
     def count_offsets(self, live: LiveGroup) -> None:
-        """Update the memory that the group's offsets use."""
+        """Update the memory counted for the group's offsets."""
         size_bytes = offsets_bytes(live.group)
         if size_bytes != live.counted_offsets_bytes:
             self.offsets_memory.changed(size_bytes - live.counted_offsets_bytes)
@@ -252,7 +251,6 @@ def _closing_steps(given_away: list[LiveGroup]) -> Iterator[None]:
 
 
 def _is_blank(group: Group) -> bool:
-    """Whether the group has no content: no members, offsets or past generation."""
     members = group.members
     is_new = group.state is GroupState.EMPTY and not group.generation_id
     return is_new and not (members.pending or len(members) or group.offsets)

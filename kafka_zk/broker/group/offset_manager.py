@@ -2,7 +2,6 @@
 
 Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
 GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
-Tests: tests/kafka_zk/broker/group/test_offset_manager.py.
 """
 
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator
@@ -80,7 +79,6 @@ class OffsetManager:
         return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
-        """The error if the client must not commit for the group now, otherwise NONE."""
         live = self._manager.groups.get(group_id)
         if live is not None:
             return live.group.commit_refusal(*committer)
@@ -260,13 +258,12 @@ def _parts(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _reads(group: Group, topic: str) -> bool:
-    """Whether members subscribe to the topic, or may do so."""
+    """Whether members may subscribe to the topic."""
     return group.subscribed_topics is None or topic in group.subscribed_topics
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """KIP-211: the offsets of an empty group expire together; those of a stable group unless members subscribe to the
-    topic."""
+    """KIP-211: an empty group's offsets expire together, a stable group's unless members subscribe to the topic."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:

@@ -1,7 +1,7 @@
 """The offsets that one group has committed, and those being appended. Pure.
 
 Several commits of a partition can be in progress: the last one in the log wins. Offsets in transactions (KIP-98,
-KIP-447) wait for the marker; after it, their position in the log decides too, not that of the marker.
+KIP-447) wait for the marker; for them, too, their own position in the log decides.
 
 Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KIP-211 (retention).
 """
@@ -27,7 +27,7 @@ def _metadata_bytes(offsets: Iterable[OffsetAndMetadata]) -> int:
 
 @dataclass
 class OpenTransactions:
-    """A group's open transactions in the log: ``offsets`` by producer id; ``committed`` is, for the same partitions,
+    """A group's open transactions in the log: ``offsets`` by producer id; for the same partitions, ``committed`` has
     the base offset of the batch with the committed offset."""
 
     offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
@@ -41,9 +41,9 @@ class GroupOffsets:
         size_bytes: memory of the committed offsets.
         _committed: the offset in effect, by partition.
         _pending: by partition, the last commit outside transactions whose append is in progress.
-        _pending_count: number of offsets in these appends, repeated partitions included; 0 if no append is in progress.
-        _record_offsets: by partition, base offset of the batch with the committed offset. Empty while no append and no
-            transaction is open; a missing partition's offset is older than all open ones.
+        _pending_count: number of offsets in these appends, including repeated partitions.
+        _record_offsets: by partition, base offset of the batch with the committed offset. Kept only while an append or
+            transaction is open; a partition is missing if its offset is older than these.
         _transactional: offsets of transactions that have not ended.
     """
 
@@ -203,7 +203,7 @@ class GroupOffsets:
 
         Args:
             retention_ms: offsets.retention.minutes.
-            unused_since_ms: wall-clock time since when the group is empty; None to count from each commit.
+            unused_since_ms: wall-clock time at which the group became empty; None counts from each commit.
             subscribed: topics whose offsets are in use.
         """
         expired = []

@@ -74,10 +74,10 @@ class OffsetAndMetadata(NamedTuple):
 
     Attributes:
         offset: the next offset to consume.
-        leader_epoch: epoch of the last consumed record; NO_LEADER_EPOCH if the client did not send it.
+        leader_epoch: epoch of the last consumed record; NO_LEADER_EPOCH if unknown.
         metadata: text from the client.
-        commit_timestamp_ms: wall-clock time of the commit.
-        expire_timestamp_ms: wall-clock time set by clients before 2.1; otherwise NO_EXPIRY.
+        commit_timestamp_ms: wall-clock time of the commit, or the client's own (version 1).
+        expire_timestamp_ms: wall-clock time, only from clients before 2.1; otherwise NO_EXPIRY.
     """
 
     offset: int
@@ -89,7 +89,14 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A stored member. ``subscription``: its metadata for the group's protocol."""
+    """A stored member.
+
+    Attributes:
+        group_instance_id: None for a dynamic member, and before version 3.
+        rebalance_timeout_ms: the session timeout before version 1.
+        subscription: its metadata for the group's protocol; b"" without one.
+        assignment: from the leader, at the time of the write.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -107,11 +114,10 @@ class GroupMetadataValue:
 
     Attributes:
         protocol_type: "" before the first member.
-        generation_id: at least 1 in a record written here.
         protocol_name: the assignor; None without members.
         leader: member id of the leader; None without members.
         state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP before version 2.
-        members: oldest member first; empty for an empty group.
+        members: oldest member first.
     """
 
     protocol_type: str
@@ -131,6 +137,7 @@ class OffsetKeys:
         self._front = b""
 
     def encode(self, tp: TopicPartition) -> bytes:
+        """The key of a committed offset."""
         topic, partition = tp
         if topic != self._topic:
             self._topic, self._front = topic, self.front(topic)
@@ -148,6 +155,7 @@ class OffsetKeys:
 
 
 def encode_group_key(group_id: str) -> bytes:
+    """The key of a group."""
     return _INT16.pack(_GROUP_KEY_VERSION) + string(group_id, False)
 
 
@@ -168,6 +176,7 @@ def decode_key(key: Buffer) -> Key:
 
 
 def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
+    """The value of a committed offset."""
     offset, leader_epoch, metadata_text, commit_timestamp_ms, expire_timestamp_ms = committed
     if not metadata_text and expire_timestamp_ms == NO_EXPIRY:  # the usual commit
         return _OFFSET_WITHOUT_METADATA.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, 0, commit_timestamp_ms)
@@ -205,6 +214,7 @@ def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
 
 
 def encode_group_value(group: GroupMetadataValue) -> bytes:
+    """The value of a group."""
     parts = [
         _INT16.pack(_GROUP_VALUE_VERSION),
         string(group.protocol_type, False),

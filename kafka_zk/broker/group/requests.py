@@ -31,10 +31,9 @@ class JoinGroup(NamedTuple):
     """A JoinGroup request.
 
     Args:
-        new_member_id: an unused id, assigned if ``member_id`` is UNKNOWN_MEMBER_ID.
-        requires_known_member_id: whether the client first gets its id and then joins with it (KIP-394, version 4).
-        can_skip_assignment: whether the client, as a returning static leader, understands ``skip_assignment`` (version
-            9).
+        new_member_id: an unused id, for a client with UNKNOWN_MEMBER_ID.
+        requires_known_member_id: whether the client must first get its id and then join with it (KIP-394, version 4).
+        can_skip_assignment: whether the client understands ``skip_assignment`` (version 9).
     """
 
     member_id: str
@@ -75,7 +74,14 @@ class JoinedMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """The response to a JoinGroup; ``members`` only for the leader."""
+    """The response to a JoinGroup.
+
+    Attributes:
+        member_id: the requested, or a newly assigned one.
+        generation_id: NO_GENERATION with an error.
+        skip_assignment: True only for a returning static leader, which must not assign.
+        members: empty except for the leader.
+    """
 
     error: ErrorCode
     member_id: str
@@ -101,7 +107,10 @@ class SyncResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The leader's assignment of a generation takes effect."""
+    """The leader's assignment takes effect, unless the group has another generation by then.
+
+    ``assignments``: by member id, for each member of ``generation_id``.
+    """
 
     generation_id: int
     assignments: Mapping[str, bytes]
@@ -109,7 +118,10 @@ class AssignmentStored:
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberStored:
-    """A static member has returned under ``new_member_id``. If the write fails, the ``old_*`` values are restored."""
+    """A static member has returned under ``new_member_id``. If the write fails, the ``old_*`` values are restored.
+
+    ``previous_leader``: sent to clients that do not understand ``skip_assignment``.
+    """
 
     generation_id: int
     group_instance_id: str
@@ -160,7 +172,7 @@ class StoreGroup:
 class Happened(NamedTuple):
     """An event for observers, its cause, and the fields that ``kind`` adds to CoordinatorEvent.
 
-    A member's metadata and assignment are undecoded bytes from clients; ``GroupReporter`` decodes them.
+    Members' metadata and assignments are bytes from clients, which ``GroupReporter`` decodes.
     """
 
     kind: type[CoordinatorEvent]

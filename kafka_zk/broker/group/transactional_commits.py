@@ -4,7 +4,7 @@ They are appended to ``__consumer_offsets`` as a batch of the producer's transac
 with an old epoch, or a client outside the generation, gets an error (KIP-447).
 
 Source: GroupCoordinator.handleTxnCommitOffsets, doTxnCommitOffsets; GroupMetadataManager.storeOffsets,
-handleTxnCompletion@3.9. Tests: tests/kafka_zk/broker/group/test_transactional_commits.py.
+handleTxnCompletion@3.9.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -78,8 +78,7 @@ class TransactionalCommits:
     async def _verified(
         self, partition: int, transaction: TransactionToVerify
     ) -> tuple[VerificationStateEntry | None, ErrorCode]:
-        """Check that the transaction's coordinator knows the partition (KIP-890). Returns the proof, if any, and the
-        error."""
+        """Verify that the partition is in the transaction (KIP-890). Returns the proof, if any, and the error."""
         if self._replicas.verification is None:
             return None, _NONE
         tp = TopicPartition(OFFSETS_TOPIC, partition)
@@ -107,8 +106,8 @@ class TransactionalCommits:
         return written.error
 
     def markers_written(self, tp: TopicPartition, first_offset: int, markers: Sequence[MarkerBatch]) -> None:
-        """All in-sync replicas have these markers, the first at ``first_offset``: their transactions' offsets take
-        effect or are dropped. A repeated call has no effect."""
+        """These markers are on all in-sync replicas, the first at ``first_offset``: offsets take effect or are dropped.
+        A repeated call has no effect."""
         if tp.topic == OFFSETS_TOPIC:
             for offset, (_, header, marker) in enumerate(markers, first_offset):
                 self._manager.transaction_ended(

@@ -45,7 +45,7 @@ class _Appending:
 class TransactionalOffsets:
     """Offsets by producer; of several for a partition, the last one in the log is kept.
 
-    An append in progress replaces nothing. So if the log refuses a zombie's commit, that of its successor with the same
+    An append in progress replaces nothing: if the log refuses a zombie's commit, that of its successor with the same
     producer id stays, unlike in Kafka. The order in the log decides, not that of the calls: with ``flush.messages``, a
     marker can be reported before offsets that precede it.
 

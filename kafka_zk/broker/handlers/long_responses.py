@@ -1,9 +1,9 @@
-"""Long responses: each element's memory is reserved before it is made, and other requests get their turns.
+"""Long responses: the memory of each element is reserved before it is made, and other requests get their turns.
 
 Handlers await ``ResponseTurns.make`` before each element. If elements can be large, or more than the request names, an
 ``EncodedArray`` keeps their encoded bytes instead of objects.
 
-Tests: tests/kafka_zk/broker/handlers/test_long_responses.py. Why: decision 0009.
+Why: decision 0009.
 """
 
 from collections.abc import AsyncIterator, Iterable

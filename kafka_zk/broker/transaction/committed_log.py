@@ -1,12 +1,12 @@
-"""Delays serving a partition until everything that was loaded from it is on all in-sync replicas.
+"""Delays serving a partition until everything loaded from it is on all in-sync replicas.
 
-A new leader's log may end with uncommitted records: their acks=all was pending when the leader epoch changed. When the
+A new leader's log may end with uncommitted records: their acks=all was pending when the leader epoch changed. If the
 producer retries, a coordinator that loaded them responds that the request is already done. If another replica then
-becomes leader, these records may be truncated, and the new coordinator does not know the open transaction. The marker
+becomes leader, these records may be truncated, and the new coordinator does not know the open transaction: the marker
 of the producer's next transaction would commit its records.
 
-Kafka 3.9 serves immediately (TransactionStateManager.loadTransactionMetadata), and so do our group coordinators: a
-retried offset commit is always appended again. Tests: tests/kafka_zk/broker/transaction/test_committed_log.py.
+Kafka 3.9 serves immediately (TransactionStateManager.loadTransactionMetadata). So do our group coordinators, because a
+retried offset commit is always appended again.
 """
 
 from collections.abc import Callable

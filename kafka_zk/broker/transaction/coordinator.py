@@ -1,9 +1,9 @@
-"""A broker's transaction coordinator: the operations of the transaction APIs, by transactional id.
+"""A broker's transaction coordinator: the operations of the transaction APIs.
 
-A thin driver around ``Transaction``: it finds the transaction, supplies the time, and the state manager carries out the
+A thin driver around ``Transaction``: it finds the transaction and supplies the time; the state manager carries out the
 effects. Client errors are returned as Kafka's error codes, not raised.
 
-Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/broker/transaction/test_coordinator.py.
+Source: TransactionCoordinator.scala@3.9.
 """
 
 from collections.abc import Awaitable, Collection
@@ -96,8 +96,7 @@ class TransactionCoordinator:
         )
 
     def role_changed(self, partition: Partition) -> None:
-        """Load the partition's transactional ids when this broker becomes its leader, unload them when it stops being
-        the leader."""
+        """Load or unload transactional ids when this broker gains or loses the leadership of their partition."""
         self._manager.role_changed(partition)
 
     @property
@@ -134,7 +133,7 @@ class TransactionCoordinator:
         """Remove expired transactional ids."""
         await self._manager.remove_expired()
 
-    # -- what producers ask -------------------------------------------------------------------------------------------
+    # Requests of producers.
 
     async def new_producer_id(self) -> Result:
         """A producer id for an idempotent producer without a transactional id."""
@@ -224,7 +223,7 @@ class TransactionCoordinator:
         manager.carry_out(owned, transaction, transaction.end(reply, producer, now_ms, commit=commit), now_ms)
         return _error(manager.replies.outcome(reply))
 
-    # -- administration -----------------------------------------------------------------------------------------------
+    # Administration.
 
     def describe(self, transactional_id: str) -> TransactionMetadata | ErrorCode:
         """The state of a transactional id, or the error."""
@@ -263,7 +262,6 @@ class TransactionCoordinator:
                     )
         return Transactions(ErrorCode.NONE, unknown, tuple(listed))
 
-    # -- whose transaction --------------------------------------------------------------------------------------------
 
     def _find(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction | None] | ErrorCode:
         owned = self._manager.find(transactional_id)

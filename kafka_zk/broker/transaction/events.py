@@ -1,4 +1,4 @@
-"""What became of the transactions that this broker coordinates, for observers (``kafka-zk watch``, traces, tests)."""
+"""Events of the transactions that this broker coordinates, for observers (``kafka-zk watch``, traces, tests)."""
 
 from dataclasses import dataclass
 

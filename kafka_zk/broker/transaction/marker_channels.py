@@ -1,15 +1,14 @@
 """Sends transaction markers to the leaders of partitions until each is written.
 
-Each broker has at most one request in progress. Later markers wait for the next request, which combines them; so do the
-markers of one reactor turn. After a failure or a change of leader, markers are sent again after a pause, to the leader
-in the metadata at that time.
+Each broker has at most one request in progress; the next request combines the markers that came meanwhile, or in one
+reactor turn. After a failure or a change of leader, markers are sent again after a pause, to the leader in the metadata
+at that time.
 
 A deleted partition needs no marker. Once the controller has sent all metadata, a partition missing there is deleted;
 before that, it is deleted if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator epoch,
-markers are not sent again: another coordinator ends the transaction.
+its markers are not sent again: another coordinator ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
-Tests: tests/kafka_zk/broker/transaction/test_marker_channels.py.
 """
 
 import math
@@ -36,8 +35,7 @@ _log = Logger()
 
 RETRY_S = 0.05
 SETTLED_AFTER_S = 10
-"""Seconds after registration until the metadata count as complete: a controller sends many partitions in several
-requests. A partition still missing then is deleted."""
+"""Seconds after registration until the metadata count as complete: the controller may send them in several requests."""
 LOOK_UP_PAUSE_S = 0.1
 """Pause between lookups in ZooKeeper for topics missing in the metadata: a topic may be about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take at most a tenth of the time
@@ -65,8 +63,8 @@ Written = dict[int, dict[TopicPartition, ErrorCode]]
 """Error codes of written markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
-"""Makes a broker write markers. Can raise any exception, for example if the broker cannot be reached. Returns an
-awaitable only for another broker."""
+"""Makes a broker write markers. Can raise any exception, for example if the broker is unreachable. Returns an awaitable
+only for another broker."""
 
 
 class MarkersToSend(NamedTuple):
@@ -163,14 +161,13 @@ class TransactionMarkerChannels:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the metadata are complete, so that a missing partition is deleted."""
+        """Whether the metadata are complete."""
         metadata, now_s = self._metadata, self._clock.seconds()
         if metadata.broker_epoch != self._broker_epoch:
             self._broker_epoch, self._settled_s = metadata.broker_epoch, now_s + SETTLED_AFTER_S
         return bool(metadata.brokers) and now_s >= self._settled_s
 
     def _decide_later(self, ending: MarkersToSend) -> None:
-        """Look up whether topics that are missing in the metadata exist."""
         if self._is_looking_up or self._clock.seconds() < self._look_up_again_s:
             self._retry_later(ending)
             return
@@ -227,7 +224,6 @@ class TransactionMarkerChannels:
         self._at_end_of_turn(partial(self._run, leader))
 
     def _run(self, leader: int) -> None:
-        """Send requests until the queue is empty or a response is not available immediately."""
         waits = False
         try:
             while not waits and (queue := self._queues.get(leader)) and not self._is_closed:
@@ -237,7 +233,7 @@ class TransactionMarkerChannels:
                 self._queues.pop(leader, None)
 
     def _exchange(self, leader: int, endings: list[MarkersToSend]) -> bool:
-        """Send one request. Returns whether the response must be awaited."""
+        """Returns whether the response must be awaited."""
         if not endings:
             return False
         try:
@@ -262,7 +258,6 @@ class TransactionMarkerChannels:
             self._run(leader)
 
     def _not_written(self, leader: int, endings: list[MarkersToSend], error: Exception) -> None:
-        """Retry after any error: the markers may not have been written."""
         if self._failures.get(leader) != repr(error):
             self._failures[leader] = repr(error)
             _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
@@ -305,7 +300,7 @@ class TransactionMarkerChannels:
         ensureDeferred(self._retry()).addErrback(_log_bug)
 
     async def _retry(self) -> None:
-        """Retries in short steps. The longer they take, the longer the pause after them."""
+        """In short steps. The longer they take, the longer the pause afterwards."""
         begun_s = self._clock.seconds()
         to_retry, self._to_retry = self._to_retry, []
         self._is_retrying = True

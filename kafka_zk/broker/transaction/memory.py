@@ -1,4 +1,4 @@
-"""Memory of transactional ids. It must be counted, because clients choose the ids."""
+"""Memory of transactional ids, which clients choose."""
 
 from kafka_zk.broker.transaction.transaction import Transaction
 

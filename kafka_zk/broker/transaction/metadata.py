@@ -16,13 +16,15 @@ class TransactionMetadata(NamedTuple):
     """The state of one transactional id. All fields except the last two are stored.
 
     Attributes:
+        producer_id: never NO_PRODUCER_ID.
         producer_epoch: NO_PRODUCER_EPOCH until the first InitProducerId is stored; at most LAST_EPOCH + 1.
         timeout_ms: maximum duration of a transaction.
+        state: never PrepareEpochFence; Dead only while the id is being removed.
         tps: partitions of the transaction; while it ends, those without a marker; otherwise empty.
-        start_ms: wall-clock time of the transaction's start; NO_TIMESTAMP before the producer's first transaction.
+        start_ms: wall-clock time of the transaction's start; NO_TIMESTAMP before the producer's first one.
         last_update_ms: wall-clock time of the last change.
-        last_producer_epoch: the epoch before ``producer_epoch`` if the producer itself requested the bump (KIP-360),
-            otherwise -1.
+        last_producer_epoch: the epoch before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise
+            -1.
         previous_producer_id: producer id before the last InitProducerId, usually the same one; -1 if unknown.
     """
 

@@ -12,7 +12,7 @@ class CoordinatedPartition:
         epoch: the leader epoch.
         transactions: by transactional id; empty after unloading.
         ongoing: those of ``transactions`` in state Ongoing.
-        is_current: False once another broker may lead the partition; results that arrive later must be ignored.
+        is_current: False once another broker may lead the partition; later results must be ignored.
     """
 
     def __init__(self, number: int, epoch: int) -> None:

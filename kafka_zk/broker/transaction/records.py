@@ -39,6 +39,7 @@ _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PRE
 
 
 def encode_key(transactional_id: str) -> bytes:
+    """The key of a transactional id."""
     return _INT16.pack(_KEY_VERSION) + string(transactional_id, False)
 
 
@@ -55,6 +56,7 @@ def decode_key(key: Buffer) -> str | None:
 
 
 def encode_value(metadata: TransactionMetadata) -> bytes:
+    """The value of a transactional id."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
     added = _NO_PARTITIONS if state is _EMPTY else _partitions(tps)
     head = _HEAD.pack(_VALUE_VERSION, producer_id, producer_epoch, timeout_ms, _STATE_IDS[state])

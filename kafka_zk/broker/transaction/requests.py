@@ -12,14 +12,14 @@ NO_PRODUCER_EPOCH = -1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer id and its epoch."""
+    """A producer id and its epoch; both -1 for none."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 class Result(NamedTuple):
-    """The response to a request; ``producer`` only for InitProducerId."""
+    """The response to a request. ``producer``: only for InitProducerId, and only without an error."""
 
     error: ErrorCode
     producer: ProducerIdAndEpoch = ProducerIdAndEpoch()

@@ -81,7 +81,7 @@ class TransactionStateManager:
         self._makes_room = False
         self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # caches entries of ``partitions``
 
-    # -- which transactional ids --------------------------------------------------------------------------------------
+    # Transactional ids.
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of ``__transaction_state`` that holds the id."""
@@ -124,10 +124,10 @@ class TransactionStateManager:
         owned.transactions[transaction.transactional_id] = transaction
         self._count(transaction)
 
-    # -- which partitions ---------------------------------------------------------------------------------------------
+    # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """Load the partition if this broker now leads it in another epoch; unload it if it no longer leads it."""
+        """Load or unload the partition when this broker gains or loses its leadership, or leads it in a new epoch."""
         topic, number = partition.tp
         if topic != TRANSACTION_STATE_TOPIC or not self.is_active:
             return
@@ -147,7 +147,7 @@ class TransactionStateManager:
             self._unload(number)
 
     async def _load(self, owned: CoordinatedPartition) -> None:
-        """Load one partition at a time, in short steps that let the reactor run."""
+        """One partition at a time, in short steps."""
         loaded = LoadedPartition()
         async with self._loads:
             try:
@@ -177,7 +177,7 @@ class TransactionStateManager:
         loaded.transactions = {}
 
     def _go_on_steps(self, owned: CoordinatedPartition) -> Iterator[None]:
-        """Finish the transactions that were ending under the previous leader."""
+        """Finish the transactions that the previous leader was ending."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -201,7 +201,7 @@ class TransactionStateManager:
                 self.replies.answer(transaction.waiting, Result(ErrorCode.NOT_COORDINATOR))
             yield
 
-    # -- what the cores want ------------------------------------------------------------------------------------------
+    # Effects.
 
     def carry_out(
         self, owned: CoordinatedPartition, transaction: Transaction, effects: list[Effect], now_ms: int
@@ -283,7 +283,7 @@ class TransactionStateManager:
             else:
                 self._count(transaction)
 
-    # -- time ---------------------------------------------------------------------------------------------------------
+    # Time.
 
     async def abort_timed_out(self) -> None:
         """Abort transactions that are open for longer than their timeout."""
@@ -315,7 +315,7 @@ class TransactionStateManager:
                 await begun
 
     def _expire_steps(self, owned: CoordinatedPartition) -> Iterator[Transaction | None]:
-        """Checks one id per step; yields it if it has expired."""
+        """Yields an expired id, otherwise None, for one id per step."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -323,8 +323,8 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Start removing ids that were never used, unless that is in progress. Begins with the client address that has
-        most of them, oldest first."""
+        """Start removing some ids that were never used, unless that is in progress: those of the client address that
+        has the most, oldest first."""
         if not self._makes_room:
             self._makes_room = True
             ensureDeferred(self._remove_unused()).addErrback(log_bug)

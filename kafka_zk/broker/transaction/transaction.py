@@ -4,7 +4,7 @@ Each method takes an event, and the time where needed, and returns effects. At m
 ``appended`` reports it, other changes get CONCURRENT_TRANSACTIONS. ``states`` lists the legal transitions.
 
 Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (epochs bumped by the producer),
-KIP-447, KIP-890 part 1 (verification). Tests: tests/kafka_zk/broker/transaction.
+KIP-447, KIP-890 part 1 (verification).
 """
 
 from collections.abc import Collection
@@ -37,16 +37,16 @@ class Transaction:
     """See the module's docstring.
 
     Attributes:
-        metadata: the last stored state, with two exceptions: a fence bumps the epoch immediately, and partitions are
+        metadata: the last stored state, except that a fence bumps the epoch immediately, and that partitions are
             removed when their markers are written.
         pending: the state to store next; None if no change is in progress. While markers are being written, the final
             state, not appended yet.
-        waiting: the request that gets its response when ``pending`` is stored; None without one.
-        counted_bytes: this id's part of the memory counted for all ids.
+        waiting: the request that is answered when ``pending`` is stored; None without one.
+        counted_bytes: its share of the memory counted for all ids.
         peer: address of the client that created the id; "" if it was loaded.
         _is_fence: whether ``pending`` aborts the transaction in a bumped epoch.
-        _fence_failed: an append with a bumped epoch failed, so the epoch may or may not be in the log. Another fence
-            does not bump it again.
+        _fence_failed: an append with a bumped epoch failed, so that the log may or may not have it. Another fence does
+            not bump the epoch again.
     """
 
     __slots__ = (
@@ -97,7 +97,7 @@ class Transaction:
         """Continue a transaction that was ending when it was stored."""
         return self._complete(now_ms) if self.metadata.state in _PREPARED else []
 
-    # -- what producers ask -------------------------------------------------------------------------------------------
+    # Requests of producers.
 
     def init_producer_id(
         self,
@@ -217,7 +217,7 @@ class Transaction:
             return ErrorCode.PRODUCER_FENCED
         return None
 
-    # -- time ---------------------------------------------------------------------------------------------------------
+    # Time.
 
     def has_timed_out(self, now_ms: int) -> bool:
         """Whether the transaction is open for longer than its timeout."""
@@ -248,7 +248,7 @@ class Transaction:
         """The tombstone was not written: keep the id."""
         self.pending = None
 
-    # -- what became of effects ---------------------------------------------------------------------------------------
+    # Results of effects.
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
         """The append of ``pending`` succeeded, or failed with ``error``, which is meant for clients.
@@ -300,8 +300,8 @@ class Transaction:
         return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
-        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately, because
-        the append may succeed although it is reported as failed."""
+        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately: an append
+        that is reported as failed may still succeed."""
         fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
         assert fencing is TransactionState.PREPARE_EPOCH_FENCE
         if not self._fence_failed:

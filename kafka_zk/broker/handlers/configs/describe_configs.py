@@ -172,8 +172,8 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        # Read-only in Kafka, or not changeable here; this includes keys of a key store or trust store.
-        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # a store's key, too
+        # Read-only in Kafka, or not changeable here.
+        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # also for a store's key
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
     return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts

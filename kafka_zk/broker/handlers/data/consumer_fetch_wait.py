@@ -27,7 +27,6 @@ class _Awaited:
             self._count(key, len(result.records))
 
     def changed(self, key: TopicPartition) -> None:
-        """Set ``is_over`` if there are enough bytes, or if more waiting is pointless."""
         entry = self._requested[key]
         if self._reads.request.min_bytes <= 1:
             self.is_over = self._reads.has_something(entry)

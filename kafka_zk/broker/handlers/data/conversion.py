@@ -195,7 +195,6 @@ class DownConversion:
     async def _convert_and_count(
         self, segment: Segment, span: BatchSpan, header: BatchHeader, first_offset: int, taken_bytes: int
     ) -> bytes | bytearray:
-        """Convert a batch, then adjust the memory taken to its converted size."""
         size_bytes = 0
         try:
             converted = await self._convert_batch(segment, span, header, first_offset)

@@ -61,7 +61,6 @@ async def _asked(services: Services, topics: Iterable[Any]) -> set[TopicPartitio
 
 
 def _absolute(directories: Iterable[Path]) -> list[str]:
-    """Absolute paths without duplicates, in the configured order."""
     return list(dict.fromkeys(os.path.abspath(directory) for directory in directories))
 
 

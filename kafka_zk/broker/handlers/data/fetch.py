@@ -104,7 +104,6 @@ def _capped(request: FetchRequest, quota: RateBucket) -> FetchRequest:
 
 
 def _refusal(services: Services, header: RequestHeader, fetching: FetchContext, wait_ms: int) -> list[Part]:
-    """An empty response for a throttled client."""
     services.fetch_sessions.take_back(fetching)
     empty = write_fetch_response(header.api_version, header.correlation_id, fetching.empty_response())
     return ThrottledAnswer(empty, wait_ms)
@@ -126,7 +125,6 @@ async def _converted(
     requested: list[RequestedPartition],
     fetched: Fetched,
 ) -> Fetched:
-    """Convert the records to message sets, for versions 0 to 3."""
     converting = conversion.DownConversion(services, context.memory, reads.version, reads.isolation)
     with ExitStack() as slices:
         held = [(key, _held(slices, result)) for key, result in fetched]

@@ -1,4 +1,4 @@
-"""KIP-951: errors of a replica that is not the leader name the leader and its address.
+"""KIP-951: errors that make a client look for the leader name it and its address.
 
 Other responses have no extra cost. Source: KafkaApis.getCurrentLeader@3.9.
 """

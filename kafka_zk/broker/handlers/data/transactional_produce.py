@@ -70,7 +70,6 @@ def _with_refused(
 def _refusal(
     services: Services, context: RequestContext, wanted: str, headers: Collection[BatchHeader]
 ) -> ApiError | None:
-    """The error for the whole request, if any."""
     if headers and not services.authorizer.authorize(context, _WRITE, as_resource(wanted)):
         return ApiError(_FORBIDDEN)
     if len(headers) > 1 and len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:

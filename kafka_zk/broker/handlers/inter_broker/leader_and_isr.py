@@ -86,8 +86,9 @@ def _is_possible(topic: str, state: Any) -> bool:
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
-    """Change the roles of some partitions. Then the waiting fetches of followers end, and this broker's fetchers run:
-    the other brokers have processed about the same partitions."""
+    """Change the roles of some partitions; the fetchers can run afterwards. If this broker leads new partitions, the
+    waiting fetches of followers end, so that the next ones include them: the other brokers have processed about the
+    same partitions."""
     async with services.replicas.role_changes:
         codes = await in_slices(services.clock, _carried_out(services, states))
     taken = zip(states, codes, strict=True)

@@ -32,7 +32,7 @@ DescribedToken = DescribeResponse.DescribedDelegationToken
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """Create a token for the requested owner, by default the client. An owner without a type gets UNKNOWN_SERVER_ERROR,
-    the error when Kafka fails on it."""
+    as in Kafka, which fails on it."""
     requester = owner = _principal(context)
     if request.owner_principal_name and request.owner_principal_type is None:
         return _created(ErrorCode.UNKNOWN_SERVER_ERROR, _ANONYMOUS, _ANONYMOUS)

@@ -2,8 +2,8 @@
 
     1  which kind of downgrade, validation only    0  whether downgrades are allowed
 
-Source: KafkaApis.handleUpdateFeatures@3.9. Unlike Kafka's controller in ZooKeeper mode, ours implements validation
-only.
+Source: KafkaApis.handleUpdateFeatures@3.9. Unlike Kafka's controller in ZooKeeper mode, ours supports
+``validate_only``.
 """
 
 from collections.abc import Mapping
