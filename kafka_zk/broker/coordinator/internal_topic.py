@@ -1,8 +1,8 @@
 """Creates a coordinator's internal topic at the first request for the coordinator.
 
-A configured replication factor is binding: until that many brokers are live, clients must retry (KIP-115). Without one,
-the factor is Kafka's default of 3, or the number of live brokers if that is lower, so a single broker works without
-configuration.
+A configured replication factor is binding: until that many brokers are live, the topic is not created and clients retry
+(KIP-115). Without one, the factor is Kafka's default of 3, or the number of live brokers if that is lower, so a single
+broker works without configuration.
 
 Source: AutoTopicCreationManager.scala@3.9.
 """

@@ -42,8 +42,9 @@ class LogReading:
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
         """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
 
-        At damage, reading stops with what was read so far. A batch that cannot be decoded is skipped. Raises: ApiError,
-        OSError.
+        At damage, reading stops with what was read so far. The rest of a batch that cannot be decoded is skipped.
+
+        Raises: ApiError, OSError.
         """
         for found in _batches_of(replicas, tp, buffer_bytes, self._skip):
             if found is None:

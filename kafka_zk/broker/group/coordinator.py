@@ -236,7 +236,7 @@ class GroupCoordinator:
     ) -> tuple[ErrorCode, list[GroupOverview]]:
         """The broker's groups, filtered by state and type (case-insensitive).
 
-        With COORDINATOR_LOAD_IN_PROGRESS, the list is incomplete.
+        With COORDINATOR_LOAD_IN_PROGRESS, some may be missing.
         """
         if not self._manager.is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []

@@ -71,8 +71,7 @@ class Group(GroupMetadata):
     """See the module's docstring. The caller keeps the group's partition, and whether it is loaded.
 
     Attributes:
-        earliest_deadline_ms: monotonic time in ms at or before the next deadline; None without one. ``tick`` advances
-            it.
+        earliest_deadline_ms: monotonic time in ms, not after the next deadline; None without one. ``tick`` advances it.
         _join: the join phase; None outside PreparingRebalance.
         _new_member_came: True if a member was added since the current initial delay began.
         _awaited_syncs: ids of this generation's members that have not sent SyncGroup.
@@ -439,7 +438,7 @@ class Group(GroupMetadata):
 
     def _assignment_stored(self, then: AssignmentStored, error: ErrorCode, now: Now) -> None:
         if self.state is not _COMPLETING or then.generation_id != self.generation_id:
-            return  # of an earlier generation
+            return  # overtaken by a rebalance
         if error is not ErrorCode.NONE:
             self._propagate({}, error, now)
             self._rebalance(Event.ASSIGNMENT_NOT_STORED, f"the assignment could not be stored: {error.name}", now)

@@ -20,13 +20,13 @@ class GroupMetadata:
     """See the module's docstring.
 
     Attributes:
-        state: changes only through ``enter``; Dead is final.
+        state: changes only through ``load`` and ``enter``; Dead is final.
         state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP if the stored group has none.
         generation_id: 0 before the first generation, then from 1 to LAST_GENERATION and from 1 again.
         protocol_type: type of the members, such as "consumer"; None before the first member.
         protocol_name: assignor of this generation; None before the first one and without members.
-        subscribed_topics: topics of this generation's members. None if unknown: before the first generation, without
-            consumers, or if a member's metadata is invalid.
+        subscribed_topics: topics of this generation's members. None if unknown: before the first generation, in groups
+            of other types than consumers, or if a member's metadata is invalid.
     """
 
     def __init__(self, group_id: str, now: Now) -> None:

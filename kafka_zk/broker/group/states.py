@@ -112,5 +112,4 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
     Event.ASSIGNMENT_NOT_STORED: {_COMPLETING: _PREPARING},
     Event.UNLOADED: dict.fromkeys(GroupState, _DEAD),
 }
-"""The next state, or the error for the sender. Requests are listed for every state; one that keeps the state is
-accepted."""
+"""The next state, or the sender's error. Requests are listed for every state; one that keeps the state is accepted."""

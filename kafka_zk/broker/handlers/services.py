@@ -48,7 +48,7 @@ class ControllerRole(Protocol):
         """Queue an operation; returns its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` changed, for a topic or as default; ``by_default``: the current default.
+        """``unclean.leader.election.enable`` changed, for a topic or the default. ``by_default``: the current default.
         """
 
 

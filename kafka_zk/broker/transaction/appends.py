@@ -38,8 +38,7 @@ class TransactionLog:
     def store(
         self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Write an id's state. Returns NONE or the client's error, or an awaitable if the append is not complete yet.
-        """
+        """Write an id's state. Returns NONE or the client's error; an awaitable if the append is not complete yet."""
         batch = encode_batch(transactional_id, metadata, now_ms)
         return _outcome(append_record(self._replicas, tp, batch, now_ms, max(1, metadata.timeout_ms)))
 

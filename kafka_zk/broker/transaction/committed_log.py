@@ -22,8 +22,8 @@ _log = Logger()
 
 
 async def until_committed(replicas: ReplicaManager, tp: TopicPartition, is_wanted: Callable[[], bool]) -> None:
-    """Wait until the current log of the partition is committed. Returns early if this broker is not the leader, or if
-    the partition changes while ``is_wanted()`` is False."""
+    """Wait until the current log of the partition is committed. Returns early if this broker is not the leader, or,
+    once ``is_wanted()`` is False, when the partition changes."""
     try:
         partition = replicas.partition(tp)
         end_offset = partition.leader_log().log_end_offset

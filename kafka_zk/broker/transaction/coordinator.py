@@ -236,8 +236,7 @@ class TransactionCoordinator:
     async def list_transactions(
         self, states: Collection[str], producer_ids: Collection[int], duration_ms: int
     ) -> Transactions:
-        """Transactions filtered by state and producer id (empty: all), and open for more than ``duration_ms`` (-1:
-        all)."""
+        """Transactions filtered by state and producer id (empty: all), open for more than ``duration_ms`` (-1: all)."""
         if not self._manager.is_active:
             return Transactions(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._manager.is_loading:

@@ -33,8 +33,8 @@ class Answer(NamedTuple):
 
 
 class Append(NamedTuple):
-    """Append this state with acks=all, then call ``appended``. ``is_retry``: first pause, because the last attempt
-    failed."""
+    """Append this state with acks=all, then call ``appended``. ``is_retry``: first pause, as the last attempt failed.
+    """
 
     metadata: TransactionMetadata
     is_retry: bool = False

@@ -38,8 +38,10 @@ async def handle(
     body: memoryview,
     quota: RateBucket | None = None,
 ) -> list[Part]:
-    """Return the available records, after waiting if they are less than ``min_bytes``. ``quota``: of a client, not of a
-    follower."""
+    """Return the available records, after waiting if they are less than ``min_bytes``.
+
+    ``quota``: of a client, not of a follower.
+    """
     version = header.api_version
     is_large = len(body) > LARGE_BODY_BYTES
     if is_large:

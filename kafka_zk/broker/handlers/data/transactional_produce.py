@@ -33,8 +33,7 @@ async def append(
     request: ProduceRequest,
     batches: Sequence[tuple[TopicPartition, memoryview]],
 ) -> list[AppendResult] | DelayedProduce:
-    """Like ``ReplicaManager.append_records``, after the coordinator has verified transactions that are new to a
-    partition."""
+    """Like ``ReplicaManager.append_records``, after verification of transactions that are new to a partition."""
     wanted = request.transactional_id
     assert wanted is not None
     headers = {tp: header for tp, records in batches if (header := _transactional_header(records)) is not None}
@@ -81,8 +80,7 @@ def _refusal(
 def forbidden(
     services: Services, context: RequestContext, transactional_id: str | None, records: Buffer | None
 ) -> ApiError | None:
-    """The error for a failed transactional batch whose client may not use the transactional id: it replaces the other
-    error."""
+    """The error for a failed transactional batch whose client may not use the transactional id. It takes precedence."""
     if transactional_id is None or _transactional_header(records) is None:
         return None
     if services.authorizer.authorize(context, _WRITE, as_resource(transactional_id)):

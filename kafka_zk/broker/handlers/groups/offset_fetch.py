@@ -93,8 +93,7 @@ async def _groups(
 async def _group(
     services: Services, context: RequestContext, turns: ResponseTurns, wanted: Any, *, require_stable: bool
 ) -> GroupOffsets:
-    """Read from the coordinator. A topic that the client may not describe is an error if requested, otherwise left out.
-    """
+    """Read from the coordinator. Topics that the client may not describe are an error if requested, else left out."""
     if not _may_describe(services, context, wanted.group_id):
         return GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
     asked = None

@@ -173,7 +173,7 @@ async def _create_unknown(services: Services, context: RequestContext, name: str
 def _encoded_topic(
     services: Services, context: RequestContext, version: int, name: str, with_operations: bool
 ) -> Sequence[bytes]:
-    """Encoded once for all clients, without authorized operations: a partition costs about 2 us, and topics can have
+    """Encoded once for all clients, without authorized operations: a partition costs about 2 us, and there can be
     thousands."""
     listener = context.listener_name
     known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
