@@ -48,8 +48,7 @@ class ControllerRole(Protocol):
         """Queue an operation; returns its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` changed, for a topic or the default. ``by_default``: the current default.
-        """
+        """A topic's ``unclean.leader.election.enable`` or its default changed. ``by_default``: the current default."""
 
 
 @dataclass(slots=True)

@@ -165,8 +165,7 @@ class FollowerWait:
         return self._reads.has_something(entry, before)
 
     def read(self, fetched: Fetched) -> tuple[list[RequestedPartition], Fetched, bool]:
-        """The partitions, their results, and whether these may contain an error. ``fetched``: results before the wait.
-        """
+        """The partitions, their results, and whether one may be an error. ``fetched``: the results before the wait."""
         places = [
             place
             for place, (entry, (_, before)) in enumerate(zip(self._looked_at, fetched, strict=True))

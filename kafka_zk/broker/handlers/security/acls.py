@@ -1,6 +1,6 @@
 """DescribeAcls, CreateAcls and DeleteAcls, on any broker. SECURITY_DISABLED without an authorizer.
 
-An invalid ACL only has an error itself; in Kafka, others of its resource can fail with it.
+Only an invalid ACL itself gets an error; in Kafka, other ACLs of its resource can fail with it.
 
 Source: AclApis.scala, AclAuthorizer.createAcls and deleteAcls@3.9.
 """
