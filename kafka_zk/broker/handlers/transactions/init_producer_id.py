@@ -31,7 +31,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _may_be_idempotent(authorizer: Authorizer, context: RequestContext) -> bool:
-    """Whether an idempotent producer is allowed: writing to any topic is enough."""
+    """Whether an idempotent producer is allowed: permission to write to some topic is enough."""
     return (
         authorizer.may(context, Operation.IDEMPOTENT_WRITE, CLUSTER)
         or authorizer.may_any(context, _WRITE, "Topic")
