@@ -1,3 +1,3 @@
-"""What the group coordinator and the transaction coordinator have in common: an internal topic whose partitions hold
-the coordinator's state, loaded by the brokers that lead them.
+"""Shared parts of the group and the transaction coordinator. Each keeps its state in an internal topic; the leader of a
+partition loads that partition.
 """

@@ -1,4 +1,4 @@
-"""What became of an append to a coordinator's log, as an error code, and the error for the client.
+"""Maps the result of an append to a coordinator's log to an error code, and this to the client's error.
 
 Source: GroupMetadataManager.storeGroup, TransactionStateManager.appendTransactionToLog@3.9.
 """
@@ -15,11 +15,11 @@ COORDINATOR_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""The errors for the clients of both coordinators."""
+"""Client errors that both coordinators share, by the error of the append."""
 
 
 def code_of(result: AppendResult) -> ErrorCode:
-    """NONE, or why the append is not acknowledged."""
+    """NONE, or the error of a failed append."""
     if isinstance(result, LogAppendInfo):
         return ErrorCode.NONE
     if isinstance(result, ApiError):

@@ -1,4 +1,4 @@
-"""A bound for what clients make a coordinator remember: members of groups, transactional ids."""
+"""Limits the memory that clients can make a coordinator hold: group members, transactional ids."""
 
 from collections import Counter
 
@@ -9,10 +9,10 @@ _log = Logger()
 
 
 class HeldMemory:
-    """``used_bytes`` may be above ``limit_bytes`` after what a log holds was loaded.
+    """``used_bytes`` can exceed ``limit_bytes`` after a log was loaded: loading is never refused.
 
     Args:
-        holders: what holds it, in the plural, for the log.
+        holders: what uses the memory, in the plural, for log lines.
     """
 
     def __init__(self, holders: str, limit_bytes: int) -> None:
@@ -21,10 +21,10 @@ class HeldMemory:
         self.used_bytes = 0
         self._is_full = False
         self.refused_counts: Counter[str] = Counter()
-        """How many times each client address was refused since there was room last."""
+        """Refusals by client address since memory was last free; at most 1,000 addresses."""
 
     def has_room(self, size_bytes: int, peer: str = "") -> bool:
-        """Whether ``size_bytes`` more may be held; what makes nothing larger always may. ``peer``: the client."""
+        """Whether ``size_bytes`` more fit; always True if the size is not positive. ``peer``: the client's address."""
         has_room = size_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
         if not has_room and not self._is_full:
             self._is_full = True
@@ -37,7 +37,7 @@ class HeldMemory:
         return has_room
 
     def changed(self, by_bytes: int) -> None:
-        """So much more is held, or less."""
+        """Add ``by_bytes``, which may be negative, to ``used_bytes``."""
         self.used_bytes += by_bytes
         if self._is_full and self.used_bytes < self.limit_bytes // 2:
             self._is_full = False

@@ -1,8 +1,8 @@
-"""A coordinator's internal topic is created at the first request for the coordinator.
+"""Creates a coordinator's internal topic at the first request for the coordinator.
 
-A replication factor that is configured counts: while fewer brokers live, the topic is not created, and who asked is
-told to ask again (KIP-115). Where none is configured it is Kafka's default of 3, or one replica on each broker that
-lives if these are fewer, so that a single broker works without any configuration.
+A configured replication factor is binding: until that many brokers are live, the topic is not created and clients retry
+(KIP-115). Without one, the factor is Kafka's default of 3, or the number of live brokers if that is lower, so a single
+broker works without configuration.
 
 Source: AutoTopicCreationManager.scala@3.9.
 """
@@ -26,10 +26,10 @@ _log = Logger()
 
 
 class InternalTopicSettings(NamedTuple):
-    """What ``server.properties`` says of an internal topic.
+    """Settings of an internal topic from ``server.properties``.
 
-    ``replication_factor_key``: the key of ``replication_factor``. ``properties``: the topic's, for the replication
-    factor that it gets.
+    ``replication_factor_key``: the key that configures ``replication_factor``. ``properties``: returns the topic's
+    configuration for a given replication factor.
     """
 
     name: str
@@ -40,7 +40,7 @@ class InternalTopicSettings(NamedTuple):
 
 
 class InternalTopic:
-    """Creates the topic, once at a time; several brokers may try."""
+    """Creates the topic. This broker runs one attempt at a time; several brokers may try concurrently."""
 
     def __init__(
         self,
@@ -56,21 +56,21 @@ class InternalTopic:
         self._topics = topics
         self._random = random
         self._is_creating = False
-        self._fault = ""  # that was logged: clients ask for a coordinator again and again
+        self._fault = ""  # last logged error: clients retry
 
     @property
     def name(self) -> str:
-        """The topic's."""
+        """The topic's name."""
         return self._settings.name
 
     @property
     def is_creatable(self) -> bool:
-        """Whether as many brokers live as the topic is to have replicas, or none is known yet."""
+        """Whether enough brokers are live for the replication factor; True while no live brokers are known."""
         live_count = len(self._metadata.brokers)
         return not live_count or self._replication_factor() <= live_count
 
     def create(self) -> None:
-        """Begin to create the topic, unless that is under way or no controller has sent the live brokers yet."""
+        """Start creating the topic, unless an attempt is in progress or no live brokers are known yet."""
         if self._is_creating or not self._metadata.brokers:
             return
         self._is_creating = True

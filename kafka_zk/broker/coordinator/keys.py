@@ -1,6 +1,6 @@
-"""Group ids and transactional ids as keys of records: which partition of its coordinator's topic one belongs to.
+"""Maps a group id or transactional id to a partition of its coordinator's topic.
 
-Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs@3.9; String.hashCode of Java.
+Source: GroupMetadataManager.partitionFor, TransactionStateManager.partitionFor, Utils.abs@3.9; Java's String.hashCode.
 """
 
 import struct
@@ -10,17 +10,17 @@ from operator import mul
 from kafka_zk.protocol.primitives import MAX_STRING_BYTES
 
 _MASK = 0xFFFF_FFFF
-_SMALLEST = 1 << 31  # the smallest int of Java, without its sign
+_SMALLEST = 1 << 31  # bits of Java's Integer.MIN_VALUE
 _LONGEST_CACHED = 255
 
 
 def is_storable(text: str) -> bool:
-    """Whether a record can hold the string: one that was not UTF-8 is longer here than it came."""
+    """Whether the string fits in a record as UTF-8. Invalid UTF-8 from a client may have become longer by decoding."""
     return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """The partition whose leader coordinates ``key``: a group id or a transactional id."""
+    """The partition whose leader coordinates ``key``, a group id or a transactional id."""
     return (_cached_hash if len(key) <= _LONGEST_CACHED else _hash)(key) % partition_count
 
 
@@ -32,7 +32,7 @@ _cached_hash = lru_cache(maxsize=4096)(_hash)
 
 
 def _java_hash(text: str) -> int:
-    """Java's hash of a string, as 32 bits without sign; it counts UTF-16 units. Linear: 2 ms for the longest id."""
+    """Java's String.hashCode as an unsigned 32-bit number, over UTF-16 units. Linear: 2 ms for the longest id."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     units = struct.unpack(f">{len(encoded) // 2}H", encoded)
     hashed = 0
@@ -44,11 +44,11 @@ def _java_hash(text: str) -> int:
 
 _AT_ONCE = 256
 _POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(_AT_ONCE, -1, -1))
-"""Descending powers of 31, down to 1: what each unit of a part counts, and what the parts before it count."""
+"""Descending powers of 31, down to 1: weights of the units in a part, and of the parts before it."""
 
 
 def _positive(hashed: int) -> int:
-    """The absolute value of the int that these bits are in Java; the smallest int has none and gives 0."""
+    """Java's Math.abs for the int with these bits, but 0 for Integer.MIN_VALUE."""
     if hashed == _SMALLEST:
         return 0
     return hashed if hashed < _SMALLEST else (1 << 32) - hashed

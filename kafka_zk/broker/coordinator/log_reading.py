@@ -1,4 +1,4 @@
-"""Reads a partition of a coordinator's topic when this broker begins to lead it.
+"""Reads a partition of a coordinator's topic when this broker becomes its leader.
 
 Source: GroupMetadataManager.doLoadGroupsAndOffsets, TransactionStateManager.loadTransactionMetadata@3.9.
 """
@@ -20,14 +20,14 @@ _log = Logger()
 _RECORDS_A_STEP = 100
 
 LastValues = dict[bytes, tuple[int, bytes]]
-"""By key: where the batch of its last record begins, and that record's value."""
+"""By key: base offset of the batch with its last record, and that record's value."""
 
 
 class LogReading:
-    """Reads the log of a partition, and decodes the last record of each key. Subclasses say what keys and values mean.
+    """Reads a partition's log and decodes the last record of each key. Subclasses decode keys and values.
 
-    ``skipped_count`` records could not be understood; ``first_skipped`` says what was wrong with the first one.
-    ``OLD_VERSION``: that of keys, in two bytes, which name the same things as those of ``NEW_VERSION``.
+    ``skipped_count`` records were invalid; ``first_skipped`` describes the one with the lowest offset. Keys that start
+    with ``OLD_VERSION`` (two bytes) are equivalent to those that start with ``NEW_VERSION``.
     """
 
     OLD_VERSION = NEW_VERSION = b""
@@ -42,7 +42,9 @@ class LogReading:
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
         """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
 
-        Where the log is damaged what comes before counts. Raises: ApiError, OSError.
+        At damage, reading stops with what was read so far. The rest of a batch that cannot be decoded is skipped.
+
+        Raises: ApiError, OSError.
         """
         for found in _batches_of(replicas, tp, buffer_bytes, self._skip):
             if found is None:
@@ -61,7 +63,7 @@ class LogReading:
             yield
 
     def tell(self, tp: TopicPartition, what: str) -> None:
-        """Log that so much was loaded, such as ``3 groups``, and what had to be skipped."""
+        """Log what was loaded, for example ``3 groups``, and how many records were skipped."""
         if self.skipped_count:
             _log.error(
                 "{tp}: {count} records were skipped, the first {first}",
@@ -71,7 +73,6 @@ class LogReading:
             _log.info("loaded {what} from {tp}, {count} records", what=what, tp=tp, count=self.record_count)
 
     def _take_batch(self, data: bytes, position: int, header: BatchHeader) -> Iterator[None]:
-        """A batch that cannot be taken apart is skipped from there on."""
         try:
             if header.is_control:
                 self._take_marker(data, position, header)
@@ -96,18 +97,18 @@ class LogReading:
             self._skip(header.base_offset, str(error))
 
     def _values_of(self, header: BatchHeader) -> LastValues:
-        """To which the records of such a batch are added."""
+        """The map that receives the records of this batch."""
         return self._last
 
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
-        """A control batch. Raises: StorageError."""
+        """Process a control batch. Raises: StorageError."""
 
     def _before_decoding(self) -> Iterator[None]:
-        """The end of the log is reached."""
+        """Runs at the end of the log, before ``_decode``."""
         yield from ()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
-        """The last record of a key. Raises: ProtocolError."""
+        """Process the last record of a key. Raises: ProtocolError."""
         raise NotImplementedError
 
     def _skip(self, offset: int, problem: str) -> None:
@@ -120,11 +121,10 @@ class LogReading:
 def _batches_of(
     replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int, skip: Callable[[int, str], None]
 ) -> Iterator[tuple[bytes, int, BatchHeader] | None]:
-    """The batches of a partition that this broker leads, up to its end: where each lies, and its header; None after
-    each read, for others to have their turn.
+    """Yield each batch up to the log's end: data, position in the data, header. Yields None after each read, so that
+    other work can run.
 
-    Where the log is damaged what comes before counts; ``skip`` is told the offset and what is wrong.
-    Raises: ApiError, OSError.
+    At damage, calls ``skip`` with the offset and the problem, and stops. Raises: ApiError, OSError.
     """
     offset = replicas.partition(tp).leader_log().log_start_offset
     while True:

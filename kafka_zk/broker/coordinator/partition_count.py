@@ -1,11 +1,10 @@
-"""How many partitions a coordinator's topic has. The partition of a key depends on it, so all brokers must agree.
+"""The partition count of a coordinator's topic. It decides the partition of each key, so all brokers must agree.
 
-A starting broker reads it from ZooKeeper, as Kafka's does: a newly elected controller may send only some of the
-partitions first. A topic that is created later is sent as a whole. The number is kept for as long as the topic id is
-the same: after partitions were added, keys would no longer be found where their records are, and a broker with a new
-session receives all topics again, one after the other.
+A starting broker reads it from ZooKeeper, like Kafka's: a newly elected controller may first send only some partitions.
+A topic created later arrives as a whole. The count stays fixed for a topic id: with added partitions, keys would map to
+partitions without their records; and a broker with a new session receives all topics again, one by one.
 
-Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount @3.9.
+Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount@3.9.
 """
 
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ from kafka_zk.registry.topics import TopicRegistry
 
 
 class PartitionCount:
-    """A callable that returns the number: ``configured`` until there is such a topic."""
+    """A callable that returns the partition count, or ``configured`` until the topic exists."""
 
     def __init__(self, metadata: MetadataCache, topic: str, configured: int) -> None:
         self.topic = topic
@@ -36,17 +35,17 @@ class PartitionCount:
         if counted is None:
             counted = self._counted = topic_id, len(partitions)
         elif counted[0] is not topic_id and counted[0] != topic_id and topic_id is not None:
-            # An old controller names no ids: then nothing says that it is another topic.
+            # Without topic ids from an older controller, a re-created topic cannot be recognised.
             counted = self._counted = topic_id, counted[1] if counted[0] is None else len(partitions)
         return counted[1]
 
     def found(self, topic_id: UUID | None, count: int) -> None:
-        """ZooKeeper has a topic of the name."""
+        """Set the count found in ZooKeeper."""
         self._counted = topic_id, count
 
 
 async def count_in_zookeeper(topics: TopicRegistry, counts: Iterable[PartitionCount]) -> None:
-    """Read the counts of topics that exist. A znode that cannot be understood is left to the controller.
+    """Read the counts of existing topics, except invalid znodes: these are left to the controller.
 
     Raises: RegistryError.
     """

@@ -1,4 +1,4 @@
-"""Requests that wait until a coordinator's core answers them. The core knows a request as a ``Reply``, a number."""
+"""Requests that wait for a coordinator's core, which identifies each by a number, its ``Reply``."""
 
 from itertools import count
 from typing import Any, NewType
@@ -9,31 +9,31 @@ Reply = NewType("Reply", int)
 
 
 class Replies:
-    """Requests that wait for a coordinator's core. One whose client is gone is forgotten."""
+    """Waiting requests by ``Reply``. A request whose client disconnects is dropped."""
 
     def __init__(self) -> None:
         self._numbers = count()
         self._waiting: dict[Reply, ClientWait[Any]] = {}
-        self._open: set[Reply] = set()  # those that do not wait yet
-        self._answered: dict[Reply, Any] = {}  # of these
+        self._open: set[Reply] = set()  # opened, but not waiting yet
+        self._answered: dict[Reply, Any] = {}  # results of opened requests
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def begin(self) -> tuple[Reply, ClientWait[Any]]:
-        """The name of a request, and what it awaits."""
+        """A new request: its identifier and awaitable result."""
         reply = Reply(next(self._numbers))
         waiting = self._waiting[reply] = _Waiting(self, reply)
         return reply, waiting
 
     def open(self) -> Reply:
-        """The name of a request that asks for its ``outcome`` as soon as the core has been told of it."""
+        """A new request that the core may answer immediately. The caller must call ``outcome`` next."""
         reply = Reply(next(self._numbers))
         self._open.add(reply)
         return reply
 
     def outcome(self, reply: Reply) -> Any:
-        """The result if there is one already, else a ``ClientWait`` for it."""
+        """The result if there is one already, otherwise a ``ClientWait`` for it."""
         if reply in self._answered:
             return self._answered.pop(reply)
         self._open.remove(reply)
@@ -41,7 +41,7 @@ class Replies:
         return waiting
 
     def answer(self, reply: Reply, result: object) -> None:
-        """The request goes on with ``result``, if its client is still there."""
+        """Complete the request, unless its client has disconnected."""
         if reply in self._open:
             self._open.remove(reply)
             self._answered[reply] = result
@@ -51,12 +51,11 @@ class Replies:
             waiting.callback(result)
 
     def forget(self, reply: Reply) -> None:
-        """Its client is gone."""
+        """Drop a request whose client has disconnected."""
         self._waiting.pop(reply, None)
 
 
 class _Waiting(ClientWait[Any]):
-    """One request that waits."""
 
     def __init__(self, replies: Replies, reply: Reply) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How many tombstones of a coordinator go into one batch, which must not be larger than its topic allows.
+"""Splits a coordinator's tombstones into batches that its topic accepts.
 
 Source: GroupMetadataManager.cleanupGroupMetadata, TransactionStateManager.removeExpiredTransactionalIds@3.9.
 """
@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 _BATCH_BYTES = 256 * 1024
-_RECORD_BYTES = 24  # of a record, beside its key
+_RECORD_BYTES = 24  # of a record without its key
 
 T = TypeVar("T")
 
 
 def batches_of_tombstones(items: Iterable[T], key_of: Callable[[T], bytes]) -> Iterator[list[T]]:
-    """The items, in order, in parts whose tombstones fit into one batch; none is empty."""
+    """Split the items, in order, into non-empty lists whose tombstones fit in one batch each."""
     part: list[T] = []
     size_bytes = 0
     for item in items:

@@ -1,5 +1,5 @@
-"""The group coordinator: consumer groups that the broker itself keeps, in the topic ``__consumer_offsets``.
+"""The group coordinator: consumer groups whose state is in the topic ``__consumer_offsets``.
 
-A pure core (``group``, ``members``, ``offsets``, ``records``) takes requests and times and returns effects; a thin
-driver (``coordinator``) writes what is to be stored, answers clients and keeps the time.
+A pure core (``group``, ``members``, ``offsets``, ``records``) takes requests and timestamps and returns effects. A thin
+driver (``coordinator``) writes records, responds to clients and runs timers.
 """

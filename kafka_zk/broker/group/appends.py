@@ -1,6 +1,7 @@
-"""Writes the records of groups into ``__consumer_offsets``, and says in Kafka's codes what became of them.
+"""Writes the records of groups to ``__consumer_offsets`` and returns Kafka's error codes.
 
-Appends begin in the order of the calls. Each waits, as acks=all does, at most ``offsets.commit.timeout.ms``.
+Appends start in call order. Each waits for acks=all, at most ``offsets.commit.timeout.ms``.
+
 Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupGroupMetadata@3.9.
 """
 
@@ -37,7 +38,7 @@ _KeyAndValue = tuple[bytes, bytes | None]
 
 
 class OffsetsWritten(NamedTuple):
-    """``record_offset``: where the batch begins in the log, -1 if nothing was written."""
+    """``record_offset``: base offset of the batch, -1 if nothing was written."""
 
     error: ErrorCode
     record_offset: int = -1
@@ -52,7 +53,7 @@ class Appends:
         self._timeout_ms = timeout_ms
 
     async def store_group(self, partition: int, group_id: str, value: GroupMetadataValue) -> ErrorCode:
-        """Write a group. Returns NONE, or the error for its members."""
+        """Write a group's record. Returns NONE, or the error for its members."""
         result = await self._append(partition, [(encode_group_key(group_id), encode_group_value(value))])
         code = code_of(result)
         return _GROUP_ERRORS.get(code, code)
@@ -64,10 +65,11 @@ class Appends:
         producer: Producer | None = None,
         guard: VerificationStateEntry | None = None,
     ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """Write committed offsets, all in one batch, which has some. Returns an awaitable only if the log is slow.
+        """Write a non-empty batch of committed offsets. Returns an awaitable only if the append is not complete yet.
 
         Args:
-            producer: in whose transaction, which ``guard`` shows to be verified.
+            producer: the producer, if the offsets belong to a transaction.
+            guard: proof that the transaction was verified.
         """
         appended = self._append_batch(partition, batch.build(producer), guard)
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
@@ -75,12 +77,12 @@ class Appends:
     async def remove(
         self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
     ) -> ErrorCode:
-        """Write tombstones for offsets, and for the group itself. What is lost of them is removed another time."""
+        """Write tombstones for offsets, and for the group itself. Returns the first error: a later cleanup retries."""
         encode = OffsetKeys(group_id).encode
         keys = [encode(tp) for tp in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
-        # All begin now: a tombstone after the next commit would remove that.
+        # All start now: a tombstone appended after the next commit would remove that commit.
         begun = [
             ensureDeferred(self._append(partition, [(key, None) for key in part]))
             for part in batches_of_tombstones(keys, bytes)

@@ -1,4 +1,4 @@
-"""What the broker's configuration says about groups."""
+"""Group settings from the broker's configuration."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from kafka_zk.broker.config.kafka_config import KafkaConfig
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """``group.initial.rebalance.delay.ms`` and ``group.max.size``; the session timeouts' bounds are the caller's."""
+    """``group.initial.rebalance.delay.ms`` and ``group.max.size``. The caller checks session timeouts."""
 
     initial_rebalance_delay_ms: int = 3000
     max_size: int = 2**31 - 1
@@ -15,10 +15,10 @@ class GroupConfig:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorConfig:
-    """The keys ``group.*`` and ``offsets.*``; ``partition_count`` counts only until the offsets topic exists.
+    """The keys ``group.*`` and ``offsets.*``. ``partition_count`` applies only until the offsets topic exists.
 
-    No keys, so that a broker with its requests stays below 300 MB: ``members_max_bytes``, what the members of all
-    groups may hold, and ``offsets_max_bytes``, what is committed: 5,000 groups with 50 partitions each.
+    ``members_max_bytes`` and ``offsets_max_bytes`` have no keys. They limit the members of all groups and all committed
+    offsets (5,000 groups with 50 partitions each), so that the broker stays below 300 MB.
     """
 
     group: GroupConfig = field(default_factory=GroupConfig)
@@ -35,7 +35,7 @@ class CoordinatorConfig:
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "CoordinatorConfig":
-        """As ``server.properties`` says."""
+        """The settings in ``server.properties``."""
         return cls(
             GroupConfig(config.group_initial_rebalance_delay_ms, config.group_max_size),
             config.group_min_session_timeout_ms,

@@ -1,9 +1,9 @@
-"""The group coordinator of a broker: what the group APIs ask, by group id.
+"""A broker's group coordinator: the operations of the group APIs.
 
-A thin driver around ``Group``: it finds the group, gives it the time and lets ``LiveGroup`` carry out the effects.
-Nothing here raises for what a client asks; the error codes are Kafka's.
+A thin driver around ``Group``: it finds the group and supplies the time; ``LiveGroup`` carries out the effects. Client
+errors are returned as Kafka's error codes, not raised.
 
-Source: GroupCoordinator.scala@3.9. Tests: tests/kafka_zk/broker/group/test_coordinator.py.
+Source: GroupCoordinator.scala@3.9.
 """
 
 from collections.abc import Collection, Iterable
@@ -42,13 +42,13 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 CLASSIC = "classic"
-"""The type of all groups here, as ListGroups names it: their members assign the partitions themselves."""
+"""Group type in ListGroups. In a classic group, one member assigns the partitions."""
 
 _ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
 
 class MemberIdentity(NamedTuple):
-    """The member that leaves."""
+    """A member in a LeaveGroup request."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -56,14 +56,14 @@ class MemberIdentity(NamedTuple):
 
 
 class LeaveResult(NamedTuple):
-    """``members``: a code for each that was to leave, unless the whole request failed."""
+    """``members``: an error code for each requested member; empty if the whole request failed."""
 
     error: ErrorCode
     members: tuple[tuple[MemberIdentity, ErrorCode], ...] = ()
 
 
 class GroupOverview(NamedTuple):
-    """What ListGroups tells of a group."""
+    """A group in a ListGroups response."""
 
     group_id: str
     protocol_type: str
@@ -71,7 +71,7 @@ class GroupOverview(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member; metadata and assignment are empty unless the group is stable."""
+    """A member in a DescribeGroups response. Metadata and assignment are empty unless the group is stable."""
 
     member_id: str
     group_instance_id: str | None
@@ -82,7 +82,7 @@ class DescribedMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """What DescribeGroups tells of a group."""
+    """A group in a DescribeGroups response."""
 
     error: ErrorCode
     state: str = ""
@@ -92,11 +92,11 @@ class GroupDescription(NamedTuple):
 
 
 class GroupCoordinator:
-    """See the module's docstring. ``offsets`` has what groups have committed, ``transactional_commits`` takes what
-    waits for the end of a transaction.
+    """See the module's docstring. ``offsets`` handles committed offsets, ``transactional_commits`` those in
+    transactions.
 
     Args:
-        tell: told of rebalances, generations and members as they come and go, after the log was.
+        tell: called with each group event after it was logged.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class GroupCoordinator:
         self.transactional_commits = TransactionalCommits(config, clock, replicas, self._manager)
 
     def role_changed(self, partition: Partition) -> None:
-        """A replica of this broker has another role now: groups come with the lead, and go with it."""
+        """Load or unload groups when this broker gains or loses the leadership of their partition."""
         self._manager.role_changed(partition)
 
     @property
     def partition_count(self) -> PartitionCount:
-        """Of ``__consumer_offsets``."""
+        """The partition count of ``__consumer_offsets``."""
         return self._manager.partition_count
 
     def partition_for(self, group_id: str) -> int:
@@ -130,13 +130,13 @@ class GroupCoordinator:
         return self._manager.partition_for(group_id)
 
     def close(self) -> None:
-        """The broker stops: all waiting requests are answered."""
+        """Shut down: all waiting requests get a response."""
         self._manager.close()
 
-    # -- membership ---------------------------------------------------------------------------------------------------
+    # Membership.
 
     async def join(self, group_id: str, request: JoinGroup) -> JoinResult:
-        """Wait for the next generation. ``new_member_id`` is filled in here. Raises: ClientGone."""
+        """Join, and wait for the next generation. Assigns ``new_member_id``. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.NONE and not self._allows(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
@@ -163,7 +163,7 @@ class GroupCoordinator:
         """Wait for the leader's assignment. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            error = ErrorCode.REBALANCE_IN_PROGRESS  # the assignment was not stored: the client is to join again
+            error = ErrorCode.REBALANCE_IN_PROGRESS  # the assignment may not have been stored: the client must rejoin
         live = self._manager.groups.get(group_id)
         if error is ErrorCode.NONE and live is None:
             error = ErrorCode.UNKNOWN_MEMBER_ID
@@ -177,17 +177,17 @@ class GroupCoordinator:
             self._tell(group_id, Happened(MemberSynced, "SyncGroup", (request.member_id,)))
         reply, waiting = self._manager.replies.begin()
         live.carry_out(live.group.sync(request, reply, now_of(self._clock)))
-        del request  # a member that does not lead may have sent assignments, too
+        del request  # frees assignments that a member other than the leader sent
         result: SyncResult = await waiting
         return result
 
     def heartbeat(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> ErrorCode:
-        """A member is alive."""
+        """Extend a member's session."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return ErrorCode.NONE  # its session begins when the group is loaded
+            return ErrorCode.NONE  # its session starts when the group is loaded
         if error is not ErrorCode.NONE:
             return error
         live = self._manager.groups.get(group_id)
@@ -200,7 +200,7 @@ class GroupCoordinator:
         return error
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveResult:
-        """Members go, one after the other."""
+        """Remove members, one after the other."""
         error = self._manager.refusal(group_id)
         if error is not ErrorCode.NONE:
             return LeaveResult(error)
@@ -215,7 +215,6 @@ class GroupCoordinator:
         return error
 
     def _has_room(self, group_id: str, request: JoinGroup) -> bool:
-        """Whether the member may hold as much as it brings, in place of what it holds already."""
         size_bytes = protocols_bytes(request.protocols)
         live = self._manager.groups.get(group_id)
         member = None if live is None else live.group.members.whose_place(request.member_id, request.group_instance_id)
@@ -230,14 +229,14 @@ class GroupCoordinator:
         name = request.client_id if request.group_instance_id is None else request.group_instance_id
         return f"{name}-{random_uuid(self._random)}"
 
-    # -- administration -----------------------------------------------------------------------------------------------
+    # Administration.
 
     async def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
-        """All groups of this broker, or those in one of the states and of one of the types (in any case).
+        """The broker's groups, filtered by state and type (case-insensitive).
 
-        COORDINATOR_LOAD_IN_PROGRESS: there may be more than these.
+        With COORDINATOR_LOAD_IN_PROGRESS, some may be missing.
         """
         if not self._manager.is_active:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, []
@@ -252,7 +251,7 @@ class GroupCoordinator:
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
-        """A group that is not known is Dead."""
+        """Describe a group; the state of an unknown group is Dead."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return GroupDescription(error)
@@ -262,7 +261,7 @@ class GroupCoordinator:
         return _description(live.group)
 
     async def delete(self, group_id: str) -> ErrorCode:
-        """Remove a group without members, and what it has committed."""
+        """Delete a group without members, and its committed offsets."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return error
@@ -296,7 +295,7 @@ class GroupCoordinator:
 
 
 def _is_storable(request: JoinGroup) -> bool:
-    """Whether a record can hold the member, whose id is one of these names with a UUID, and its protocol."""
+    """Whether a record can hold the member and its protocol. Its id is one of the names plus a UUID."""
     names = [request.client_id + _ANY_UUID, (request.group_instance_id or "") + _ANY_UUID, request.protocol_type]
     return all(map(is_storable, (*names, *(name for name, _ in request.protocols))))
 

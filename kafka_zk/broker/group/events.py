@@ -1,10 +1,10 @@
-"""What became of the groups that this broker coordinates, for observers (``kafka-zk watch``, flight recorder, tests).
+"""Events of the groups that this broker coordinates, for observers (``kafka-zk watch``, flight recorder, tests).
 
-Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and the cause in a few
-words; no zxid. In the order of one rebalance: ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each
-member ``MemberToldToRejoin`` and ``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``,
-``AssignmentCompleted``.
-Committed offsets are no events: they come all the time.
+Each event has a wall-clock timestamp in ms since the epoch, an actor such as ``broker-0`` and a short cause; no zxid.
+Order during a rebalance: ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each member
+``MemberToldToRejoin`` and ``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``, ``AssignmentCompleted``.
+
+Offset commits produce no events: there are too many.
 """
 
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ class Departure(Enum):
     LEFT = "left"
     SESSION_ENDED = "session ended"
     DROPPED = "dropped"
-    """It lives, for all the group knows, but did not do in time what it had to."""
+    """The member may be alive, but missed a deadline of the rebalance, or the group is full."""
 
 
 @dataclass(frozen=True, slots=True)

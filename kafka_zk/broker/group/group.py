@@ -1,8 +1,7 @@
-"""One group of the broker: a state machine without clock, I/O or randomness.
+"""One consumer group: a state machine without clock, I/O or randomness.
 
-Every method takes an event, with the time where it matters, and returns the effects: answers to send, a record to
-store, and what happened, for observers. Deadlines are kept here; ``tick`` acts on those that have passed, and
-``earliest_deadline_ms`` says when the next may pass. Tests: tests/kafka_zk/broker/group.
+Each method takes an event, and the time where needed, and returns effects: responses to send, a record to store, events
+for observers. The group keeps its deadlines: call ``tick`` at ``earliest_deadline_ms``.
 
 Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-62, KIP-134 (initial delay), KIP-345
 (static members), KIP-394 (member ids), KIP-814 (a static leader skips the assignment).
@@ -47,15 +46,21 @@ from kafka_zk.broker.group.states import Event, GroupState
 from kafka_zk.protocol.errors import ErrorCode
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
-"""A member that has never seen a generation may wait so long for its first one."""
+"""Maximum time that a new member waits for its first generation."""
 
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _ = GroupState
 
 
 @dataclass(slots=True)
 class _Join:
-    """The members are awaited until ``deadline_ms``. ``remaining_ms``, only for a group that was empty: by how much
-    that may be put off for those who still come."""
+    """The join phase of a rebalance.
+
+    Attributes:
+        deadline_ms: monotonic time in ms at which the phase ends, or the initial delay is extended.
+        delay_ms: length of the current initial delay; 0 if the group was not empty.
+        remaining_ms: by how much the initial delay can still be extended. None if the group was not empty: then the
+            phase ends as soon as all members have joined.
+    """
 
     deadline_ms: int
     delay_ms: int = 0
@@ -63,12 +68,20 @@ class _Join:
 
 
 class Group(GroupMetadata):
-    """See the module's docstring. The caller keeps the group's id, its partition, and whether it is loaded."""
+    """See the module's docstring. The caller keeps the group's partition, and whether it is loaded.
+
+    Attributes:
+        earliest_deadline_ms: monotonic time in ms, not after the next deadline; None without one. ``tick`` advances it.
+        _join: the join phase; None outside PreparingRebalance.
+        _new_member_came: True if a member was added since the current initial delay began.
+        _awaited_syncs: ids of this generation's members that have not sent SyncGroup.
+        _sync_deadline_ms: monotonic time in ms at which these are removed; None if there are none.
+        _effects: effects of the current call; empty between calls.
+    """
 
     def __init__(self, group_id: str, config: GroupConfig, now: Now) -> None:
         super().__init__(group_id, now)
         self.earliest_deadline_ms: int | None = None
-        """No deadline passes before; ``tick`` moves it on."""
         self._config = config
         self._join: _Join | None = None
         self._new_member_came = False
@@ -80,7 +93,7 @@ class Group(GroupMetadata):
     def loaded(
         cls, group_id: str, config: GroupConfig, value: GroupMetadataValue, now: Now
     ) -> tuple["Group", list[Effect]]:
-        """A group as it was stored. Its members have a session timeout to be heard of."""
+        """A group from its stored record. Each member must send a request within its session timeout from now."""
         group = cls(group_id, config, now)
         group.load(value)
         for member in group.members:
@@ -92,7 +105,7 @@ class Group(GroupMetadata):
     # Requests.
 
     def join(self, request: JoinGroup, reply: Reply, now: Now) -> list[Effect]:
-        """A client joins, or a member joins again."""
+        """A client joins, or a member rejoins."""
         member_id = request.member_id
         refusal = self.refusal_by_state(Event.JOIN)
         if refusal is not ErrorCode.NONE:
@@ -112,7 +125,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
-        """A member asks for its assignment; the leader brings all of them."""
+        """A member requests its assignment; the leader also sends all assignments."""
         refusal = self.refusal(Event.SYNC, request.member_id, request.group_instance_id, request.generation_id)
         is_member = refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
         if is_member and not request.agrees_with(self.protocol_type, self.protocol_name):
@@ -126,7 +139,7 @@ class Group(GroupMetadata):
             self._answer_sync(reply, member.assignment)
             self._expect(member, member.session_timeout_ms, now)
             return self._take_effects()
-        if member.syncing is not None:  # its connection is gone, or it would not ask again
+        if member.syncing is not None:  # the client has sent a new request instead
             self._effects.append(AnswerSync(member.syncing, SyncResult(ErrorCode.REBALANCE_IN_PROGRESS)))
         member.syncing = reply
         if member.member_id == self.members.leader:
@@ -136,14 +149,14 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int, now: Now) -> ErrorCode:
-        """A member is alive. REBALANCE_IN_PROGRESS asks it to join again."""
+        """Extend a member's session. REBALANCE_IN_PROGRESS asks the member to rejoin."""
         refusal = self.refusal(Event.HEARTBEAT, member_id, group_instance_id, generation_id)
         if refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.hear_of(member_id, now)
         return refusal
 
     def hear_of(self, member_id: str, now: Now) -> None:
-        """Whatever a member asks shows that it lives."""
+        """Extend the session of a member that sent a request."""
         member = self.members.get(member_id)
         if member is not None:
             self._expect(member, member.session_timeout_ms, now)
@@ -151,7 +164,7 @@ class Group(GroupMetadata):
     def leave(
         self, member_id: str, group_instance_id: str | None, reason: str, now: Now
     ) -> tuple[ErrorCode, list[Effect]]:
-        """A member goes; with UNKNOWN_MEMBER_ID a static member is removed by its group instance id alone."""
+        """Remove a member. With UNKNOWN_MEMBER_ID, the group instance id alone identifies a static member."""
         refusal = self.refusal_by_state(Event.LEAVE)
         if refusal is not ErrorCode.NONE:
             return refusal, []
@@ -168,10 +181,10 @@ class Group(GroupMetadata):
         self._complete_join_if_all_came(now)
         return ErrorCode.NONE, self._take_effects()
 
-    # What else happens.
+    # Results and time.
 
     def stored(self, then: Stored, error: ErrorCode, now: Now) -> list[Effect]:
-        """A record that ``StoreGroup`` asked for was written, or not."""
+        """The write of a ``StoreGroup`` effect succeeded or failed."""
         if isinstance(then, AssignmentStored):
             self._assignment_stored(then, error, now)
         elif isinstance(then, StaticMemberStored):
@@ -201,7 +214,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> list[Effect]:
-        """The group has another coordinator now, or is deleted: all waiting requests are answered."""
+        """Answer all waiting requests with ``error``: the group is deleted or has another coordinator."""
         for member in self.members:
             if member.joining is not None:
                 self._refuse_join(member.joining, member.member_id, error)
@@ -253,7 +266,7 @@ class Group(GroupMetadata):
         is_same = member.protocols == request.protocols
         is_leader = member_id == self.members.leader
         if is_same and (self.state is _COMPLETING or (self.state is _STABLE and not is_leader)):
-            # It did not get the answer to its last JoinGroup, or wants to sync: the answer is this generation.
+            # The client did not get its last JoinGroup response, or is about to sync: repeat this generation.
             self._effects.append(AnswerJoin(reply, self.joined(member, self.state is _COMPLETING and is_leader)))
             return
         self._update(member, request, reply)
@@ -266,7 +279,7 @@ class Group(GroupMetadata):
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         previous = self.members.set_joining(member, reply)
-        if previous is not None:  # its connection is gone, or it would not ask again
+        if previous is not None:  # the client has sent a new request instead
             self._refuse_join(previous, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         self._tell_of_join(member, is_new=False)
 
@@ -276,7 +289,6 @@ class Group(GroupMetadata):
         self._tell(MemberJoined, cause, member.member_id, is_new, member.group_instance_id, metadata)
 
     def _static_member_returns(self, request: JoinGroup, instance_id: str, reply: Reply, now: Now) -> None:
-        """The member takes its old place; a client that still has it is fenced."""
         old_member_id = self.members.static[instance_id]
         old = self.members[old_member_id]
         then = StaticMemberStored(
@@ -315,7 +327,7 @@ class Group(GroupMetadata):
     def _static_member_stored(self, then: StaticMemberStored, error: ErrorCode, now: Now) -> None:
         member = self.members.get(then.new_member_id)
         if member is None or member.joining is None or self.state is not _STABLE:
-            return  # a rebalance answers it
+            return  # the rebalance responds to it
         reply = member.joining
         self.members.set_joining(member, None)
         if error is not ErrorCode.NONE:
@@ -326,7 +338,7 @@ class Group(GroupMetadata):
             self._refuse_join(reply, UNKNOWN_MEMBER_ID, error)
         else:
             is_leader = self.members.leader == member.member_id
-            # An older client must not take itself for the leader: the group would not wait for what it assigns.
+            # An older client must not consider itself the leader: the group does not wait for its assignment.
             leader = (self.members.leader or "") if then.can_skip_assignment else then.previous_leader
             skips = is_leader and then.can_skip_assignment
             self._effects.append(AnswerJoin(reply, self.joined(member, skips, leader=leader, skip_assignment=skips)))
@@ -338,7 +350,7 @@ class Group(GroupMetadata):
     # Rebalancing.
 
     def _rebalance(self, event: Event, reason: str, now: Now) -> None:
-        """Ask the members to join again, if they are not asked already."""
+        """Make all members rejoin, unless they have to already."""
         before = self.state
         self.enter(event, now)
         if before is _PREPARING:
@@ -362,7 +374,7 @@ class Group(GroupMetadata):
         if self._join.remaining_ms is None:
             if self.members.all_joined:
                 self._complete_join(now)
-        elif self._join.deadline_ms <= now.monotonic_ms:  # without an initial delay
+        elif self._join.deadline_ms <= now.monotonic_ms:  # no initial delay is configured
             self._join_deadline_passed(self._join, now)
 
     def _join_deadline_passed(self, join: _Join, now: Now) -> None:
@@ -376,12 +388,12 @@ class Group(GroupMetadata):
             self._complete_join(now)
 
     def _complete_join(self, now: Now) -> None:
-        """The next generation has the members that joined; static members keep their places without joining."""
+        """Start the next generation with the members that joined. Static members stay without joining."""
         for member in self.members:
             if member.joining is None and member.group_instance_id is None:
                 self._remove(member.member_id, Departure.DROPPED, "did not join again in time")
         if not self.members.elect_joined_leader() and len(self.members):
-            # Only static members are left, and none of them came: they are awaited once more.
+            # Only static members are left, and none has joined: wait for another rebalance timeout.
             self._join = _Join(now.monotonic_ms + self.members.rebalance_timeout_ms)
             self._wake_at(self._join.deadline_ms)
             return
@@ -418,7 +430,6 @@ class Group(GroupMetadata):
         self._sync_deadline_ms = None
 
     def _sync_deadline_passed(self, now: Now) -> None:
-        """Remove the members that have not asked for their assignments."""
         for member_id in sorted(self._awaited_syncs):
             self._remove(member_id, Departure.DROPPED, "did not ask for its assignment in time")
         self._end_of_syncs()
@@ -427,7 +438,7 @@ class Group(GroupMetadata):
 
     def _assignment_stored(self, then: AssignmentStored, error: ErrorCode, now: Now) -> None:
         if self.state is not _COMPLETING or then.generation_id != self.generation_id:
-            return  # the group has moved on
+            return  # overtaken by a rebalance
         if error is not ErrorCode.NONE:
             self._propagate({}, error, now)
             self._rebalance(Event.ASSIGNMENT_NOT_STORED, f"the assignment could not be stored: {error.name}", now)
@@ -459,7 +470,7 @@ class Group(GroupMetadata):
         self._rebalance(event, f"member {member_id} {reason}", now)
 
     def _remove(self, member_id: str, departure: Departure, reason: str) -> None:
-        """Nothing happens if there is no such member; a rebalance that this makes necessary is the caller's."""
+        """The caller must start a rebalance if one is needed."""
         member = self.members.remove(member_id)
         self._synced(member_id)
         if member is None:
@@ -474,7 +485,7 @@ class Group(GroupMetadata):
         member.deadline_ms = now.monotonic_ms + within_ms
         self._wake_at(member.deadline_ms)
 
-    # The machine.
+    # Effects and deadlines.
 
     def _store(self, assignments: dict[str, bytes], then: Stored) -> None:
         self._effects.append(StoreGroup(self.value(assignments), then))

@@ -1,7 +1,7 @@
-"""One group with its time and its clients: carries out what the core wants done.
+"""A group with its timer and its clients: carries out the core's effects.
 
-Effects are carried out in the order in which they came about, also when one of them leads to the next request: a
-client that is answered may ask again at once.
+Effects are carried out in order, even if one of them leads to the next request, which a client may send as soon as it
+gets a response.
 """
 
 from collections import deque
@@ -17,24 +17,24 @@ from kafka_zk.protocol.errors import ErrorCode
 _ANSWERS = (AnswerJoin, AnswerSync)
 
 Store = Callable[["LiveGroup", StoreGroup], None]
-"""Writes a group's record and calls ``stored`` when that is done."""
+"""Writes a group's record, then calls ``Group.stored``."""
 
 Tell = Callable[[str, Happened], None]
-"""Told of a group (its id) and what happened to it."""
+"""Called with a group id and an event of that group."""
 
 Changed = Callable[["LiveGroup"], None]
-"""Told that a group has done something."""
+"""Called after a group's effects were carried out."""
 
 
 def now_of(clock: Clock) -> Now:
-    """The time as groups count it."""
+    """The current time as the core expects it."""
     return Now(round(clock.seconds() * 1000), clock.wall_ms())
 
 
 class LiveGroup:
-    """A group of this broker; ``partition`` of ``__consumer_offsets`` holds it.
+    """A group of this broker, stored in ``partition`` of ``__consumer_offsets``.
 
-    ``counted_bytes``, ``counted_offsets_bytes``: what it holds of the bounds for all members and all offsets.
+    ``counted_bytes``, ``counted_offsets_bytes``: its share of the memory counted for members and for offsets.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LiveGroup:
         self._timer_ms = 0
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Do what the core wants done, and wake it in time."""
+        """Carry out effects, then set the timer for the next deadline."""
         self._effects.extend(effects)
         if self._is_busy:
             return
@@ -76,7 +76,7 @@ class LiveGroup:
         self._changed(self)
 
     def wake_in_time(self) -> None:
-        """Look at the group again when its earliest deadline may pass."""
+        """Make sure the timer fires at the group's earliest deadline."""
         deadline_ms = self.group.earliest_deadline_ms
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
@@ -87,7 +87,7 @@ class LiveGroup:
         self._timer_ms = deadline_ms
 
     def close(self, error: ErrorCode) -> None:
-        """The group is not this broker's any more, or it is removed: waiting requests are answered with ``error``."""
+        """Stop the timer and answer waiting requests with ``error``."""
         self.carry_out(self.group.unload(error))
         if self._timer is not None:
             self._timer.cancel()

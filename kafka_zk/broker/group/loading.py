@@ -1,4 +1,4 @@
-"""What a partition of ``__consumer_offsets`` says: the groups and offsets that the last record of each key leaves.
+"""The groups and offsets in a partition of ``__consumer_offsets``, from the last record of each key.
 
 Source: GroupMetadataManager.doLoadGroupsAndOffsets@3.9. Tests: tests/kafka_zk/broker/group/test_offset_manager.py.
 """
@@ -29,12 +29,12 @@ _INT32 = struct.Struct(">i")
 
 
 class LoadedPartition(LogReading):
-    """The groups and committed offsets of one partition, after ``load_steps`` has been gone through.
+    """The groups and committed offsets of one partition; complete after ``load_steps``.
 
-    ``ended``: by producer id the first marker that came after loading had begun.
+    ``ended``: by producer id, the first marker that was written after loading began.
     """
 
-    OLD_VERSION, NEW_VERSION = b"\0\0", b"\0\1"  # 0.8.2 wrote keys of offsets with version 0
+    OLD_VERSION, NEW_VERSION = b"\0\0", b"\0\1"  # 0.8.2 wrote offset keys with version 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,20 +43,20 @@ class LoadedPartition(LogReading):
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.open_transactions: dict[str, OpenTransactions] = {}
         self.group_count = 0
-        self._front: bytes | None = None  # of the key that was decoded last, with its topic and its group's offsets
+        self._front: bytes | None = None  # key prefix decoded last; _topic and _of_group belong to it
         self._topic = ""
         self._of_group: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._pending: dict[int, LastValues] = {}  # by producer id: transactions without an end
+        self._pending: dict[int, LastValues] = {}  # by producer id: transactions without a marker so far
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """As of any log. Without what comes before a damage members would be unknown, and consumers would not find
-        what they have committed."""
+        """Like ``LogReading.load_steps``. Keeping the records before damage matters: without them, members would be
+        unknown and consumers would lose their commits."""
         yield from super().load_steps(replicas, tp, buffer_bytes)
         self.group_count = len(self.group_ids)
 
     @property
     def group_ids(self) -> list[str]:
-        """Of all groups that have something here."""
+        """Ids of all groups with a record in this partition."""
         return list(dict.fromkeys((*self.groups, *self.offsets, *self.open_transactions)))
 
     def _values_of(self, header: BatchHeader) -> LastValues:
@@ -65,7 +65,7 @@ class LoadedPartition(LogReading):
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
         marker = marker_of(memoryview(data)[position : position + header.size_bytes], header)
         if marker is None:
-            return  # compacted away, and what it ended, too
+            return  # compacted away, together with the transaction's records
         pending = self._pending.pop(header.producer_id, {})
         if marker.type == NO_TYPE:
             self._skip(header.base_offset, "a control record without a type")
@@ -75,7 +75,7 @@ class LoadedPartition(LogReading):
                     self._last[key] = base_offset, value
 
     def _before_decoding(self) -> Iterator[None]:
-        """Decoding forgets where batches begin."""
+        """Keep open transactions with their base offsets: decoding discards those."""
         for producer_id, pending in self._pending.items():
             for raw_key, (base_offset, value) in pending.items():
                 try:
@@ -94,7 +94,7 @@ class LoadedPartition(LogReading):
         self._pending.clear()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
-        if raw_key[:-4] == self._front:  # most keys differ from the one before in the partition only
+        if raw_key[:-4] == self._front:  # consecutive keys usually differ only in the partition
             tp = TopicPartition(self._topic, _INT32.unpack_from(raw_key, len(raw_key) - 4)[0])
             self._of_group[tp] = decode_offset_value(value)
             return
@@ -111,7 +111,7 @@ class LoadedPartition(LogReading):
 
 
 def _consistent(group: GroupMetadataValue) -> GroupMetadataValue:
-    """Raises: ProtocolError for members that cannot be in one group."""
+    """Raises: ProtocolError if the members cannot belong to one group."""
     members = group.members
     instance_ids = [member.group_instance_id for member in members if member.group_instance_id is not None]
     if len({member.member_id for member in members}) < len(members) or len(set(instance_ids)) < len(instance_ids):

@@ -12,12 +12,12 @@ from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.records import GroupMetadataValue, StoredMember
 from kafka_zk.broker.group.requests import UNKNOWN_MEMBER_ID, JoinedMember, Protocols
 
-MEMBER_BYTES = 800  # of memory, measured, without what differs between members
+MEMBER_BYTES = 800  # measured memory of a member without its variable parts
 _PENDING_BYTES = 200
 
 
 def protocols_bytes(protocols: Protocols) -> int:
-    """The memory that they take."""
+    """Memory that the protocols take."""
     return sum(2 * sys.getsizeof(name) + sys.getsizeof(metadata) for name, metadata in protocols)
 
 
@@ -26,9 +26,16 @@ class Member:
     """One member.
 
     Attributes:
-        joining, syncing: the JoinGroup or SyncGroup that waits for its answer.
-        is_new: has not seen a generation yet; unlike others it can expire while its JoinGroup waits.
-        deadline_ms: when it is taken for dead unless it is heard of; None while it waits for the group.
+        member_id: unique in the group; changes only when a static member returns.
+        group_instance_id: unique among static members; None for a dynamic one.
+        session_timeout_ms: how long the member may send no request.
+        rebalance_timeout_ms: how long it may take to rejoin.
+        protocols: names and metadata in order of preference.
+        assignment: the last one that took effect; b"" after a generation that ended without one.
+        joining, syncing: the waiting JoinGroup or SyncGroup.
+        is_new: True until its first generation. Only a new member can expire while its JoinGroup waits.
+        deadline_ms: monotonic time in ms at which the member fails unless it sends a request. None if it passed while
+            the group owed a response; the response sets it again.
         size_bytes: its share of ``Members.size_bytes``.
     """
 
@@ -47,7 +54,7 @@ class Member:
     size_bytes: int = 0
 
     def metadata(self, protocol_name: str) -> bytes:
-        """What it says of itself to the assignor of that name. Raises: KeyError if it does not support that."""
+        """Its metadata for the assignor of that name. Raises: KeyError if the member does not support it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -55,27 +62,30 @@ class Member:
 
     @property
     def protocol_names(self) -> frozenset[str]:
-        """The names of what it supports: a client may send one twice."""
+        """Names of its protocols; a client may repeat one."""
         return frozenset(name for name, _ in self.protocols)
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate it likes best. Raises: StopIteration if it supports none."""
+        """The candidate that it prefers. Raises: StopIteration if it supports none."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
     def waits_for_the_group(self) -> bool:
-        """Whether the group owes it an answer, so that it cannot send heartbeats."""
+        """Whether the group owes it a response: until then, it cannot send heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
 class Members:
-    """All members of a group, in the order in which they came.
+    """The members of a group, oldest first.
 
     Attributes:
-        leader: the member id of the leader, None if there are no members.
-        static: the member id of each group instance id.
-        pending: ids that were given to clients which have not joined with them yet, and until when they may.
-        size_bytes: the memory that all this takes.
+        leader: member id of the leader; None exactly if there are no members.
+        static: member ids of all static members, by group instance id.
+        pending: member ids given to clients that have not joined with them, with their expiry (monotonic, in ms). None
+            of them is a member.
+        joining_count: number of members whose ``joining`` is set.
+        size_bytes: memory of members and pending ids.
+        _supporters: number of members that support each protocol; never 0.
     """
 
     def __init__(self) -> None:
@@ -100,32 +110,32 @@ class Members:
         return self._members[member_id]
 
     def get(self, member_id: str) -> Member | None:
-        """The member with that id, if there is one."""
+        """The member with that id, or None."""
         return self._members.get(member_id)
 
     def whose_place(self, member_id: str, group_instance_id: str | None) -> Member | None:
-        """The member that a client with these names would join again as, or replace as a static member."""
+        """The existing member that a JoinGroup with these ids would update or, for a static member, replace."""
         if member_id == UNKNOWN_MEMBER_ID and group_instance_id is not None:
             member_id = self.static.get(group_instance_id, UNKNOWN_MEMBER_ID)
         return self._members.get(member_id)
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The ids of all members."""
+        """Member ids, oldest member first."""
         return tuple(self._members)
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member has joined, and every client that was given an id has used it."""
+        """Whether every member has joined, and every pending id was used."""
         return self.joining_count == len(self._members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long the slowest member may take to join again."""
+        """The longest rebalance timeout of the members; 0 without members."""
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def add(self, member: Member) -> None:
-        """Its id and its group instance id are not taken."""
+        """Add a member whose member id and group instance id are not taken. Ends a pending id."""
         assert member.member_id not in self._members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static
@@ -139,7 +149,7 @@ class Members:
         self._measure(member)
 
     def give_id(self, member_id: str, until_ms: int) -> None:
-        """A client is to join with this id until then."""
+        """Reserve an id for a client until ``until_ms`` (monotonic)."""
         self.pending[member_id] = until_ms
         self.size_bytes += _PENDING_BYTES + sys.getsizeof(member_id)
 
@@ -148,7 +158,6 @@ class Members:
             self.size_bytes -= _PENDING_BYTES + sys.getsizeof(member_id)
 
     def _measure(self, member: Member) -> None:
-        """To be called when it has changed."""
         names = (member.member_id, member.group_instance_id, member.client_id, member.client_host)
         size_bytes = MEMBER_BYTES + sum(map(sys.getsizeof, names))
         size_bytes += protocols_bytes(member.protocols) + len(member.assignment)
@@ -156,7 +165,7 @@ class Members:
         member.size_bytes = size_bytes
 
     def remove(self, member_id: str) -> Member | None:
-        """Also if it is only pending, or unknown. The next leader is the oldest member."""
+        """Remove a member or a pending id; None if it was no member. The oldest member replaces a removed leader."""
         self._end_pending(member_id)
         member = self._members.pop(member_id, None)
         if member is None:
@@ -171,7 +180,7 @@ class Members:
         return member
 
     def rename_static(self, group_instance_id: str, new_member_id: str) -> Member:
-        """A static member is known by another member id from now on; it keeps its place."""
+        """Change the member id of a static member, which keeps its place."""
         old_member_id = self.static[group_instance_id]
         member = self._members[old_member_id]
         member.member_id = new_member_id
@@ -182,41 +191,41 @@ class Members:
         return member
 
     def set_joining(self, member: Member, reply: Reply | None) -> Reply | None:
-        """The member's JoinGroup that waits; returns the one that waited until now."""
+        """Set the waiting JoinGroup; returns the previous one."""
         previous, member.joining = member.joining, reply
         self.joining_count += (reply is not None) - (previous is not None)
         return previous
 
     def set_protocols(self, member: Member, protocols: Protocols) -> None:
-        """What the member supports from now on."""
+        """Replace the member's protocols."""
         self._end_support(member.protocol_names)
         member.protocols = protocols
         self._supporters.update(member.protocol_names)
         self._measure(member)
 
     def _end_support(self, names: Iterable[str]) -> None:
-        """A member supports these no longer. An assignor without members is forgotten: clients can make up more."""
+        """Forgets protocols without members: clients could invent names without limit."""
         for name in names:
             self._supporters[name] -= 1
             if not self._supporters[name]:
                 del self._supporters[name]
 
     def assign(self, member: Member, assignment: bytes) -> None:
-        """What the member is to do from now on."""
+        """Set the member's assignment."""
         member.assignment = assignment
         self._measure(member)
 
     @property
     def assignments_bytes(self) -> int:
-        """How much all assignments are together."""
+        """Total size of all assignments."""
         return sum(len(member.assignment) for member in self._members.values())
 
     def support(self, protocols: Protocols) -> bool:
-        """Whether all members support one of these."""
+        """Whether one of these protocols is supported by all members."""
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined again, the first member that has leads. Returns False if none has."""
+        """If the leader has not joined, the oldest member that has becomes the leader. False if none has joined."""
         if self.leader is None or self._members[self.leader].joining is not None:
             return self.leader is not None
         joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)
@@ -226,20 +235,20 @@ class Members:
         return True
 
     def choose_protocol(self) -> str:
-        """The protocol that most members like best, of those that all support; of equals the first voted for."""
+        """The protocol preferred by most members, of those that all support. The first one voted for wins a tie."""
         candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]
 
     def joined(self, protocol_name: str) -> tuple[JoinedMember, ...]:
-        """All members, as the leader learns of them."""
+        """The members as sent to the leader."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name))
             for member in self._members.values()
         )
 
     def stored(self, protocol_name: str | None, assignments: Mapping[str, bytes]) -> tuple[StoredMember, ...]:
-        """All members as they are stored, with these assignments by member id."""
+        """The members' stored form, with these assignments by member id."""
         return tuple(
             StoredMember(
                 member.member_id,
@@ -255,7 +264,7 @@ class Members:
         )
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Add the members of a stored group; each supports the group's protocol."""
+        """Add a stored group's members; each supports the group's protocol."""
         for stored in value.members:
             protocols = ((value.protocol_name or "", stored.subscription),)
             member = Member(

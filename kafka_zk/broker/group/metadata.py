@@ -1,4 +1,4 @@
-"""What a group is: its state, its generation, its members, and what a client may ask of it now. Pure.
+"""A group's state, generation and members, and the requests that it accepts. Pure.
 
 Source: GroupMetadata.scala, GroupCoordinator.scala (the validate methods)@3.9.
 """
@@ -20,10 +20,13 @@ class GroupMetadata:
     """See the module's docstring.
 
     Attributes:
-        state_timestamp_ms: wall-clock time of the last change of state.
-        protocol_type: what kind of members it has; None before the first came.
-        protocol_name: the assignor that this generation uses; None without members.
-        subscribed_topics: the topics of all members; None where the members' metadata is not a consumer's.
+        state: changes only through ``load`` and ``enter``; Dead is final.
+        state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP if the stored group has none.
+        generation_id: 0 before the first generation, then from 1 to LAST_GENERATION and from 1 again.
+        protocol_type: type of the members, such as "consumer"; None before the first member.
+        protocol_name: assignor of this generation; None before the first one and without members.
+        subscribed_topics: topics of this generation's members. None if unknown: before the first generation, in groups
+            of other types than consumers, or if a member's metadata is invalid.
     """
 
     def __init__(self, group_id: str, now: Now) -> None:
@@ -38,7 +41,7 @@ class GroupMetadata:
         self.subscribed_topics: frozenset[str] | None = None
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Become the group that was stored."""
+        """Take over a stored group."""
         self.state = _STABLE if value.members else _EMPTY
         self.state_timestamp_ms = value.state_timestamp_ms
         self.generation_id = value.generation_id
@@ -48,7 +51,7 @@ class GroupMetadata:
         self.subscribed_topics = self._subscribed_topics()
 
     def value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
-        """The group as it is stored."""
+        """The group's stored form."""
         members = self.members.stored(self.protocol_name, assignments)
         return GroupMetadataValue(
             self.protocol_type or "", self.generation_id, self.protocol_name, self.members.leader,
@@ -57,13 +60,13 @@ class GroupMetadata:
 
     @property
     def is_consumer_group(self) -> bool:
-        """Whether its members are consumers, and not for example Connect's workers."""
+        """Whether its members are consumers, and not for example Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
-    # The machine.
+    # State.
 
     def enter(self, event: Event, now: Now | None) -> None:
-        """Change the state as the table says. Raises: IllegalTransition."""
+        """Change the state by the table of transitions. Raises: IllegalTransition."""
         after = outcome(TRANSITIONS, event, self.state)
         if isinstance(after, ErrorCode):
             raise IllegalTransition(f"{event.value} in {self.state.value}")
@@ -72,7 +75,7 @@ class GroupMetadata:
         self.state = after
 
     def begin_generation(self) -> None:
-        """The members that are there now are those of the next generation."""
+        """Start the next generation with the current members."""
         self.generation_id = self.generation_id % LAST_GENERATION + 1
         self.protocol_name = self.members.choose_protocol() if len(self.members) else None
         self.subscribed_topics = self._subscribed_topics()
@@ -86,7 +89,7 @@ class GroupMetadata:
     def joined(
         self, member: Member, with_members: bool, *, leader: str | None = None, skip_assignment: bool = False
     ) -> JoinResult:
-        """The answer to a member of this generation."""
+        """The JoinGroup response for a member of this generation."""
         assert self.protocol_name is not None
         if leader is None:
             leader = self.members.leader or ""
@@ -96,10 +99,10 @@ class GroupMetadata:
             leader, skip_assignment, members,
         )  # fmt: skip
 
-    # What a client may ask.
+    # Checks of requests.
 
     def accepts(self, member_id: str, max_size: int) -> bool:
-        """Whether a group of at most ``max_size`` members has room for this one."""
+        """Whether this member fits in a group of at most ``max_size`` members."""
         if self.state is _EMPTY:
             return True
         member = self.members.get(member_id)
@@ -109,7 +112,7 @@ class GroupMetadata:
         return member is not None or len(self.members) < max_size
 
     def supports(self, request: JoinGroup) -> bool:
-        """Whether the client is of the group's type, and knows an assignor that all members know."""
+        """Whether the client has the group's type and supports an assignor that all members support."""
         if self.state is _EMPTY:
             return bool(request.protocol_type) and bool(request.protocols)
         return request.protocol_type == self.protocol_type and self.members.support(request.protocols)
@@ -117,9 +120,9 @@ class GroupMetadata:
     def commit_refusal(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool = False
     ) -> ErrorCode:
-        """Why this client may not commit offsets now, or NONE."""
+        """The error for a client that must not commit offsets now, otherwise NONE."""
         names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None
-        if generation_id < 0 and self.state is _EMPTY:  # a client that assigns partitions itself
+        if generation_id < 0 and self.state is _EMPTY:  # assigns partitions itself
             names_member = False
         event = Event.COMMIT if names_member else Event.COMMIT_WITHOUT_MEMBER
         if transactional:
@@ -131,7 +134,7 @@ class GroupMetadata:
     def refusal(
         self, event: Event, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> ErrorCode:
-        """Why a request that names a member and a generation is refused, or NONE."""
+        """The error for a request with a member and a generation, NONE if it is accepted."""
         by_state = self.refusal_by_state(event)
         if self.state is _DEAD:
             return by_state
@@ -141,12 +144,12 @@ class GroupMetadata:
         return by_state if generation_id == self.generation_id else ErrorCode.ILLEGAL_GENERATION
 
     def refusal_by_state(self, event: Event) -> ErrorCode:
-        """What the table of states answers to a request, NONE if it may be carried out."""
+        """The error that the state gives a request, NONE if it is accepted."""
         after = TRANSITIONS[event][self.state]
         return after if isinstance(after, ErrorCode) else ErrorCode.NONE
 
     def member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Why there is no member of this id, and of this group instance id if it is given; NONE if there is."""
+        """NONE if the member id exists and the group instance id, if given, belongs to it; otherwise the error."""
         if group_instance_id is not None:
             current = self.members.static.get(group_instance_id)
             if current is not None and current != member_id:

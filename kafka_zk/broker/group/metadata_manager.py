@@ -1,4 +1,4 @@
-"""The groups of this broker: those of the partitions of ``__consumer_offsets`` that it leads, loaded from their logs.
+"""The groups of this broker: those in the partitions of ``__consumer_offsets`` that it leads.
 
 Source: GroupMetadataManager.scala, GroupCoordinator.onElection, onResignation@3.9.
 """
@@ -38,7 +38,7 @@ _log = Logger()
 
 
 class GroupMetadataManager:
-    """Groups by id. A group is here only while this broker has loaded its partition."""
+    """Groups by id, from partitions that this broker leads and has loaded."""
 
     def __init__(
         self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, metadata: MetadataCache, tell: Tell
@@ -59,14 +59,14 @@ class GroupMetadataManager:
         self._loading: dict[int, LoadedPartition] = {}
         self._loads = DeferredLock()
 
-    # -- which groups -------------------------------------------------------------------------------------------------
+    # Groups.
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` that the group belongs to."""
+        """The partition of ``__consumer_offsets`` that holds the group."""
         return partition_for(group_id, self.partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
-        """Why this broker cannot answer for a group now, or NONE. Some APIs know a group with an empty id."""
+        """The error if this broker cannot serve the group now, otherwise NONE. Some APIs accept an empty id."""
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
         if group_id in self.groups:
@@ -82,16 +82,16 @@ class GroupMetadataManager:
 
     @property
     def is_active(self) -> bool:
-        """Whether the broker coordinates groups at all; not while it stops."""
+        """False while the broker shuts down."""
         return self._is_active
 
     @property
     def is_loading(self) -> bool:
-        """Whether there may be groups which are not known yet."""
+        """Whether a partition is being loaded, so that groups may be missing."""
         return bool(self._loading)
 
     def get_or_create(self, group_id: str) -> LiveGroup:
-        """The group; ``refusal`` is NONE for it."""
+        """The group, created if needed. ``refusal`` must be NONE for it."""
         live = self.groups.get(group_id)
         if live is None:
             group = Group(group_id, self._config.group, now_of(self._clock))
@@ -99,14 +99,14 @@ class GroupMetadataManager:
         return live
 
     def forget(self, live: LiveGroup, error: ErrorCode) -> None:
-        """The group is no more."""
+        """Drop a group; its waiting requests get ``error``."""
         del self.groups[live.group.group_id]
         live.close(error)
 
-    # -- which partitions ---------------------------------------------------------------------------------------------
+    # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """A replica of this broker has another role now."""
+        """Load or unload the partition's groups when this broker gains or loses its leadership."""
         topic, number = partition.tp
         if topic != OFFSETS_TOPIC or not self._is_active:
             return
@@ -117,7 +117,7 @@ class GroupMetadataManager:
             ensureDeferred(self._load(number, loaded)).addErrback(_log_bug)
 
     def close(self) -> None:
-        """The broker stops: all waiting requests are answered."""
+        """Shut down: all waiting requests get a response."""
         self._is_active = False
         self._owned.clear()
         self._loading.clear()
@@ -125,20 +125,20 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.NOT_COORDINATOR)
 
     async def _load(self, partition: int, loaded: LoadedPartition) -> None:
-        """One partition after the other, in slices of the reactor."""
+        """One partition at a time, in short steps."""
         async with self._loads:
             try:
                 await in_slices(self._clock, self._load_steps(partition, loaded))
             except APPEND_ERRORS as error:
                 _log.error("{topic}-{p} cannot be read: {error}", topic=OFFSETS_TOPIC, p=partition, error=error)
         if self._loading.get(partition) is not loaded:
-            return  # not this broker's any more
+            return  # unloaded meanwhile
         del self._loading[partition]
         self._owned.add(partition)
         loaded.tell(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")
 
     def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
-        """Each group is there as soon as it is complete."""
+        """Each group is available as soon as it is complete."""
         tp = TopicPartition(OFFSETS_TOPIC, partition)
         for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
@@ -155,7 +155,7 @@ class GroupMetadataManager:
     def _loaded_group(
         self, partition: int, group_id: str, loaded: LoadedPartition
     ) -> tuple[LiveGroup, list[Effect]]:
-        """A group without a record of its own commits offsets and has no members."""
+        """A group without a stored value has no members and only holds offsets."""
         now = now_of(self._clock)
         value = loaded.groups.pop(group_id, None)
         if value is None:
@@ -171,23 +171,23 @@ class GroupMetadataManager:
         return self._live(group, partition), effects
 
     def transaction_ended(self, partition: int, producer_id: int, marker: Marker) -> None:
-        """The marker is in the log of the partition: what the transaction has committed counts from now on, or never.
+        """A marker is in the partition's log: the transaction's offsets take effect or are dropped.
 
-        Groups that are not loaded yet hear of it when they are. Of several markers the first one is meant for them:
-        no producer commits to them meanwhile.
+        Groups that are being loaded process it afterwards. Only a producer's first marker matters to them: it commits
+        nothing to them meanwhile.
         """
         loaded = self._loading.get(partition)
         if loaded is not None:
             loaded.ended.setdefault(producer_id, marker)
         for group_id in self.open_transactions.of(partition, producer_id):
             live = self.groups.get(group_id)
-            if live is not None:  # else it was deleted
+            if live is not None:  # otherwise it was deleted
                 live.group.offsets.end_transaction(producer_id, marker)
                 live.carry_out([])
             self.transaction_changed(partition, group_id, producer_id)
 
     def transaction_changed(self, partition: int, group_id: str, producer_id: int) -> None:
-        """Drop the group from the index if nothing of the producer waits for a marker there."""
+        """Remove the group from the index of open transactions if the producer has none there."""
         live = self.groups.get(group_id)
         if live is None or not live.group.offsets.has_transaction_of(producer_id):
             self.open_transactions.remove(partition, group_id, producer_id)
@@ -201,13 +201,12 @@ class GroupMetadataManager:
             del self.groups[live.group.group_id]
         ensureDeferred(in_slices(self._clock, _closing_steps(given_away))).addErrback(_log_bug)
 
-    # -- storing ------------------------------------------------------------------------------------------------------
+    # Storage.
 
     def _live(self, group: Group, partition: int) -> LiveGroup:
         return LiveGroup(group, partition, self._clock, self.replies, self._store, self._tell, self._changed)
 
     def _changed(self, live: LiveGroup) -> None:
-        """Count what it holds, and forget a group that no client has joined."""
         group = live.group
         size_bytes = held_bytes(group)
         self.memory.changed(size_bytes - live.counted_bytes)
@@ -217,15 +216,15 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def has_room_for(self, group_id: str, offsets: Offsets) -> bool:
-        """Whether these offsets may be committed; what takes no more memory than before always may."""
+        """Whether these offsets fit; always True if they do not need more memory."""
         memory, live = self.offsets_memory, self.groups.get(group_id)
         most_bytes = GROUP_BYTES + len(offsets) * (OFFSET_BYTES + self._config.metadata_max_bytes)
-        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # as nearly always: nothing is to be looked up
+        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # the common case: they fit even if all are new
             return True
         return memory.has_room(growth_bytes(None if live is None else live.group, offsets))
 
     def count_offsets(self, live: LiveGroup) -> None:
-        """Count what the group has committed now."""
+        """Update the memory counted for the group's offsets."""
         size_bytes = offsets_bytes(live.group)
         if size_bytes != live.counted_offsets_bytes:
             self.offsets_memory.changed(size_bytes - live.counted_offsets_bytes)
@@ -252,7 +251,6 @@ def _closing_steps(given_away: list[LiveGroup]) -> Iterator[None]:
 
 
 def _is_blank(group: Group) -> bool:
-    """Whether it is as if it had never been asked for."""
     members = group.members
     is_new = group.state is GroupState.EMPTY and not group.generation_id
     return is_new and not (members.pending or len(members) or group.offsets)

@@ -1,8 +1,7 @@
-"""The offsets of this broker's groups: committed, fetched, deleted, and removed when they have expired.
+"""The committed offsets of this broker's groups: commit, fetch, delete and expire.
 
 Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
 GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
-Tests: tests/kafka_zk/broker/group/test_offset_manager.py.
 """
 
 from collections.abc import Awaitable, Collection, Coroutine, Iterable, Iterator
@@ -38,7 +37,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
-    """The client that commits: a member of a generation, or a client that assigns partitions itself."""
+    """A committing client: a member of a generation, or a client that assigns partitions itself."""
 
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
@@ -54,7 +53,7 @@ class OffsetManager:
         self._manager = manager
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        """Store offsets; a code for each. They are stored although the client goes. Raises: ClientGone."""
+        """Store offsets; returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
         error = self._refusal(group_id, committer)
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -76,11 +75,10 @@ class OffsetManager:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
                 self._manager.count_offsets(live)
             else:
-                live.carry_out([])  # a group that was made for this is forgotten
+                live.carry_out([])  # drops a group created for this commit
         return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
-        """Why the client may not commit for the group now, or NONE."""
         live = self._manager.groups.get(group_id)
         if live is not None:
             return live.group.commit_refusal(*committer)
@@ -103,7 +101,7 @@ class OffsetManager:
             if turns.is_over:
                 await turns.next()
             batch.add(part)
-        error = self._refusal(group_id, committer)  # again: that took its time
+        error = self._refusal(group_id, committer)  # the group may have changed meanwhile
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
         if batch.offsets:
@@ -118,7 +116,7 @@ class OffsetManager:
     async def _written_later(
         self, turns: Turns, live: LiveGroup, batch: OffsetsBatch, written: OffsetsWritten | Awaitable[OffsetsWritten]
     ) -> ErrorCode:
-        """These offsets do not count as stable until all of them are in the log."""
+        """Finish a commit. Its offsets are unstable until all of them are in the log."""
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
         if not isinstance(written, OffsetsWritten):
@@ -130,17 +128,17 @@ class OffsetManager:
                 offsets.written(part, written.record_offset)
             else:
                 offsets.failed(part)
-        live.carry_out([])  # counts the offsets, or forgets a group that was created for them alone
+        live.carry_out([])  # counts the offsets, or drops a group created for them
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
-        """What the group has committed; nothing if there is no such group."""
+        """The group's committed offsets; empty if the group does not exist."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         live = self._manager.groups.get(group_id)
         return error, GroupOffsets() if live is None or error is not ErrorCode.NONE else live.group.offsets
 
     def delete(self, group_id: str, tps: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
-        """Forget what is committed for these, unless a member reads their topic."""
+        """Delete committed offsets, except for topics that members subscribe to."""
         error = self._manager.refusal(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
@@ -158,7 +156,7 @@ class OffsetManager:
         return ErrorCode.NONE, codes
 
     async def partitions_deleted(self, tps: Collection[TopicPartition]) -> None:
-        """The partitions exist no longer, and what was committed for them neither."""
+        """Delete the offsets of deleted partitions."""
         gone = frozenset(tps)
         await in_slices(self._clock, self._deletion_steps(gone))
 
@@ -172,7 +170,7 @@ class OffsetManager:
             yield
 
     async def remove_expired(self) -> None:
-        """Remove what is older than ``offsets.retention.minutes``, and groups that nothing is left of."""
+        """Remove offsets older than ``offsets.retention.minutes``, and groups that have neither offsets nor members."""
         await in_slices(self._clock, self._expiry_steps())
 
     def _expiry_steps(self) -> Iterator[None]:
@@ -184,8 +182,7 @@ class OffsetManager:
                 yield
 
     async def remove_group(self, live: LiveGroup) -> None:
-        """Forget an empty group and what it has committed. Until all its tombstones are written it is Dead: a commit
-        in between would be lost with them."""
+        """Remove an empty group and its offsets. The group is Dead meanwhile: a tombstone would delete a new commit."""
         live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await in_slices(self._clock, self._removal_steps(live))
 
@@ -193,7 +190,7 @@ class OffsetManager:
         group = live.group
         for part in _parts(group.offsets.tps):
             if self._manager.groups.get(group.group_id) is not live:
-                return  # this broker no longer has it
+                return  # unloaded meanwhile
             self._bury(live, group.offsets.remove(part), with_group=False)
             yield
         if self._manager.groups.get(group.group_id) is live:
@@ -201,7 +198,7 @@ class OffsetManager:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def remove(self, live: LiveGroup, tps: Collection[TopicPartition]) -> None:
-        """Forget committed offsets; a group without members and offsets is removed with them."""
+        """Remove committed offsets, and the group if it has neither members nor offsets left."""
         group = live.group
         removed = group.offsets.remove(tps)
         is_gone = group.state is GroupState.EMPTY and not group.offsets
@@ -209,7 +206,7 @@ class OffsetManager:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             self._manager.count_offsets(live)
-        # A group that never had a generation only keeps offsets and has no record of its own.
+        # A group without a generation has no group record.
         self._bury(live, removed, with_group=is_gone and group.generation_id > 0)
 
     def _bury(self, live: LiveGroup, tps: list[TopicPartition], *, with_group: bool) -> None:
@@ -232,12 +229,12 @@ class OffsetManager:
 
 
 async def whoever_goes(storing: Coroutine[Any, Any, T]) -> T:
-    """What it returns; it goes on although the client goes. Raises: ClientGone."""
+    """Await a commit that continues even if the client disconnects. Raises: ClientGone."""
     done: ClientWait[T] = ClientWait()
 
     def finished(result: T | Failure) -> None:
         if not done.called:
-            done.callback(result)  # a Failure, too, fires it
+            done.callback(result)  # a Failure raises in the awaiting coroutine
         elif isinstance(result, Failure):
             _log.failure("a commit failed", result, level=LogLevel.error)
 
@@ -246,7 +243,7 @@ async def whoever_goes(storing: Coroutine[Any, Any, T]) -> T:
 
 
 def codes_of(offsets: Offsets, batch: OffsetsBatch, error: ErrorCode) -> Codes:
-    """``error`` is what became of the batch; the other offsets have metadata that are too long."""
+    """Codes by partition: ``error`` for the offsets in the batch, OFFSET_METADATA_TOO_LARGE for the others."""
     if len(batch.offsets) == len(offsets):
         return dict.fromkeys(offsets, error)
     codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -261,12 +258,12 @@ def _parts(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _reads(group: Group, topic: str) -> bool:
-    """Whether a member may be subscribed to the topic."""
+    """Whether members may subscribe to the topic."""
     return group.subscribed_topics is None or topic in group.subscribed_topics
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """KIP-211: while a group is empty all its offsets age together; a stable one's age unless it reads their topic."""
+    """KIP-211: an empty group's offsets expire together, a stable group's unless members subscribe to the topic."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:

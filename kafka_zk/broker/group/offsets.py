@@ -1,8 +1,8 @@
-"""The offsets that one group has committed, and those whose records are being written.
+"""The offsets that one group has committed, and those being appended. Pure.
 
-Two commits of a partition may be written at the same time: what counts is their order in the log. Those of
-transactions (KIP-98, KIP-447) wait for the marker that ends them; then, too, the order in the log counts, not that of
-the ends. Pure.
+Several commits of a partition can be in progress: the last one in the log wins. Offsets in transactions (KIP-98,
+KIP-447) wait for the marker; for them, too, their own position in the log decides.
+
 Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KIP-211 (retention).
 """
 
@@ -16,33 +16,43 @@ from kafka_zk.broker.group.transactional_offsets import Marker, TransactionalOff
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
-OFFSET_BYTES = 400  # of memory, measured, beside the metadata
+OFFSET_BYTES = 400  # measured memory of an offset without metadata
 _METADATA = attrgetter("metadata")
 
 
 def _metadata_bytes(offsets: Iterable[OffsetAndMetadata]) -> int:
-    """How long their metadata is. A loop in C: a commit of many partitions pays for each of them."""
+    """Total length of the metadata, in a C loop: commits can have many partitions."""
     return sum(map(len, map(_METADATA, offsets)))
 
 
 @dataclass
 class OpenTransactions:
-    """What is in the log for one group: ``offsets`` by producer id, and, of the same partitions, where the batch of
-    what is ``committed`` begins."""
+    """A group's open transactions in the log: ``offsets`` by producer id; for the same partitions, ``committed`` has
+    the base offset of the batch with the committed offset."""
 
     offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class GroupOffsets:
-    """See the module's docstring."""
+    """See the module's docstring.
+
+    Attributes:
+        size_bytes: memory of the committed offsets.
+        _committed: the offset in effect, by partition.
+        _pending: by partition, the last commit outside transactions whose append is in progress.
+        _pending_count: number of offsets in these appends, including repeated partitions.
+        _record_offsets: by partition, base offset of the batch with the committed offset. Kept only while an append or
+            transaction is open; a partition is missing if its offset is older than these.
+        _transactional: offsets of transactions that have not ended.
+    """
 
     def __init__(self) -> None:
-        self.size_bytes = 0  # of memory, of what is committed
+        self.size_bytes = 0
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._pending: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._pending_count = 0  # of all commits that are being written, also of the same partition
-        self._record_offsets: dict[TopicPartition, int] = {}  # of what is committed, since others may become so
+        self._pending_count = 0
+        self._record_offsets: dict[TopicPartition, int] = {}
         self._transactional = TransactionalOffsets()
 
     def __len__(self) -> int:
@@ -52,49 +62,49 @@ class GroupOffsets:
         return iter(self._committed)
 
     def __bool__(self) -> bool:
-        """Whether anything is stored, or about to be."""
+        """Whether any offset is committed or may become so."""
         return bool(self._committed or self._pending or self._transactional)
 
     def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """What is committed, if anything."""
+        """The committed offset, or None."""
         return self._committed.get(tp)
 
     def among(self, tps: frozenset[TopicPartition]) -> set[TopicPartition]:
-        """Those of them for which something is committed."""
+        """Those partitions that have a committed offset."""
         return self._committed.keys() & tps
 
     def is_pending(self, tp: TopicPartition) -> bool:
-        """Whether a commit is being written: what is committed now may be old in a moment."""
+        """Whether an append or open transaction may replace the committed offset."""
         return tp in self._pending or tp in self._transactional
 
     def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """What was found in the log; kept as it is."""
+        """Take over the offsets found in the log, without copying."""
         self._committed = offsets
         self.size_bytes = OFFSET_BYTES * len(offsets) + _metadata_bytes(offsets.values())
 
     def load_open(self, open_transactions: "OpenTransactions") -> None:
-        """What transactions without an end have in the log."""
+        """Take over the open transactions found in the log."""
         for producer_id, offsets in open_transactions.offsets.items():
             for tp, written in offsets.items():
                 self._transactional.load(producer_id, {tp: written.offset}, written.record_offset)
         self._record_offsets.update(open_transactions.committed)
 
     def stored(self, offsets: Offsets, record_offset: int) -> None:
-        """They are in the log, at its end (``record_offset``), and the append took no time."""
+        """Commit offsets whose append has already completed, at the end of the log."""
         self.size_bytes += self.growth_bytes(offsets)
         self._committed.update(offsets)
-        if self._pending_count or self._transactional:  # of earlier ones, which count no longer
+        if self._pending_count or self._transactional:  # replaces earlier commits in progress
             self._record_offsets.update(dict.fromkeys(offsets, record_offset))
             for tp in offsets:
                 self._pending.pop(tp, None)
 
     def begin(self, offsets: Offsets) -> None:
-        """These are being written."""
+        """The append of these offsets starts."""
         self._pending.update(offsets)
         self._pending_count += len(offsets)
 
     def written(self, offsets: Offsets, record_offset: int) -> None:
-        """They are in the log, in the batch that begins at ``record_offset``."""
+        """The append succeeded; its batch starts at ``record_offset``."""
         for tp, offset in offsets.items():
             if tp in self._pending and self._record_offsets.get(tp, -1) < record_offset:
                 self._put(tp, offset)
@@ -102,7 +112,7 @@ class GroupOffsets:
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
-        """They are written no longer; a later commit of the same partition still may be."""
+        """The append ended. A later commit of the same partition stays pending."""
         for tp, offset in offsets.items():
             if self._pending.get(tp) == offset:
                 del self._pending[tp]
@@ -110,26 +120,26 @@ class GroupOffsets:
         self._forget_record_offsets()
 
     def begin_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
-        """These are being written in a transaction."""
+        """The append of these offsets starts, in a transaction."""
         self._transactional.begin(producer_id, offsets.keys())
 
     def written_in_transaction(self, producer_id: int, offsets: Offsets, record_offset: int) -> None:
-        """They are in the log and count when the transaction is committed."""
+        """The append succeeded. The offsets take effect when the transaction commits."""
         marker = self._transactional.written(producer_id, offsets, record_offset)
         if marker is not None:
             self._end(marker, {tp: Written(offset, record_offset) for tp, offset in offsets.items()})
 
     def failed_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
-        """They are not in the log; the client hears of it, and will not commit."""
+        """The append failed; the client gets an error and will not commit the transaction."""
         self._transactional.failed(producer_id, offsets.keys())
         self._forget_record_offsets()
 
     def end_transaction(self, producer_id: int, marker: Marker) -> None:
-        """The marker is in the log. A commit counts unless a later one of its partition counts already."""
+        """The marker is in the log. A committed offset takes effect unless the partition has one later in the log."""
         self._end(marker, self._transactional.end(producer_id, marker))
 
     def has_transaction_of(self, producer_id: int) -> bool:
-        """Whether something of the producer waits for a marker, or is being written."""
+        """Whether the producer has an open transaction or an append in progress."""
         return self._transactional.has(producer_id)
 
     def _end(self, marker: Marker, ended: Mapping[TopicPartition, Written]) -> None:
@@ -140,7 +150,7 @@ class GroupOffsets:
         self._forget_record_offsets()
 
     def growth_bytes(self, offsets: Offsets) -> int:
-        """How much more memory these take than what is committed for the same partitions."""
+        """How much more memory these need than the committed offsets that they replace."""
         committed = self._committed
         new_count = len(offsets.keys() - committed.keys())
         replaced = filter(None, map(committed.get, offsets))
@@ -152,7 +162,7 @@ class GroupOffsets:
 
     @property
     def producer_ids(self) -> list[int]:
-        """Of the transactions that have not ended here."""
+        """Producers of open transactions with appended offsets."""
         return self._transactional.producer_ids
 
     def _forget_record_offsets(self) -> None:
@@ -160,7 +170,7 @@ class GroupOffsets:
             self._record_offsets.clear()
 
     def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Forget what is committed and pending for them; returns those for which something was."""
+        """Remove committed and pending offsets; returns the partitions that had one outside transactions."""
         removed = []
         for tp in tps:
             self._transactional.remove(tp)
@@ -174,7 +184,7 @@ class GroupOffsets:
 
     @property
     def tps(self) -> list[TopicPartition]:
-        """All partitions for which something is committed or being written."""
+        """All partitions with a committed or pending offset outside transactions."""
         return list(dict.fromkeys((*self._committed, *self._pending)))
 
     def expired(
@@ -186,14 +196,14 @@ class GroupOffsets:
         unused_since_ms: int | None,
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """Those of them whose offset is older than it may get; it is not removed here.
+        """Those partitions whose offset has expired; nothing is removed.
 
-        An offset is kept while a pending commit or an open transaction is about to replace it. Kafka 3.9 removes it,
-        and compaction may then remove the transaction's offset, too, since it precedes the tombstone.
+        An offset stays while an append or open transaction may replace it. Kafka 3.9 removes it; compaction may then
+        remove the transaction's offset too, because it precedes the tombstone.
 
         Args:
             retention_ms: offsets.retention.minutes.
-            unused_since_ms: since when the whole group is unused; None counts from each commit.
+            unused_since_ms: wall-clock time at which the group became empty; None counts from each commit.
             subscribed: topics whose offsets are in use.
         """
         expired = []
@@ -201,7 +211,7 @@ class GroupOffsets:
             offset = self.get(tp)
             if offset is None or tp.topic in subscribed:
                 continue
-            if offset.expire_timestamp_ms != NO_EXPIRY:  # as clients before 2.1 ask for
+            if offset.expire_timestamp_ms != NO_EXPIRY:  # requested by clients before 2.1
                 is_over = wall_ms >= offset.expire_timestamp_ms
             else:
                 since_ms = offset.commit_timestamp_ms if unused_since_ms is None else unused_since_ms

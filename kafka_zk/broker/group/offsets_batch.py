@@ -1,4 +1,4 @@
-"""The record batch of one commit of offsets: every consumer writes one every few seconds."""
+"""The record batch of one offset commit. Optimised, because every consumer commits every few seconds."""
 
 import struct
 from collections.abc import Collection, Iterable
@@ -19,19 +19,19 @@ from kafka_zk.storage.records.varint import encode_varint, encode_varints
 
 _PARTITION = struct.Struct(">i")
 _PARTITION_AND_VALUE = struct.Struct(">i3sqi2xqx")
-"""What a record ends with if no metadata are committed: partition, ``_VALUE_BEGINS``, offset, leader epoch, timestamp;
-the length of the metadata and the number of headers are 0."""
+"""End of a record without metadata: partition, ``_VALUE_BEGINS``, offset, leader epoch, timestamp. Metadata length and
+header count are 0."""
 
-_VALUE_BEGINS = encode_varint(24) + b"\0\3"  # its length, and its version
-_RECORD_BEGINS = b"\0\0"  # attributes, and the timestamp, which is the batch's
-_MANY = 8  # offsets: from here on columns cost less than a loop
+_VALUE_BEGINS = encode_varint(24) + b"\0\3"  # length and version of the value
+_RECORD_BEGINS = b"\0\0"  # attributes and timestamp delta
+_MANY = 8  # offsets; from here on, columns are faster than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-_SEQUENCE = 0  # of every batch of a transaction, as Kafka writes them: no reader checks it
-_LONGEST_CACHED = 255  # of a group's id; a topic's name is not longer
+_SEQUENCE = 0  # in every batch of a transaction, as in Kafka: no reader checks it
+_LONGEST_CACHED = 255  # characters of a group id; topic names are never longer
 
 
 class OffsetsBatch:
-    """``offsets`` are those that were added; of metadata above ``metadata_max_bytes`` none are."""
+    """``offsets`` are those added; offsets with metadata longer than ``metadata_max_bytes`` are left out."""
 
     def __init__(self, group_id: str, now_ms: int, metadata_max_bytes: int) -> None:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -41,7 +41,7 @@ class OffsetsBatch:
         self._parts: list[bytes] = []
 
     def add(self, offsets: Collection[tuple[TopicPartition, OffsetAndMetadata]]) -> None:
-        """Some more, each for a partition that has none yet."""
+        """Add offsets of partitions that were not added before."""
         if len(offsets) < _MANY or not self._add_plain(offsets):
             self._add_one_by_one(offsets)
 
@@ -54,7 +54,7 @@ class OffsetsBatch:
             if topic != known:
                 known, front = topic, self._front(topic)
             offset, leader_epoch, metadata, commit_ms, expire_ms = committed
-            if not metadata and expire_ms == NO_EXPIRY:  # as most clients commit
+            if not metadata and expire_ms == NO_EXPIRY:  # the usual commit
                 end = _PARTITION_AND_VALUE.pack(partition, _VALUE_BEGINS, offset, leader_epoch, commit_ms)
             elif len(metadata) <= self._metadata_max_bytes:
                 value = encode_offset_value(committed)
@@ -66,8 +66,8 @@ class OffsetsBatch:
             added[tp] = committed
 
     def _add_plain(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> bool:
-        """Many at once, column by column, which takes half of the time. False, and nothing is added, if there are
-        metadata or times of expiry."""
+        """Add many offsets by column, which takes half the time. Adds nothing and returns False if one has metadata or
+        an expiry time."""
         tps, committed = zip(*offsets, strict=True)
         values, epochs, metadata, commits_ms, expires_ms = zip(*committed, strict=True)
         if any(metadata) or expires_ms.count(NO_EXPIRY) < len(expires_ms):
@@ -89,7 +89,7 @@ class OffsetsBatch:
         return _cached_front(group_id, topic) if len(group_id) <= _LONGEST_CACHED else _front(group_id, topic)
 
     def build(self, producer: Producer | None = None) -> bytearray:
-        """The batch, of a producer's transaction if there is one."""
+        """The batch; transactional if ``producer`` is given."""
         return assemble_batch(
             b"".join(self._parts),
             attributes=0 if producer is None else TRANSACTIONAL_FLAG,
@@ -101,7 +101,7 @@ class OffsetsBatch:
 
 
 def _front(group_id: str, topic: str) -> bytes:
-    """What a key of the topic begins with, after its length; the partition follows."""
+    """Start of the keys of a topic, with their length; the partition follows."""
     front = OffsetKeys(group_id).front(topic)
     return encode_varint(len(front) + _PARTITION.size) + front
 

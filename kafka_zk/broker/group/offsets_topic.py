@@ -1,4 +1,4 @@
-"""``__consumer_offsets`` is created at the first request for the coordinator of a group.
+"""``__consumer_offsets``, created at the first request for a group coordinator.
 
 Source: GroupCoordinator.offsetsTopicConfigs@3.9.
 """
@@ -14,7 +14,7 @@ from kafka_zk.registry.topics import TopicRegistry
 
 
 class OffsetsTopic(InternalTopic):
-    """As ``server.properties`` says."""
+    """The offsets topic with its settings in ``server.properties``."""
 
     def __init__(
         self, config: KafkaConfig, metadata: MetadataCache, topics: TopicRegistry, random: Random = SYSTEM_RANDOM

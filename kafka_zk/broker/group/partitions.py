@@ -1,3 +1,3 @@
-"""The topic whose partitions hold the groups; ``kafka_zk.broker.coordinator.keys`` says which one holds a group."""
+"""The topic that stores groups; ``kafka_zk.broker.coordinator.keys`` maps a group to its partition."""
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -1,8 +1,8 @@
-"""Keys and values of the records in ``__consumer_offsets``, in Kafka's own formats.
+"""Keys and values of the records in ``__consumer_offsets``, in Kafka's formats.
 
-A key begins with its version: 0 and 1 are a committed offset's, 2 is a group's. A value begins with a version of its
-own; no value (a tombstone) removes what the key names. Written are the versions that Kafka 3.9 writes: offsets 3 (1
-with an expiry time), groups 3. All versions can be read, the flexible version 4 too.
+Key versions 0 and 1 are offsets, 2 is a group. The value has its own version; a tombstone removes the key. Writes what
+Kafka 3.9 writes: offsets in version 3 (1 with an expiry time), groups in version 3. Reads all versions, including the
+flexible version 4.
 
 Source: OffsetCommitKey, OffsetCommitValue, GroupMetadataKey, GroupMetadataValue (messages of 3.9),
 GroupMetadataManager.scala@3.9.
@@ -48,20 +48,20 @@ _OFFSET_WITHOUT_EPOCH = struct.Struct(">hq")
 
 
 class OffsetKey(NamedTuple):
-    """Names what a group has committed for a partition."""
+    """Key of a committed offset."""
 
     group_id: str
     tp: TopicPartition
 
 
 class GroupKey(NamedTuple):
-    """Names a group's members and generation."""
+    """Key of a group's members and generation."""
 
     group_id: str
 
 
 class UnknownKey(NamedTuple):
-    """A key of a version that is not known; Kafka ignores such a record, too."""
+    """A key of an unknown version; ignored, as in Kafka."""
 
     version: int
 
@@ -70,7 +70,15 @@ Key = OffsetKey | GroupKey | UnknownKey
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset. ``leader_epoch``, ``expire_timestamp_ms``: -1 for none."""
+    """A committed offset.
+
+    Attributes:
+        offset: the next offset to consume.
+        leader_epoch: epoch of the last consumed record; NO_LEADER_EPOCH if unknown.
+        metadata: text from the client.
+        commit_timestamp_ms: wall-clock time of the commit, or the client's own (version 1).
+        expire_timestamp_ms: wall-clock time, only from clients before 2.1; otherwise NO_EXPIRY.
+    """
 
     offset: int
     leader_epoch: int
@@ -81,7 +89,14 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A member as it is stored. ``subscription`` is its metadata for the group's protocol."""
+    """A stored member.
+
+    Attributes:
+        group_instance_id: None for a dynamic member, and before version 3.
+        rebalance_timeout_ms: the session timeout before version 1.
+        subscription: its metadata for the group's protocol; b"" without one.
+        assignment: from the leader, at the time of the write.
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -95,7 +110,15 @@ class StoredMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """A group as it is stored; without members it is empty."""
+    """A stored group.
+
+    Attributes:
+        protocol_type: "" before the first member.
+        protocol_name: the assignor; None without members.
+        leader: member id of the leader; None without members.
+        state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP before version 2.
+        members: oldest member first.
+    """
 
     protocol_type: str
     generation_id: int
@@ -106,7 +129,7 @@ class GroupMetadataValue:
 
 
 class OffsetKeys:
-    """Keys of what one group has committed, for partition after partition of its topics."""
+    """Encodes keys of one group's offsets. Consecutive keys of a topic share their prefix."""
 
     def __init__(self, group_id: str) -> None:
         self._group = _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False)
@@ -121,13 +144,12 @@ class OffsetKeys:
         return self._front + _INT32.pack(partition)
 
     def front(self, topic: str) -> bytes:
-        """What all keys of the topic begin with; the partition's four bytes follow."""
+        """Prefix of the topic's keys; four bytes for the partition follow."""
         return self._group + string(topic, False)
 
     @classmethod
     def front_of(cls, raw_key: bytes, key: OffsetKey) -> bytes | None:
-        """What all keys of the same group and topic begin with; the partition's four bytes follow. None for a key that
-        would not be written so."""
+        """Prefix of all keys of this group and topic. None if ``encode`` would write the key in another way."""
         front = cls(key.group_id).front(key.tp.topic)
         return front if front + _INT32.pack(key.tp.partition) == raw_key else None
 
@@ -138,7 +160,7 @@ def encode_group_key(group_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> Key:
-    """What a record is about. Raises: ProtocolError if it is malformed."""
+    """Decode a record's key. Raises: ProtocolError if it is malformed."""
     try:
         (version,) = _INT16.unpack_from(key, 0)
         if version in _OFFSET_KEY_VERSIONS:
@@ -156,7 +178,7 @@ def decode_key(key: Buffer) -> Key:
 def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
     """The value of a committed offset."""
     offset, leader_epoch, metadata_text, commit_timestamp_ms, expire_timestamp_ms = committed
-    if not metadata_text and expire_timestamp_ms == NO_EXPIRY:  # as most clients commit
+    if not metadata_text and expire_timestamp_ms == NO_EXPIRY:  # the usual commit
         return _OFFSET_WITHOUT_METADATA.pack(_OFFSET_VALUE_VERSION, offset, leader_epoch, 0, commit_timestamp_ms)
     metadata = string(committed.metadata, False)
     timestamp = _INT64.pack(committed.commit_timestamp_ms)
@@ -168,9 +190,9 @@ def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
 
 
 def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
-    """A committed offset. Raises: ProtocolError if it is malformed or of an unknown version."""
+    """Decode a committed offset. Raises: ProtocolError if it is malformed or of an unknown version."""
     try:
-        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # as it is written above, or cut
+        if len(value) == _OFFSET_WITHOUT_METADATA.size:  # the usual commit, or a truncated value
             version, offset, leader_epoch, size, commit_timestamp_ms = _OFFSET_WITHOUT_METADATA.unpack(value)
             if version == _OFFSET_VALUE_VERSION and not size:
                 return OffsetAndMetadata(offset, leader_epoch, "", commit_timestamp_ms)
@@ -219,7 +241,7 @@ def encode_group_value(group: GroupMetadataValue) -> bytes:
 
 
 def decode_group_value(value: Buffer) -> GroupMetadataValue:
-    """A group. Raises: ProtocolError if it is malformed or of an unknown version."""
+    """Decode a group. Raises: ProtocolError if it is malformed or of an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         _check_version(version)

@@ -1,4 +1,4 @@
-"""Tells observers what happened in the groups of this broker."""
+"""Reports events of this broker's groups to observers."""
 
 from kafka_zk.base.events import EventSource
 from kafka_zk.base.types import TopicPartition
@@ -9,13 +9,13 @@ from kafka_zk.protocol.errors import ProtocolError
 
 
 class GroupReporter:
-    """Of one coordinator; ``tell`` is what it wants for ``tell``. Costs next to nothing without an observer."""
+    """``tell`` is the callback for a ``GroupCoordinator``. Without an observer it costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
 
     def tell(self, group_id: str, happened: Happened) -> None:
-        """Tell the observer, with partitions in the place of the bytes that clients sent."""
+        """Emit the event, with client bytes decoded to partitions."""
         if not self._source.observed:
             return
         kind, cause, fields = happened
@@ -29,7 +29,7 @@ class GroupReporter:
 
 
 def owned_partitions(metadata: bytes) -> tuple[TopicPartition, ...]:
-    """What a consumer owns as it joins, sorted; nothing where this is no consumer's metadata."""
+    """Partitions that a joining consumer owns, sorted; empty if this is not consumer metadata."""
     try:
         return tuple(sorted(read_subscription(metadata).owned))
     except ProtocolError:
@@ -37,7 +37,7 @@ def owned_partitions(metadata: bytes) -> tuple[TopicPartition, ...]:
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """What a consumer is assigned, sorted; nothing where this is no consumer's assignment."""
+    """Partitions assigned to a consumer, sorted; empty if this is not a consumer assignment."""
     try:
         return tuple(sorted(read_assignment(assignment)))
     except ProtocolError:

@@ -1,6 +1,6 @@
-"""What the core of a group is asked, and what it wants done.
+"""Requests to a group's core, its results, and its effects.
 
-A ``Reply`` names a request that is still to be answered; the core only hands it back. Times come as ``Now``.
+A ``Reply`` identifies a waiting request. The core only passes it back.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ NO_GENERATION = -1
 LAST_GENERATION = 2**31 - 1
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""The assignors that a member supports, the one it likes best first, each with the member's metadata for it."""
+"""Name and metadata of each assignor that a member supports, in order of preference."""
 
 
 class Now(NamedTuple):
-    """``monotonic_ms`` counts deadlines, ``wall_ms`` (since 1970) is stored."""
+    """The current time: ``monotonic_ms`` for deadlines, ``wall_ms`` (since 1970) for records."""
 
     monotonic_ms: int
     wall_ms: int
@@ -31,9 +31,9 @@ class JoinGroup(NamedTuple):
     """A JoinGroup request.
 
     Args:
-        new_member_id: the id to give if ``member_id`` is UNKNOWN_MEMBER_ID; no member has it yet.
-        requires_known_member_id: whether the client can be sent away to come back with its id (KIP-394, version 4).
-        can_skip_assignment: whether a static leader that returns understands ``skip_assignment`` (version 9).
+        new_member_id: an unused id, for a client with UNKNOWN_MEMBER_ID.
+        requires_known_member_id: whether the client must first get its id and then join with it (KIP-394, version 4).
+        can_skip_assignment: whether the client understands ``skip_assignment`` (version 9).
     """
 
     member_id: str
@@ -61,12 +61,12 @@ class SyncGroup(NamedTuple):
     assignments: Mapping[str, bytes] | None = None
 
     def agrees_with(self, protocol_type: str | None, protocol_name: str | None) -> bool:
-        """A client that names protocol type and name (version 5) means the group's."""
+        """Whether protocol type and name match the group's; True before version 5."""
         return self.protocol_type in (None, protocol_type) and self.protocol_name in (None, protocol_name)
 
 
 class JoinedMember(NamedTuple):
-    """What the leader learns of a member."""
+    """A member in the leader's JoinGroup response."""
 
     member_id: str
     group_instance_id: str | None
@@ -74,7 +74,14 @@ class JoinedMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """The answer to a JoinGroup; ``members`` only for the leader."""
+    """The response to a JoinGroup.
+
+    Attributes:
+        member_id: the requested, or a newly assigned one.
+        generation_id: NO_GENERATION with an error.
+        skip_assignment: True only for a returning static leader, which must not assign.
+        members: empty except for the leader.
+    """
 
     error: ErrorCode
     member_id: str
@@ -87,7 +94,7 @@ class JoinResult(NamedTuple):
 
 
 class SyncResult(NamedTuple):
-    """The answer to a SyncGroup."""
+    """The response to a SyncGroup."""
 
     error: ErrorCode
     protocol_type: str | None = None
@@ -95,12 +102,15 @@ class SyncResult(NamedTuple):
     assignment: bytes = b""
 
 
-# What is to be done when a group record is written.
+# What to do after a group record was written.
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The leader's assignment of a generation becomes valid."""
+    """The leader's assignment takes effect, unless the group has another generation by then.
+
+    ``assignments``: by member id, for each member of ``generation_id``.
+    """
 
     generation_id: int
     assignments: Mapping[str, bytes]
@@ -108,7 +118,10 @@ class AssignmentStored:
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberStored:
-    """A static member has come back under ``new_member_id``; if the write fails it is ``old_member_id`` again."""
+    """A static member has returned under ``new_member_id``. If the write fails, the ``old_*`` values are restored.
+
+    ``previous_leader``: sent to clients that do not understand ``skip_assignment``.
+    """
 
     generation_id: int
     group_instance_id: str
@@ -123,7 +136,7 @@ class StaticMemberStored:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStored:
-    """The last member is gone; no request waits for this."""
+    """The last member is gone; no request waits for the write."""
 
     generation_id: int
 
@@ -135,14 +148,14 @@ Stored = AssignmentStored | StaticMemberStored | EmptyStored
 
 
 class AnswerJoin(NamedTuple):
-    """Answer a JoinGroup."""
+    """Send the response to a JoinGroup."""
 
     reply: Reply
     result: JoinResult
 
 
 class AnswerSync(NamedTuple):
-    """Answer a SyncGroup."""
+    """Send the response to a SyncGroup."""
 
     reply: Reply
     result: SyncResult
@@ -150,16 +163,16 @@ class AnswerSync(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreGroup:
-    """Write the group's record, then call ``Group.stored`` with ``then`` and what became of it."""
+    """Write the group's record, then call ``Group.stored`` with ``then`` and the error or NONE."""
 
     value: GroupMetadataValue
     then: Stored
 
 
 class Happened(NamedTuple):
-    """For observers: an event, its cause, and the fields that ``kind`` has beyond CoordinatorEvent's.
+    """An event for observers, its cause, and the fields that ``kind`` adds to CoordinatorEvent.
 
-    A member's metadata and assignment are the bytes that clients sent; ``GroupReporter`` reads them.
+    Members' metadata and assignments are bytes from clients, which ``GroupReporter`` decodes.
     """
 
     kind: type[CoordinatorEvent]

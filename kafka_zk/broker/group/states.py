@@ -1,4 +1,4 @@
-"""The states of a group, and what each event makes of them: the only place that says what is legal.
+"""The states of a group and the legal transitions.
 
 Source: GroupMetadata.scala, GroupCoordinator.scala@3.9.
 """
@@ -10,23 +10,23 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class GroupState(enum.Enum):
-    """The values are the names that ListGroups and DescribeGroups give."""
+    """Values are the state names in ListGroups and DescribeGroups."""
 
-    __hash__ = object.__hash__  # Enum's own is written in Python, and each heartbeat looks into the table below
+    __hash__ = object.__hash__  # Enum.__hash__ is slow Python code, and every heartbeat needs it
 
     EMPTY = "Empty"
-    """No members; offsets may be stored."""
+    """No members. There may be committed offsets."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are asked to join again."""
+    """Members must rejoin."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """All have joined; the leader's assignment is awaited."""
+    """All members have joined; the leader has not assigned yet."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """Removed, or this broker is no longer its coordinator: final."""
+    """Removed, or coordinated by another broker: final."""
 
 
 class Event(enum.Enum):
-    """What happens to a group. The first seven are requests of clients whose ids and generation are valid."""
+    """Events of a group. The first seven are client requests; ids and generation are checked separately."""
 
     __hash__ = object.__hash__
 
@@ -76,7 +76,7 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
         _DEAD: _UNAVAILABLE,
     },
     Event.LEAVE: {
-        _EMPTY: _EMPTY,  # a client that was given a member id and has not joined with it
+        _EMPTY: _EMPTY,  # the client was given a member id and has not joined with it
         _PREPARING: _PREPARING,
         _COMPLETING: _PREPARING,
         _STABLE: _PREPARING,
@@ -112,5 +112,4 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
     Event.ASSIGNMENT_NOT_STORED: {_COMPLETING: _PREPARING},
     Event.UNLOADED: dict.fromkeys(GroupState, _DEAD),
 }
-"""What an event makes of a state: another state, or the error that its sender gets. A request is listed for every
-state; where it leaves the state as it is, it is carried out."""
+"""The next state, or the sender's error. Requests are listed for every state; one that keeps the state is accepted."""

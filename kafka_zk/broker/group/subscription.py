@@ -1,4 +1,4 @@
-"""The metadata that consumers send when they join: of it a broker reads the topics, and nothing else.
+"""The topics in the metadata of joining consumers; a broker reads nothing else in it.
 
 Source: ConsumerProtocolSubscription.json@3.9, GroupMetadata.computeSubscribedTopics@3.9.
 """
@@ -12,11 +12,11 @@ from kafka_zk.protocol.primitives import MALFORMED, read_count, read_name
 _VERSION_BYTES = struct.calcsize(">h")
 
 MAX_TOPICS = 100_000
-"""That all members name together, the same ones counted again."""
+"""Maximum number of subscriptions that are read: the sum over all members of a group."""
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """The topics of all these members; None if one of them cannot be understood, or they are more than MAX_TOPICS."""
+    """Topics of all members; None if a member's metadata is invalid, or there are more than MAX_TOPICS."""
     topics: set[str] = set()
     left = MAX_TOPICS
     try:

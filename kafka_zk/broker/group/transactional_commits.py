@@ -1,10 +1,10 @@
-"""TxnOffsetCommit: offsets that count only when the transaction they belong to is committed.
+"""TxnOffsetCommit: offsets that take effect when their transaction commits.
 
-Their records go into the log of ``__consumer_offsets`` as a batch of the producer's transaction; who has an older epoch
-there, or is no member of the generation, is refused (KIP-447). The marker of the transaction ends them.
+They are appended to ``__consumer_offsets`` as a batch of the producer's transaction, whose marker ends them. A producer
+with an old epoch, or a client outside the generation, gets an error (KIP-447).
 
 Source: GroupCoordinator.handleTxnCommitOffsets, doTxnCommitOffsets; GroupMetadataManager.storeOffsets,
-handleTxnCompletion@3.9. Tests: tests/kafka_zk/broker/group/test_transactional_commits.py.
+handleTxnCompletion@3.9.
 """
 
 from collections.abc import Awaitable, Sequence
@@ -31,8 +31,7 @@ from kafka_zk.storage.records.record_batch import NO_SEQUENCE
 
 _NONE = ErrorCode.NONE
 _NOT_VERIFIED = {**COORDINATOR_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""The error for a client when the transaction's coordinator did not answer. Source:
-GroupMetadataManager.maybeConvertOffsetCommitError@3.9."""
+"""Client errors if verification fails. Source: GroupMetadataManager.maybeConvertOffsetCommitError@3.9."""
 
 
 class TransactionalCommits:
@@ -49,7 +48,7 @@ class TransactionalCommits:
     async def commit(
         self, group_id: str, committer: Committer, transaction: TransactionToVerify, offsets: Offsets
     ) -> Codes:
-        """Store offsets in the transaction; a code for each. They are stored although the client goes.
+        """Store offsets in the transaction; returns a code for each. Continues even if the client disconnects.
 
         Raises: ClientGone.
         """
@@ -58,7 +57,7 @@ class TransactionalCommits:
         if error is _NONE:
             guard, error = await self._verified(self._manager.partition_for(group_id), transaction)
         if error is _NONE:
-            error = self._manager.refusal(group_id)  # again: that took its time
+            error = self._manager.refusal(group_id)  # it may have changed meanwhile
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         if error is not _NONE:
@@ -73,13 +72,13 @@ class TransactionalCommits:
                 live.group.hear_of(committer.member_id, now_of(self._clock))
             if batch.offsets:
                 error = await whoever_goes(self._store(live, producer, batch, guard))
-        live.carry_out([])  # a group that was made for this, and refused, is forgotten
+        live.carry_out([])  # drops a group created for a refused commit
         return codes_of(offsets, batch, error) if error is _NONE or batch.offsets else dict.fromkeys(offsets, error)
 
     async def _verified(
         self, partition: int, transaction: TransactionToVerify
     ) -> tuple[VerificationStateEntry | None, ErrorCode]:
-        """Whether the transaction's coordinator knows of the partition (KIP-890), and what shows that."""
+        """Verify that the partition is in the transaction (KIP-890). Returns the proof, if any, and the error."""
         if self._replicas.verification is None:
             return None, _NONE
         tp = TopicPartition(OFFSETS_TOPIC, partition)
@@ -107,8 +106,8 @@ class TransactionalCommits:
         return written.error
 
     def markers_written(self, tp: TopicPartition, first_offset: int, markers: Sequence[MarkerBatch]) -> None:
-        """The markers are in the log of the partition from ``first_offset`` on, in all of its in-sync replicas: the
-        offsets of their transactions count from now on, or never. A second call changes nothing."""
+        """These markers are on all in-sync replicas, the first at ``first_offset``: offsets take effect or are dropped.
+        A repeated call has no effect."""
         if tp.topic == OFFSETS_TOPIC:
             for offset, (_, header, marker) in enumerate(markers, first_offset):
                 self._manager.transaction_ended(

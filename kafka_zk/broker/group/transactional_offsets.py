@@ -1,6 +1,6 @@
-"""The offsets of one group that transactions have committed and that wait for the end of their transaction.
+"""Offsets of one group in transactions that have not ended. Pure.
 
-Pure. Source: GroupMetadata.scala@3.9 (pendingTransactionalOffsetCommits).
+Source: GroupMetadata.scala@3.9 (pendingTransactionalOffsetCommits).
 Tests: tests/kafka_zk/broker/group/test_transactional_commits.py.
 """
 
@@ -14,14 +14,14 @@ from kafka_zk.broker.group.records import OffsetAndMetadata
 
 
 class Producer(NamedTuple):
-    """Whose transaction it is."""
+    """The producer of a transaction."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Written(NamedTuple):
-    """An offset, and where the batch with its record begins in the log."""
+    """An offset, and the base offset of the batch with its record."""
 
     offset: OffsetAndMetadata
     record_offset: int
@@ -36,31 +36,36 @@ class Marker(NamedTuple):
 
 @dataclass
 class _Appending:
-    """The appends of a producer that are under way, and the markers that were reported meanwhile."""
+    """Number of a producer's appends in progress, and the markers reported meanwhile. ``count`` is at least 1."""
 
     count: int = 0
     markers: list[Marker] = field(default_factory=list)
 
 
 class TransactionalOffsets:
-    """By producer; the last one of a partition in the log counts.
+    """Offsets by producer; of several for a partition, the last one in the log is kept.
 
-    What is being written replaces nothing: unlike in Kafka, a commit of a zombie that the log refuses leaves that of
-    its successor, which has the same producer id, as it was. What counts is the order in the log, not that of the
-    calls: with ``flush.messages`` a marker may be reported before the offsets that precede it.
+    An append in progress replaces nothing: if the log refuses a zombie's commit, that of its successor with the same
+    producer id stays, unlike in Kafka. The order in the log decides, not that of the calls: with ``flush.messages``, a
+    marker can be reported before offsets that precede it.
+
+    Attributes:
+        _of: appended offsets that wait for their marker, by producer id; no inner dict is empty.
+        _writing: number of appends in progress, by partition; never 0.
+        _appending: appends in progress, by producer id.
     """
 
     def __init__(self) -> None:
         self._of: dict[int, dict[TopicPartition, Written]] = {}
         self._writing: Counter[TopicPartition] = Counter()
-        self._appending: dict[int, _Appending] = {}  # by producer
+        self._appending: dict[int, _Appending] = {}
 
     def __bool__(self) -> bool:
-        """Whether a transaction has not ended."""
+        """Whether a transaction is open or an append in progress."""
         return bool(self._of or self._appending)
 
     def __contains__(self, tp: TopicPartition) -> bool:
-        """Whether a transaction that has not ended commits an offset of the partition."""
+        """Whether an open transaction has an offset of the partition, or one is being appended."""
         return tp in self._writing or any(tp in offsets for offsets in self._of.values())
 
     @property
@@ -68,18 +73,18 @@ class TransactionalOffsets:
         return list(self._of)
 
     def has(self, producer_id: int) -> bool:
-        """Whether something of the producer waits for the end of a transaction, or is being written."""
+        """Whether the producer has an open transaction or an append in progress."""
         return producer_id in self._of or producer_id in self._appending
 
     def begin(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
-        """Offsets of these are being written."""
+        """An append of offsets for these partitions starts."""
         self._writing.update(tps)
         self._appending.setdefault(producer_id, _Appending()).count += 1
 
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> Marker | None:
-        """They are in the log. Returns their marker if that was reported first; else they wait for it."""
+        """The append succeeded. Returns the marker if it was reported already; otherwise the offsets wait for it."""
         markers = self._appending[producer_id].markers
         marker = min((each for each in markers if each.offset > record_offset), default=None)
         self.failed(producer_id, offsets.keys())
@@ -90,14 +95,14 @@ class TransactionalOffsets:
     def load(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> None:
-        """They are in the log, and wait for their marker."""
+        """Appended offsets wait for their marker."""
         staged = self._of.setdefault(producer_id, {})
         for tp, offset in offsets.items():
             if tp not in staged or staged[tp].record_offset < record_offset:
                 staged[tp] = Written(offset, record_offset)
 
     def failed(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
-        """They are written no longer."""
+        """An append ended."""
         self._writing.subtract(tps)
         self._writing = +self._writing
         self._appending[producer_id].count -= 1
@@ -105,17 +110,17 @@ class TransactionalOffsets:
             del self._appending[producer_id]
 
     def end(self, producer_id: int, marker: Marker) -> dict[TopicPartition, Written]:
-        """The transaction is over: what it has in the log. A second end has nothing."""
+        """End a transaction; returns its appended offsets. Empty for a marker that was processed before."""
         if producer_id in self._appending:
             self._appending[producer_id].markers.append(marker)
         staged = self._of.pop(producer_id, {})
         ended = {tp: each for tp, each in staged.items() if each.record_offset < marker.offset}
-        if len(ended) < len(staged):  # the rest is of the next one
+        if len(ended) < len(staged):  # the rest belongs to the next transaction
             self._of[producer_id] = {tp: each for tp, each in staged.items() if tp not in ended}
         return ended
 
     def remove(self, tp: TopicPartition) -> None:
-        """Forget what transactions commit for the partition."""
+        """Remove the partition's offsets from all open transactions."""
         for producer_id, staged in list(self._of.items()):
             staged.pop(tp, None)
             if not staged:

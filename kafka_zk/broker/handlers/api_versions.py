@@ -1,6 +1,6 @@
-"""ApiVersions: exactly what this broker has handlers for (KIP-35, KIP-511).
+"""ApiVersions: lists exactly the APIs that this broker has handlers for (KIP-35, KIP-511).
 
-An unknown version of the request itself is answered by the connection. Source: KafkaApis.handleApiVersionsRequest@3.9.
+The connection responds to unknown versions of this request. Source: KafkaApis.handleApiVersionsRequest@3.9.
 """
 
 import re
@@ -20,15 +20,15 @@ Response = codec.response(ApiKey.API_VERSIONS)
 
 
 class ApiVersionsHandler:
-    """Answers with ``versions``: API key to lowest and highest version. Every connection begins with this request, and
-    the answer is always the same: it is encoded once in each version."""
+    """Responds with ``versions``: lowest and highest version by API key. Encodes the response once per version, because
+    every connection starts with this request."""
 
     def __init__(self, versions: Mapping[ApiKey, tuple[int, int]]) -> None:
         self._versions = versions
         self._body = cache(self._encoded)
 
     async def handle(self, services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-        """INVALID_REQUEST for a client that does not tell its name as KIP-511 asks for."""
+        """INVALID_REQUEST if the client's software name or version breaks the rules of KIP-511."""
         if header.api_version >= 3:
             names = (request.client_software_name, request.client_software_version)
             if not all(_SOFTWARE.fullmatch(name) for name in names):

@@ -1,4 +1,4 @@
-"""A request that goes through the codec: decoded, handled, and its answer encoded."""
+"""Decodes a request with the codec, handles it and encodes the response."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,13 +11,14 @@ from kafka_zk.protocol.frame import UNCOUNTED_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_header
 
 MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
-"""Takes a decoded request and returns a message, or the parts of its encoded body."""
+"""Takes a decoded request; returns a message, or the parts of its encoded body."""
 
 
 async def answer(
     services: Services, context: RequestContext, header: RequestHeader, body: memoryview, handler: MessageHandler
 ) -> list[Part]:
-    """The answer of ``handler``; what is large is decoded and encoded in turns. Raises: ProtocolError, ClientGone."""
+    """The encoded response of ``handler``. Large messages are decoded and encoded in turns. Raises: ProtocolError,
+    ClientGone."""
     if len(body) <= LARGE_BODY_BYTES:
         request = codec.decode_request(header.api_key, header.api_version, body)
     else:
@@ -25,7 +26,7 @@ async def answer(
         request = await coded_in_turns(services.clock, context, steps)
         del steps
     handling = handler(services, context, header, request)
-    del body, request  # or a handler that waits could not let go of them
+    del body, request  # frees them while the handler waits
     response = await handling
     if isinstance(response, list):
         return [response_header(header.api_key, header.api_version, header.correlation_id), *response]
@@ -34,5 +35,5 @@ async def answer(
         return list(await coded_in_turns(services.clock, context, encoding))
     encoded = codec.encode_response(header.api_key, header.api_version, header.correlation_id, response)
     if len(encoded) > UNCOUNTED_BYTES:
-        context.memory.take(len(encoded))  # until its peer has taken it
+        context.memory.take(len(encoded))  # until the client has received it
     return [encoded]

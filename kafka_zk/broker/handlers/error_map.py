@@ -1,4 +1,4 @@
-"""Which Kafka error code an exception means to a client. Source: Errors.java@3.9 (``forException``)."""
+"""Maps exceptions to Kafka's error codes. Source: Errors.java@3.9 (``forException``)."""
 
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.client import errors as registry
@@ -13,7 +13,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
     storage.UnsupportedCompression: ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
     storage.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
     storage.OutOfOrderSequence: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-    storage.TooManyProducers: ErrorCode.NOT_ENOUGH_REPLICAS,  # every client sends the batch again
+    storage.TooManyProducers: ErrorCode.NOT_ENOUGH_REPLICAS,  # every client retries the batch
     storage.InvalidProducerEpoch: ErrorCode.INVALID_PRODUCER_EPOCH,
     storage.TransactionCoordinatorFenced: ErrorCode.TRANSACTION_COORDINATOR_FENCED,
     storage.InvalidTransactionState: ErrorCode.INVALID_TXN_STATE,
@@ -23,7 +23,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
 }
 
 EXPECTED: tuple[type[Exception], ...] = (ApiError, *_CODES)
-"""What a handler turns into a code of its response; anything else is our bug and closes the connection."""
+"""Exceptions that handlers turn into error codes. Any other exception is a bug and closes the connection."""
 
 
 def error_code(error: Exception) -> ErrorCode:
@@ -34,14 +34,15 @@ def error_code(error: Exception) -> ErrorCode:
 
 
 def controller_error_code(error: Exception) -> ErrorCode:
-    """As ``error_code``, for what only the controller does: its reign ends with its session, so ask its successor.
+    """Like ``error_code``, for operations of the controller: after a lost session, clients retry with the next
+    controller.
 
-    Kafka answers UNKNOWN_SERVER_ERROR, with which its clients give up. What was under way may have been done, so that a
-    second try is told that it exists.
+    Kafka responds UNKNOWN_SERVER_ERROR, after which its clients give up. The operation may have taken effect, so a
+    retry can get an error that the resource already exists.
     """
     return ErrorCode.NOT_CONTROLLER if isinstance(error, registry.SessionLost) else error_code(error)
 
 
 def error_message(error: Exception) -> str | None:
-    """One sentence for the fields that carry one."""
+    """The message for responses that have a field for it."""
     return error.message if isinstance(error, ApiError) else str(error) or None

@@ -1,7 +1,6 @@
-"""Requests with many elements, and answers: decoded and encoded in turns, so that nobody waits for one of them.
+"""Decodes and encodes messages with many elements in turns, so that other requests are served meanwhile.
 
-What they become takes memory from the broker's budget.
-Tests: tests/fuzz/test_request_attacks.py.
+Their memory is taken from the broker's budget. Tests: tests/fuzz/test_request_attacks.py.
 """
 
 from collections.abc import Generator
@@ -12,7 +11,7 @@ from kafka_zk.base.turns import Turns
 from kafka_zk.protocol.request import RequestContext
 
 LARGE_BODY_BYTES = 16 * 1024
-"""Larger requests are decoded in turns; a smaller one has no more elements than a turn has time for."""
+"""Larger requests are decoded in turns. A smaller one has few enough elements for a single turn."""
 
 _RESERVE_AT_ONCE_BYTES = 64 * 1024
 
@@ -20,9 +19,9 @@ T = TypeVar("T")
 
 
 async def coded_in_turns(clock: Timers, context: RequestContext, steps: Generator[int, None, T]) -> T:
-    """What ``steps`` return; they yield the bytes of memory that they need, or have used.
+    """Run ``steps`` and return their result. They yield the number of bytes that they need or have used.
 
-    Raises: ProtocolError; ClientGone if the connection ends meanwhile.
+    Raises: ProtocolError; ClientGone if the connection closes meanwhile.
     """
     turns = Turns(clock)
     needed_bytes = 0

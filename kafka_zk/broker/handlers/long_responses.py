@@ -1,9 +1,9 @@
-"""Long responses: every element is counted against the broker's memory before it is made, and others get their turns.
+"""Long responses: the memory of each element is reserved before it is made, and other requests get their turns.
 
-A handler that makes many elements awaits ``ResponseTurns.make`` before each. Where the elements may be large, or more
-than a request names, an ``EncodedArray`` keeps their bytes instead of the objects.
+Handlers await ``ResponseTurns.make`` before each element. If elements can be large, or more than the request names, an
+``EncodedArray`` keeps their encoded bytes instead of objects.
 
-Tests: tests/kafka_zk/broker/handlers/test_long_responses.py. Why: decision 0009.
+Why: decision 0009.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class ResponseTurns(Turns):
-    """The turns of a request whose response is long."""
+    """The turns of a request with a long response."""
 
     def __init__(self, clock: Timers, context: RequestContext) -> None:
         super().__init__(clock)
@@ -32,7 +32,7 @@ class ResponseTurns(Turns):
         self._due_bytes = 0  # counted, but not reserved yet
 
     async def make(self, size_bytes: int = OBJECT_BYTES) -> None:
-        """Reserve ``size_bytes`` for what is made next, and let others have their turn.
+        """Reserve ``size_bytes`` for the next element; end the turn if it is over.
 
         Raises: ClientGone; ProtocolError if the response needs more than the whole budget.
         """
@@ -45,32 +45,32 @@ class ResponseTurns(Turns):
             await self.next()
 
     async def each(self, items: Iterable[T], size_bytes: int = OBJECT_BYTES) -> AsyncIterator[T]:
-        """The items; of each one an element of ``size_bytes`` is made. Raises as ``make``."""
+        """Yield the items, after reserving ``size_bytes`` for each. Raises: as ``make``."""
         for item in items:
             await self.make(size_bytes)
             yield item
 
     async def encoded(self, size_bytes: int) -> None:
-        """Reserve ``size_bytes`` for a part of the response that is encoded. Raises as ``make``."""
+        """Reserve ``size_bytes`` for an encoded part of the response. Raises: as ``make``."""
         await self._memory.reserve(size_bytes)
         if self.is_over:
             await self.next()
 
     def keep_objects(self) -> None:
-        """What was made so far stays until the response has left."""
+        """Keep the memory of all objects so far until the response is sent."""
         self._objects_bytes = 0
 
     def drop_objects(self) -> None:
-        """What was made since ``keep_objects`` is encoded, and the objects are gone."""
+        """Release the memory of objects since ``keep_objects``: they are encoded now."""
         objects_bytes, self._objects_bytes, self._due_bytes = self._objects_bytes, 0, 0
         if objects_bytes:
             self._memory.give_back(objects_bytes)
 
 
 class EncodedArray:
-    """The array of a response that makes it long. Each element is encoded when it is added.
+    """An array of a long response. Each element is encoded when it is added.
 
-    ``name``: the array's field, one of the response itself.
+    ``name``: the array's field in the response itself.
     """
 
     def __init__(self, turns: ResponseTurns, header: RequestHeader, name: str) -> None:
@@ -80,11 +80,11 @@ class EncodedArray:
         self._encoder = codec.response_element_encoder(header.api_key, header.api_version, name)
         self._count = 0
         self._parts: list[Part] = []
-        self._small: list[bytes | bytearray] = []  # parts that are to be joined
+        self._small: list[bytes | bytearray] = []  # parts to join
         self._small_bytes = 0
 
     async def add(self, element: Any) -> None:
-        """Raises as ``ResponseTurns.make``."""
+        """Encode and add an element. Raises: as ``ResponseTurns.make``."""
         self._count += 1
         for part in self._encoder.parts(element):
             self._small.append(part)
@@ -102,7 +102,7 @@ class EncodedArray:
         self._small_bytes = 0
 
     async def body(self, response: Any) -> list[Part]:
-        """The body of ``response``, whose own array of that name is empty, with these elements in it."""
+        """Encode ``response`` with these elements. Its own array of that name must be empty."""
         if self._parts:
             await self._join()
         before, after = codec.encode_body_around(response, self._api_key, self._version, self._name, self._count)

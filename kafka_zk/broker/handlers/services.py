@@ -1,4 +1,4 @@
-"""What a handler may use; the broker builds one and passes it to every handler."""
+"""The broker's parts that handlers use."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -28,37 +28,39 @@ from kafka_zk.registry.controller_epoch import ControllerEpochs
 from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.topics import TopicRegistry
 
-if TYPE_CHECKING:  # imported where there are some
+if TYPE_CHECKING:  # avoids a runtime import
     from kafka_zk.broker.security.delegation_tokens import DelegationTokens
 
 T = TypeVar("T")
 
 
 class ControllerRole(Protocol):
-    """What handlers ask the controller of this broker."""
+    """The controller of this broker, as handlers use it."""
 
     @property
     def is_active(self) -> bool:
         """Whether this broker is the controller."""
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
-        """Move leaderships away from a broker that stops; returns those it still has. Raises ApiError."""
+        """Move leaderships away from a stopping broker; returns those that it still has. Raises: ApiError."""
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
-        """Do what is asked for in its turn, and return its result. Raises: ApiError."""
+        """Queue an operation; returns its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""
+        """A topic's ``unclean.leader.election.enable`` or its default changed. ``by_default``: the current default."""
 
 
 @dataclass(slots=True)
 class Services:
     """One broker's parts.
 
-    ``config`` is replaced when the dynamic configuration changes: read it anew each time. ``broker_epoch`` is the czxid
-    of the broker's registration, -1 while it is not registered. ``group_offsets`` gives the offset registry of a group
-    in ZooKeeper. ``delegation_tokens``: None without delegation.token.secret.key. ``unconfirmed_peers``: addresses
-    whose forged controller epoch the log has.
+    Attributes:
+        config: replaced when the dynamic configuration changes, so do not keep a reference.
+        broker_epoch: returns the czxid of the broker's registration, -1 while it is not registered.
+        group_offsets: returns a group's offset registry in ZooKeeper.
+        delegation_tokens: None without delegation.token.secret.key.
+        unconfirmed_peers: addresses whose unconfirmed controller epochs were logged.
     """
 
     broker_id: int

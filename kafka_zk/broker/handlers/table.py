@@ -1,7 +1,7 @@
-"""Which coroutine answers which API, and the one function that dispatches a request to it.
+"""The handler of each API, and the function that dispatches requests.
 
-Handlers of the hot path (Produce, Fetch, OffsetCommit, what members of groups and transactional producers ask) read and
-write bytes themselves; all others take a decoded request and return a message, or the bytes of its body.
+Handlers of frequent requests (Produce, Fetch, OffsetCommit, group members, transactional producers) read and write
+bytes themselves. The others take a decoded request and return a message, or the bytes of its body.
 """
 
 from collections.abc import Callable, Coroutine
@@ -139,7 +139,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
 OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey(key): BROKER_VERSIONS[ApiKey(key)] for key in (*RAW_HANDLERS, *MESSAGE_HANDLERS, ApiKey.API_VERSIONS)
 }
-"""What the broker offers: the versions of Kafka 3.9.1 for every API that has a handler."""
+"""The versions of Kafka 3.9.1, for every API with a handler."""
 
 MESSAGE_HANDLERS[ApiKey.API_VERSIONS] = ApiVersionsHandler(OFFERED_VERSIONS).handle
 
@@ -154,7 +154,7 @@ def _limited_fetch(clients: Clients) -> RawHandler:
 
 
 class Dispatcher:
-    """Answers requests of all connections; the network passes only APIs and versions that are offered."""
+    """Dispatches the requests of all connections. The network layer passes only offered APIs and versions."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -162,13 +162,13 @@ class Dispatcher:
         self._raw_handler = self._raw_handlers.get
 
     def limit_fetches(self, clients: Clients | None) -> None:
-        """Consumers fetch no more than what limits them among ``clients``; None: there are no such quotas."""
+        """Apply the fetch quotas in ``clients``; None for no quotas."""
         self._raw_handlers[ApiKey.FETCH] = fetch.handle if clients is None else _limited_fetch(clients)
 
     def dispatch(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
-        """The parts of the answer, None for no answer. Raises ProtocolError to close the connection."""
+        """The parts of the response, or None without one. Raises: ProtocolError to close the connection."""
         raw = self._raw_handler(header.api_key)
         if raw is not None:
             return raw(self._services, context, header, body)

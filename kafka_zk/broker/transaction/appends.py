@@ -1,6 +1,7 @@
-"""Writes the records of transactional ids into ``__transaction_state``, and says in Kafka's codes what became of them.
+"""Writes the records of transactional ids to ``__transaction_state`` and returns Kafka's error codes.
 
-Appends begin in the order of the calls. Each waits as acks=all does.
+Appends start in call order. Each waits for acks=all.
+
 Source: TransactionStateManager.appendTransactionToLog, writeTombstonesForExpiredTransactionalIds@3.9.
 """
 
@@ -37,12 +38,12 @@ class TransactionLog:
     def store(
         self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Write the state of an id. Gives NONE or the error for its client; an awaitable only if the log is slow."""
+        """Write an id's state. Returns NONE or the client's error; an awaitable if the append is not complete yet."""
         batch = encode_batch(transactional_id, metadata, now_ms)
         return _outcome(append_record(self._replicas, tp, batch, now_ms, max(1, metadata.timeout_ms)))
 
     def remove(self, tp: TopicPartition, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:
-        """Write tombstones, in one batch; there is at least one."""
+        """Write tombstones for at least one id, in one batch."""
         now_ms = self._clock.wall_ms()
         batch = RecordBatchBuilder()
         for each in transactional_ids:

@@ -1,12 +1,12 @@
-"""The coordinator serves a partition only when everything that it has loaded is committed: on all in-sync replicas.
+"""Delays serving a partition until everything loaded from it is on all in-sync replicas.
 
-A new leader's log may end with uncommitted records: appends whose acks=all was pending when the leader epoch changed.
-If the producer retries, a coordinator that has loaded them answers that the work is already done. If another replica
-then becomes the leader, the records may be truncated, and the new coordinator does not know of the open transaction.
-Its records are then committed by the marker of the producer's next transaction.
+A new leader's log may end with uncommitted records: their acks=all was pending when the leader epoch changed. If the
+producer retries, a coordinator that loaded them responds that the request is already done. If another replica then
+becomes leader, these records may be truncated, and the new coordinator does not know the open transaction: the marker
+of the producer's next transaction would commit its records.
 
-Kafka 3.9 serves at once: TransactionStateManager.loadTransactionMetadata. Our group coordinators do, too: a commit of
-offsets that is retried is always appended again. Tests: tests/kafka_zk/broker/transaction/test_committed_log.py.
+Kafka 3.9 serves immediately (TransactionStateManager.loadTransactionMetadata). So do our group coordinators, because a
+retried offset commit is always appended again.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ _log = Logger()
 
 
 async def until_committed(replicas: ReplicaManager, tp: TopicPartition, is_wanted: Callable[[], bool]) -> None:
-    """Wait until everything in the partition's log now is committed. Returns early when this broker is not the leader,
-    or when ``is_wanted`` has turned false and the partition has changed."""
+    """Wait until the current log of the partition is committed. Returns early if this broker is not the leader, or,
+    once ``is_wanted()`` is False, when the partition changes."""
     try:
         partition = replicas.partition(tp)
         end_offset = partition.leader_log().log_end_offset
     except ApiError:
-        return  # the leader loads it
+        return  # only a leader waits
 
     def is_over() -> bool:
         log = partition.log

@@ -1,4 +1,4 @@
-"""What the broker's configuration says about transactions."""
+"""Transaction settings from the broker's configuration."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from kafka_zk.broker.config.kafka_config import KafkaConfig
 
 @dataclass(frozen=True, slots=True)
 class TransactionConfig:
-    """The keys ``transaction.*`` and ``transactional.id.*``; ``partition_count`` counts only until the topic exists.
+    """The keys ``transaction.*`` and ``transactional.id.*``. ``partition_count`` applies only until the topic exists.
 
-    ``memory_max_bytes``, no key: what all transactional ids may hold; with requests a broker stays below 300 MB.
+    ``memory_max_bytes`` has no key. It limits all transactional ids, so that the broker stays below 300 MB.
     """
 
     max_timeout_ms: int = 900_000
@@ -20,7 +20,7 @@ class TransactionConfig:
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "TransactionConfig":
-        """As ``server.properties`` says."""
+        """The settings in ``server.properties``."""
         return cls(
             config.transaction_max_timeout_ms,
             config.transactional_id_expiration_ms,

@@ -1,9 +1,9 @@
-"""The transaction coordinator of a broker: what the transaction APIs ask, by transactional id.
+"""A broker's transaction coordinator: the operations of the transaction APIs.
 
-A thin driver around ``Transaction``: it finds the transactional id, gives it the time and lets the state manager carry
-out the effects. Nothing here raises for what a client asks; the error codes are Kafka's.
+A thin driver around ``Transaction``: it finds the transaction and supplies the time; the state manager carries out the
+effects. Client errors are returned as Kafka's error codes, not raised.
 
-Source: TransactionCoordinator.scala@3.9. Tests: tests/kafka_zk/broker/transaction/test_coordinator.py.
+Source: TransactionCoordinator.scala@3.9.
 """
 
 from collections.abc import Awaitable, Collection
@@ -31,7 +31,7 @@ from kafka_zk.registry.client.errors import RegistryError
 
 
 class TransactionOverview(NamedTuple):
-    """What ListTransactions tells of a transactional id."""
+    """A transactional id in a ListTransactions response."""
 
     transactional_id: str
     producer_id: int
@@ -39,7 +39,7 @@ class TransactionOverview(NamedTuple):
 
 
 class Transactions(NamedTuple):
-    """What ListTransactions answers; ``unknown_states``: filters that name no state."""
+    """A ListTransactions response; ``unknown_states``: filters that match no state name."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()
@@ -47,7 +47,8 @@ class Transactions(NamedTuple):
 
 
 class TransactionCounts(NamedTuple):
-    """For metrics: ids that are known, open transactions, what waits for another try, and what all ids hold."""
+    """Counts for metrics. ``unknown_destinations``: endings that wait for a leader or a retry. ``held_bytes``: memory
+    of all ids."""
 
     transactional_ids: int
     ongoing: int
@@ -57,13 +58,13 @@ class TransactionCounts(NamedTuple):
 
 
 class CoordinatorHost(NamedTuple):
-    """What the coordinator has of the broker that it runs in.
+    """What the coordinator uses of its broker.
 
     Attributes:
-        write_markers: has a broker, also this one, write the ends of transactions.
-        find_missing: which of some topics are not in ZooKeeper.
-        tell: told of every transaction whose state in the log is another one now.
-        at_end_of_turn: the reactor's; the markers of transactions that end in one turn are sent together.
+        write_markers: makes a broker, possibly this one, write markers.
+        find_missing: returns the topics that are not in ZooKeeper.
+        tell: called with each transaction whose new state is in the log.
+        at_end_of_turn: the reactor's; markers of transactions that end in one turn are sent together.
     """
 
     write_markers: WriteMarkers
@@ -95,12 +96,12 @@ class TransactionCoordinator:
         )
 
     def role_changed(self, partition: Partition) -> None:
-        """A replica of this broker has another role now: transactional ids come with the lead, and go with it."""
+        """Load or unload transactional ids when this broker gains or loses the leadership of their partition."""
         self._manager.role_changed(partition)
 
     @property
     def partition_count(self) -> PartitionCount:
-        """Of ``__transaction_state``."""
+        """The partition count of ``__transaction_state``."""
         return self._manager.partition_count
 
     def partition_for(self, transactional_id: str) -> int:
@@ -109,7 +110,7 @@ class TransactionCoordinator:
 
     @property
     def counts(self) -> TransactionCounts:
-        """As they are now."""
+        """The current counts."""
         partitions = self._manager.partitions.values()
         return TransactionCounts(
             sum(len(owned.transactions) for owned in partitions),
@@ -120,32 +121,36 @@ class TransactionCoordinator:
         )
 
     def close(self) -> None:
-        """The broker stops: all waiting requests are answered."""
+        """Shut down: all waiting requests get a response."""
         self._manager.close()
         self.markers.close()
 
     async def abort_timed_out(self) -> None:
-        """Abort transactions that are open for longer than their producers wanted."""
+        """Abort transactions that are open for longer than their timeout."""
         await self._manager.abort_timed_out()
 
     async def remove_expired(self) -> None:
-        """Forget transactional ids that have expired."""
+        """Remove expired transactional ids."""
         await self._manager.remove_expired()
 
-    # -- what producers ask -------------------------------------------------------------------------------------------
+    # Requests of producers.
 
     async def new_producer_id(self) -> Result:
-        """For an idempotent producer without a transactional id."""
+        """A producer id for an idempotent producer without a transactional id."""
         try:
             return Result(ErrorCode.NONE, ProducerIdAndEpoch(await self._producer_ids.next_id(), 0))
         except RegistryError:
-            return Result(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # as Kafka answers while it waits for a block
+            return Result(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)  # as in Kafka while it waits for a block
 
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, peer: str = ""
     ) -> Result:
-        """A producer begins, or continues after an error (``expected``, KIP-360). ``peer``: its address. A new id that
-        finds no room is to be tried again: room is made by ids that were never used. Raises: ClientGone."""
+        """Initialise a producer, or bump its epoch after an error (``expected``, KIP-360). ``peer``: the client's
+        address.
+
+        Without memory for a new id, the client gets a retriable error, and ids that were never used are removed.
+        Raises: ClientGone.
+        """
         if not transactional_id:
             return Result(ErrorCode.INVALID_REQUEST)
         if not 0 < timeout_ms <= self._config.max_timeout_ms:
@@ -183,8 +188,8 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """A producer is going to write to these partitions, which exist. An awaitable only if the log is slow; raises
-        ClientGone then."""
+        """Add existing partitions to the transaction. Returns an awaitable only if the append is not complete yet; the
+        awaitable raises ClientGone."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
@@ -199,7 +204,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Those of these partitions to which a producer may not write in its open transaction, and why (KIP-890)."""
+        """Errors for the partitions that are not in the producer's open transaction (KIP-890)."""
         found = self._manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(tps, found)
@@ -208,7 +213,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """A producer commits or aborts; NONE when that is in the log. Likewise."""
+        """Commit or abort. NONE means that the decision is in the log. Awaitable as in ``add_partitions``."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
@@ -218,10 +223,10 @@ class TransactionCoordinator:
         manager.carry_out(owned, transaction, transaction.end(reply, producer, now_ms, commit=commit), now_ms)
         return _error(manager.replies.outcome(reply))
 
-    # -- administration -----------------------------------------------------------------------------------------------
+    # Administration.
 
     def describe(self, transactional_id: str) -> TransactionMetadata | ErrorCode:
-        """What is known of a transactional id, or why this broker does not answer."""
+        """The state of a transactional id, or the error."""
         found = self._find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
         if isinstance(found, ErrorCode):
             return found
@@ -231,8 +236,7 @@ class TransactionCoordinator:
     async def list_transactions(
         self, states: Collection[str], producer_ids: Collection[int], duration_ms: int
     ) -> Transactions:
-        """Those in one of the states, of one of the producers, and begun more than ``duration_ms`` ago; empty and -1:
-        all."""
+        """Transactions filtered by state and producer id (empty: all), open for more than ``duration_ms`` (-1: all)."""
         if not self._manager.is_active:
             return Transactions(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._manager.is_loading:
@@ -257,7 +261,6 @@ class TransactionCoordinator:
                     )
         return Transactions(ErrorCode.NONE, unknown, tuple(listed))
 
-    # -- whose transaction --------------------------------------------------------------------------------------------
 
     def _find(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction | None] | ErrorCode:
         owned = self._manager.find(transactional_id)

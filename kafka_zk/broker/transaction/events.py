@@ -1,4 +1,4 @@
-"""What became of the transactions that this broker coordinates, for observers (``kafka-zk watch``, traces, tests)."""
+"""Events of the transactions that this broker coordinates, for observers (``kafka-zk watch``, traces, tests)."""
 
 from dataclasses import dataclass
 
@@ -29,13 +29,13 @@ class TransactionChanged(Event):
 
 
 class TransactionReporter:
-    """Of one coordinator; ``tell`` is what it wants for ``tell``. Costs next to nothing without an observer."""
+    """``tell`` is the callback for a ``TransactionCoordinator``. Without an observer it costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
 
     def tell(self, transaction: Transaction) -> None:
-        """Tell the observer."""
+        """Emit the event."""
         if not self._source.observed:
             return
         metadata = transaction.metadata

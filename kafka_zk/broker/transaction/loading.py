@@ -1,4 +1,4 @@
-"""What a partition of ``__transaction_state`` says: the state that the last record of each transactional id leaves.
+"""The transactional ids in a partition of ``__transaction_state``, from the last record of each.
 
 Source: TransactionStateManager.loadTransactionMetadata@3.9.
 Tests: tests/kafka_zk/broker/transaction/test_coordinator.py.
@@ -10,7 +10,7 @@ from kafka_zk.broker.transaction.records import decode_key, decode_value
 
 
 class LoadedPartition(LogReading):
-    """The transactional ids of one partition, after ``load_steps`` has been gone through."""
+    """The transactional ids of one partition; complete after ``load_steps``."""
 
     def __init__(self) -> None:
         super().__init__()

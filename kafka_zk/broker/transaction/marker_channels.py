@@ -1,13 +1,14 @@
-"""Sends the markers that end transactions to the leaders of their partitions, until each has written them.
+"""Sends transaction markers to the leaders of partitions until each is written.
 
-To each broker one request is under way; what comes up meanwhile goes with the next one, and what comes up in one turn
-of the reactor goes together. A broker that does not answer, and a leader that is another one now, is tried again after
-a pause, by what the metadata say then. A partition that is gone needs no marker: one that the metadata do not have once
-the controller has sent them all, and until then one whose topic is not in ZooKeeper. A leader that has heard of a later
-epoch of the producer or of the coordinator is not asked again: another coordinator ends the transaction.
+Each broker has at most one request in progress; the next request combines the markers that came meanwhile, or in one
+reactor turn. After a failure or a change of leader, markers are sent again after a pause, to the leader in the metadata
+at that time.
+
+A deleted partition needs no marker. Once the controller has sent all metadata, a partition missing there is deleted;
+before that, it is deleted if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator epoch,
+its markers are not sent again: another coordinator ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
-Tests: tests/kafka_zk/broker/transaction/test_marker_channels.py.
 """
 
 import math
@@ -34,23 +35,22 @@ _log = Logger()
 
 RETRY_S = 0.05
 SETTLED_AFTER_S = 10
-"""A broker that has registered learns of many partitions in several requests. A partition that it does not know at this
-time after the first one is gone."""
+"""Seconds after registration until the metadata count as complete: the controller may send them in several requests."""
 LOOK_UP_PAUSE_S = 0.1
-"""Between two looks into ZooKeeper for topics that the metadata do not have: a topic may be about to be deleted."""
-_PAUSE_FACTOR = 10  # retries take a tenth of the time at most
+"""Pause between lookups in ZooKeeper for topics missing in the metadata: a topic may be about to be deleted."""
+_PAUSE_FACTOR = 10  # retries take at most a tenth of the time
 _PARTITIONS_A_REQUEST = 2_000
 
 _WRITTEN = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
-)  # the producer cannot have written into logs of old formats
+)  # producers cannot have written transactions into old formats
 _NONE = ErrorCode.NONE
 _NO_PARTITIONS: Mapping[int, PartitionInfo] = {}
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 
 class TxnMarker(NamedTuple):
-    """The end of one transaction for partitions of one leader."""
+    """The end of one transaction, for partitions with the same leader."""
 
     producer_id: int
     producer_epoch: int
@@ -60,32 +60,33 @@ class TxnMarker(NamedTuple):
 
 
 Written = dict[int, dict[TopicPartition, ErrorCode]]
-"""What became of markers, by producer id."""
+"""Error codes of written markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
-"""Has a broker write markers; fails with any exception if it does not answer. Awaitable only for another broker."""
+"""Makes a broker write markers. Can raise any exception, for example if the broker is unreachable. Returns an awaitable
+only for another broker."""
 
 
 class MarkersToSend(NamedTuple):
-    """What the core of a transactional id wants sent."""
+    """A ``SendMarkers`` effect with its transaction."""
 
     owned: CoordinatedPartition
     transaction: Transaction
     markers: SendMarkers
 
     def for_leader(self, tps: Iterable[TopicPartition]) -> "MarkersToSend":
-        """Those of these partitions."""
+        """The markers of these partitions only."""
         return self._replace(markers=self.markers._replace(tps=frozenset(tps)))
 
     @property
     def marker(self) -> TxnMarker:
-        """As its leader gets it."""
+        """The marker as sent to the leader."""
         producer, commit, tps = self.markers
         return TxnMarker(*producer, self.owned.epoch, commit, sorted(tps))
 
 
 FindMissing = Callable[[Collection[str]], Awaitable[Collection[str]]]
-"""Which of these topics are not in ZooKeeper. Raises: RegistryError."""
+"""Returns the topics that are not in ZooKeeper. Raises: RegistryError."""
 
 OnWritten = Callable[[CoordinatedPartition, Transaction, Collection[TopicPartition]], None]
 
@@ -94,8 +95,8 @@ class TransactionMarkerChannels:
     """See the module's docstring.
 
     Args:
-        on_written: told of partitions that have their marker, or need none.
-        find_missing: asked for topics that are not in the metadata while these may be incomplete.
+        on_written: called with partitions that have their marker, or need none.
+        find_missing: called with topics that are missing in possibly incomplete metadata.
         at_end_of_turn: the reactor's.
     """
 
@@ -116,10 +117,10 @@ class TransactionMarkerChannels:
         self._on_written = on_written
         self._queues: dict[int, deque[MarkersToSend]] = {}
         self._to_retry: list[MarkersToSend] = []
-        self._undecided: list[MarkersToSend] = []  # their topics are looked up next, or now
+        self._undecided: list[MarkersToSend] = []  # wait for a lookup of their topics
         self._is_looking_up = False
         self._look_up_again_s = -math.inf
-        self._failures: dict[int, str] = {}  # by leader, what the log says of it: retries fail many times a second
+        self._failures: dict[int, str] = {}  # last logged failure by leader: retries are frequent
         self._broker_epoch = metadata.broker_epoch
         self._settled_s = clock.seconds() + SETTLED_AFTER_S
         self._is_retrying = False
@@ -128,11 +129,11 @@ class TransactionMarkerChannels:
 
     @property
     def unknown_destination_count(self) -> int:
-        """How many ends of transactions wait for a leader, or for the next try."""
+        """Number of endings that wait for a leader, a retry or a lookup."""
         return len(self._to_retry) + len(self._undecided)
 
     def send(self, ending: MarkersToSend) -> None:
-        """Send them to the leaders of now, soon or later."""
+        """Send the markers to the current leaders, or later."""
         if self._is_closed or not ending.owned.is_current:
             return
         by_leader: dict[int, list[TopicPartition]] = {}
@@ -160,14 +161,13 @@ class TransactionMarkerChannels:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the controller has told everything, so that what is not known is gone."""
+        """Whether the metadata are complete."""
         metadata, now_s = self._metadata, self._clock.seconds()
         if metadata.broker_epoch != self._broker_epoch:
             self._broker_epoch, self._settled_s = metadata.broker_epoch, now_s + SETTLED_AFTER_S
         return bool(metadata.brokers) and now_s >= self._settled_s
 
     def _decide_later(self, ending: MarkersToSend) -> None:
-        """The metadata do not have its partitions (yet): find out whether there are such topics."""
         if self._is_looking_up or self._clock.seconds() < self._look_up_again_s:
             self._retry_later(ending)
             return
@@ -182,7 +182,7 @@ class TransactionMarkerChannels:
             missing = await self._find_missing({tp.topic for ending in self._undecided for tp in ending.markers.tps})
         except RegistryError as error:
             _log.info("cannot look up which topics are gone, trying again: {error}", error=error)
-        finally:  # whatever happened, no ending is lost
+        finally:  # keeps the endings even after an unexpected error
             self._is_looking_up = False
             self._look_up_again_s = self._clock.seconds() + LOOK_UP_PAUSE_S
             undecided, self._undecided = self._undecided, []
@@ -199,14 +199,14 @@ class TransactionMarkerChannels:
                 self._retry_later(ending.for_leader(others))
 
     def _tell(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
-        """Whatever goes wrong with one transaction, the others go on."""
+        """An error in one transaction must not affect the others."""
         try:
             self._on_written(ending.owned, ending.transaction, tps)
         except Exception:
             _log.failure("the end of {id} is not told", id=ending.transaction.transactional_id, level=LogLevel.error)
 
     def close(self) -> None:
-        """For good: nothing is sent any more, and what is under way counts for nothing."""
+        """Stop sending; results of requests in progress are ignored."""
         self._is_closed = True
         self._queues.clear()
         self._to_retry.clear()
@@ -224,7 +224,6 @@ class TransactionMarkerChannels:
         self._at_end_of_turn(partial(self._run, leader))
 
     def _run(self, leader: int) -> None:
-        """Request after request, while there is something to send, without a wait where the answer is there at once."""
         waits = False
         try:
             while not waits and (queue := self._queues.get(leader)) and not self._is_closed:
@@ -234,7 +233,7 @@ class TransactionMarkerChannels:
                 self._queues.pop(leader, None)
 
     def _exchange(self, leader: int, endings: list[MarkersToSend]) -> bool:
-        """One request; whether its answer has to be waited for."""
+        """Returns whether the response must be awaited."""
         if not endings:
             return False
         try:
@@ -259,7 +258,6 @@ class TransactionMarkerChannels:
             self._run(leader)
 
     def _not_written(self, leader: int, endings: list[MarkersToSend], error: Exception) -> None:
-        """Whatever it was, the markers may not have been written."""
         if self._failures.get(leader) != repr(error):
             self._failures[leader] = repr(error)
             _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
@@ -302,7 +300,7 @@ class TransactionMarkerChannels:
         ensureDeferred(self._retry()).addErrback(_log_bug)
 
     async def _retry(self) -> None:
-        """In slices of the reactor; the more there is to try, the longer the pause after it."""
+        """In short steps. The longer they take, the longer the pause afterwards."""
         begun_s = self._clock.seconds()
         to_retry, self._to_retry = self._to_retry, []
         self._is_retrying = True
@@ -320,7 +318,7 @@ def _log_bug(failure: Failure) -> None:
 
 
 def _take(queue: deque[MarkersToSend]) -> list[MarkersToSend]:
-    """What goes into the next request: some, at least one; what has become void is dropped."""
+    """At least one ending for the next request, if any is left. Drops those of unloaded partitions."""
     taken = []
     count = 0
     while queue and count < _PARTITIONS_A_REQUEST:

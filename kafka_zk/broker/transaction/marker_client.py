@@ -1,4 +1,4 @@
-"""WriteTxnMarkers as its sender sees it: a connection to each broker that leads partitions of transactions.
+"""Client for WriteTxnMarkers: a connection to each broker that leads partitions of transactions.
 
 Source: TransactionMarkerChannelManager.scala, MetadataVersion.writeTxnMarkersRequestVersion@3.9.
 """
@@ -19,7 +19,7 @@ _Topic = _Marker.WritableTxnMarkerTopic
 
 
 class Connection(Protocol):
-    """What is needed of a connection (``network.client.KafkaConnection``)."""
+    """The part of ``network.client.KafkaConnection`` that is used here."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -30,11 +30,11 @@ class Connection(Protocol):
 
 
 class MarkerClient:
-    """Writes markers through other brokers. One request to a broker at a time.
+    """Writes markers through other brokers. The caller sends one request at a time to each broker.
 
     Args:
-        listener: the name of the listener that brokers use among themselves.
-        connect: to a host and port; versions negotiated.
+        listener: name of the inter-broker listener.
+        connect: opens a connection to a host and port and negotiates versions.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class MarkerClient:
         self._is_closed = False
 
     async def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
-        """What became of the markers. Fails with whatever the connection fails with."""
+        """Returns the error codes of the markers. Raises the connection's errors."""
         connection = await self._connected(broker_id)
         answer = await connection.request(ApiKey.WRITE_TXN_MARKERS, {"markers": [_message(each) for each in markers]})
         return {
@@ -60,7 +60,7 @@ class MarkerClient:
         }
 
     def close(self) -> None:
-        """For good; a request that waits for an answer fails."""
+        """Close all connections; requests in progress fail."""
         self._is_closed = True
         for broker_id in list(self._connections):
             self._drop(broker_id)

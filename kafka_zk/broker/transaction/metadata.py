@@ -1,4 +1,4 @@
-"""What a coordinator knows of one transactional id. Source: TransactionMetadata.scala@3.9."""
+"""The state of one transactional id. Source: TransactionMetadata.scala@3.9."""
 
 from typing import NamedTuple
 
@@ -7,17 +7,25 @@ from kafka_zk.broker.transaction.states import TransactionState
 
 NO_TIMESTAMP = -1
 LAST_EPOCH = 2**15 - 2
-"""A producer never gets a later epoch: the one after it is left for the coordinator, to fence the producer."""
+"""Last epoch of a producer. The coordinator uses the next one to fence the producer."""
 
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 
 
 class TransactionMetadata(NamedTuple):
-    """The state of one transactional id; all but ``last_producer_epoch`` and ``previous_producer_id`` are stored.
+    """The state of one transactional id. All fields except the last two are stored.
 
-    ``last_producer_epoch``: the one before ``producer_epoch`` if its producer asked for the next one itself (KIP-360),
-    else -1. ``tps``: the partitions of the transaction; when it ends, those without a marker. ``start_ms``,
-    ``last_update_ms``: since 1970, -1 for none.
+    Attributes:
+        producer_id: never NO_PRODUCER_ID.
+        producer_epoch: NO_PRODUCER_EPOCH until the first InitProducerId is stored; at most LAST_EPOCH + 1.
+        timeout_ms: maximum duration of a transaction.
+        state: never PrepareEpochFence; Dead only while the id is being removed.
+        tps: partitions of the transaction; while it ends, those without a marker; otherwise empty.
+        start_ms: wall-clock time of the transaction's start; NO_TIMESTAMP before the producer's first one.
+        last_update_ms: wall-clock time of the last change.
+        last_producer_epoch: the epoch before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise
+            -1.
+        previous_producer_id: producer id before the last InitProducerId, usually the same one; -1 if unknown.
     """
 
     producer_id: int
@@ -33,7 +41,7 @@ class TransactionMetadata(NamedTuple):
     def changed(
         self, state: TransactionState, tps: frozenset[TopicPartition], start_ms: int, last_update_ms: int
     ) -> "TransactionMetadata":
-        """The same producer's; what ``_replace`` gives, in half the time."""
+        """Like ``_replace`` with these fields, in half the time."""
         producer_id, producer_epoch, timeout_ms, _, _, _, _, last_producer_epoch, previous_producer_id = self
         return new_tuple(
             TransactionMetadata,
@@ -45,5 +53,5 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether the next producer needs another producer id."""
+        """Whether the next InitProducerId needs a new producer id."""
         return self.producer_epoch >= LAST_EPOCH

@@ -1,4 +1,4 @@
-"""A partition of ``__transaction_state`` as its leader knows it. Source: TxnMetadataCacheEntry@3.9."""
+"""A partition of ``__transaction_state`` on its leader. Source: TxnMetadataCacheEntry@3.9."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
@@ -6,10 +6,13 @@ from kafka_zk.broker.transaction.transaction import Transaction
 
 
 class CoordinatedPartition:
-    """A partition of ``__transaction_state`` that this broker leads in ``epoch``, with its transactional ids.
+    """A partition of ``__transaction_state`` that this broker leads, with its transactional ids.
 
-    ``ongoing``: those with an open transaction. ``is_current`` is False once another broker may lead the partition:
-    whatever still comes in for these transactions counts for nothing.
+    Attributes:
+        epoch: the leader epoch.
+        transactions: by transactional id; empty after unloading.
+        ongoing: those of ``transactions`` in state Ongoing.
+        is_current: False once another broker may lead the partition; later results must be ignored.
     """
 
     def __init__(self, number: int, epoch: int) -> None:

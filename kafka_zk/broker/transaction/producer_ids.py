@@ -1,4 +1,4 @@
-"""Producer ids for idempotent producers, taken from ZooKeeper a block at a time (KIP-98).
+"""Producer ids from blocks that are allocated in ZooKeeper (KIP-98).
 
 Source: ZooKeeperProducerIdManager, ProducerIdManager.scala@3.9.
 """
@@ -14,30 +14,30 @@ _log = Logger()
 
 
 class ProducerIdManager:
-    """Gives out every id once; ``allocate_block`` takes the next block of ids for this broker."""
+    """Returns each id once. ``allocate_block`` reserves the next block of ids for this broker."""
 
     def __init__(self, allocate_block: Callable[[], Awaitable[range]]) -> None:
         self._allocate_block = allocate_block
         self._block = range(0)
         self._refilling = False
-        self._fault = ""  # that was told
-        self._waiting: list[Deferred[None]] = []  # for the block that is being allocated
+        self._fault = ""  # last logged error
+        self._waiting: list[Deferred[None]] = []  # for the allocation in progress
 
     async def next_id(self) -> int:
-        """Raises RegistryError when a new block is needed and ZooKeeper does not answer."""
+        """The next id. Raises: RegistryError if a new block is needed and ZooKeeper is not available."""
         while (producer_id := self.at_hand()) is None:
             await self._refill()
         return producer_id
 
     def at_hand(self) -> int | None:
-        """As ``next_id``, or None if that would have to wait for a new block."""
+        """The next id, or None if a new block is needed first."""
         if not self._block:
             return None
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id
 
     async def _refill(self) -> None:
-        """One allocation for all waiting requests, which are woken one by one; it may not be enough for all."""
+        """All waiting requests share one allocation. They resume one by one; the block may be too small for all."""
         if self._refilling:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
@@ -59,7 +59,7 @@ class ProducerIdManager:
             raise error
 
     def _tell(self, failed: Exception) -> None:
-        """Producers wait and ask again: log once what they wait for, if an operator has to mend it."""
+        """Log an error that an operator must fix, once: producers retry."""
         if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
             self._fault = str(failed)
             _log.error("no producer ids can be given out: {error}", error=failed)

@@ -1,7 +1,7 @@
-"""Keys and values of the records in ``__transaction_state``, in Kafka's own formats.
+"""Keys and values of the records in ``__transaction_state``, in Kafka's formats.
 
-A key is of version 0: the transactional id. Written are values of version 0, as Kafka 3.9 writes them; version 1
-(flexible, KIP-890 part 2) can be read, too. No value (a tombstone) removes the id.
+The key, version 0, is the transactional id; a tombstone removes it. Writes values in version 0, like Kafka 3.9; reads
+version 1 too (flexible, KIP-890 part 2).
 
 Source: TransactionLogKey, TransactionLogValue (messages of 3.9), TransactionLog.scala@3.9.
 """
@@ -26,13 +26,13 @@ _VALUE_VERSIONS = range(2)
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _HEAD = struct.Struct(">hqhib")  # version, producer id, producer epoch, timeout in ms, state
-_TIMES = struct.Struct(">qq")  # last update and start; or of a batch, first and last
+_TIMES = struct.Struct(">qq")  # last update and start; in a batch header, first and last timestamp
 _NO_PARTITIONS = _INT32.pack(-1)
 _STATE_IDS = {state: number for number, state in enumerate(STATES_BY_ID)}
-_RECORD_BEGINS = b"\0\0\0"  # attributes, the timestamp, which is the batch's, and the offset
+_RECORD_BEGINS = b"\0\0\0"  # attributes, timestamp delta and offset delta
 _RECORD_ENDS = b"\0"  # no headers
-_TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from a batch's end
-_LONGEST_CACHED = 255  # of a transactional id
+_TIMES_POSITION = -len(_RECORD_ENDS) - _TIMES.size  # from the end of a batch
+_LONGEST_CACHED = 255  # characters of a transactional id
 _MOST_CACHED = 16  # partitions of a transaction
 _EMPTY = TransactionState.EMPTY
 _STORED = frozenset(STATES_BY_ID) - {TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE}
@@ -44,7 +44,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """The transactional id; None for a key of a version that is not known, which Kafka ignores, too.
+    """The transactional id; None for a key of an unknown version, which Kafka ignores too.
 
     Raises: ProtocolError if it is malformed.
     """
@@ -64,11 +64,11 @@ def encode_value(metadata: TransactionMetadata) -> bytes:
 
 
 def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: int) -> bytearray:
-    """The batch that says so of a transactional id: each step of each transaction writes one."""
+    """The record batch of a state. Optimised, because each step of a transaction writes one."""
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
     if len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
         return _assemble(transactional_id, encode_value(metadata), now_ms)
-    if state is _EMPTY:  # as every id begins: a template for each would be used once
+    if state is _EMPTY:  # every id starts here: a template per id would be used only once
         name = transactional_id.encode()
         template, value_position, name_position = _empty_template(len(name))
         batch = bytearray(template)
@@ -87,7 +87,7 @@ def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: i
 
 @lru_cache(maxsize=2048)
 def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[bytes, int]:
-    """The batch of an id in a transaction, before what changes is filled in, and where its value begins."""
+    """A batch of an id with a transaction, without the fields that change, and the position of its value."""
     value = encode_value(TransactionMetadata(0, 0, 0, TransactionState.ONGOING, tps))
     batch = _assemble(transactional_id, value, 0)
     return bytes(batch), len(batch) - len(_RECORD_ENDS) - len(value)
@@ -95,7 +95,7 @@ def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[by
 
 @lru_cache(maxsize=256)
 def _empty_template(name_bytes: int) -> tuple[bytes, int, int]:
-    """Likewise of an id of that size without a transaction, before its name is filled in, and where that begins."""
+    """A batch of an id without a transaction, without name and changing fields; positions of its value and its name."""
     value = encode_value(TransactionMetadata(0, 0, 0, _EMPTY))
     batch = _assemble("?" * name_bytes, value, 0)
     value_position = len(batch) - len(_RECORD_ENDS) - len(value)
@@ -124,7 +124,7 @@ def _partitions(tps: frozenset[TopicPartition]) -> bytes:
 
 
 def decode_value(value: Buffer) -> TransactionMetadata:
-    """What is known of a transactional id. Raises: ProtocolError if it is malformed or of an unknown version."""
+    """Decode a value. Raises: ProtocolError if it is malformed or of an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         if version not in _VALUE_VERSIONS:

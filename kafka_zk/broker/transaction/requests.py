@@ -1,4 +1,4 @@
-"""What the core of a transactional id is asked, and what it wants done."""
+"""Results and effects of a transactional id's core."""
 
 from typing import NamedTuple
 
@@ -12,35 +12,36 @@ NO_PRODUCER_EPOCH = -1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """The identity of a producer."""
+    """A producer id and its epoch; both -1 for none."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 class Result(NamedTuple):
-    """What a request is answered; ``producer`` only to InitProducerId."""
+    """The response to a request. ``producer``: only for InitProducerId, and only without an error."""
 
     error: ErrorCode
     producer: ProducerIdAndEpoch = ProducerIdAndEpoch()
 
 
 class Answer(NamedTuple):
-    """Answer a request; ``reply`` is None where none was made."""
+    """Send the response; ``reply`` is None if there was no request."""
 
     reply: Reply | None
     result: Result
 
 
 class Append(NamedTuple):
-    """Write this to the log with acks=all and call ``appended``; ``is_retry``: after a pause, it has failed before."""
+    """Append this state with acks=all, then call ``appended``. ``is_retry``: first pause, as the last attempt failed.
+    """
 
     metadata: TransactionMetadata
     is_retry: bool = False
 
 
 class SendMarkers(NamedTuple):
-    """Write the end of the transaction into each partition and call ``markers_written`` as they are."""
+    """Write a marker to each partition and call ``markers_written`` with those that are done."""
 
     producer: ProducerIdAndEpoch
     commit: bool
@@ -48,7 +49,7 @@ class SendMarkers(NamedTuple):
 
 
 class WriteTombstone(NamedTuple):
-    """Remove the id from the log and call ``removed``."""
+    """Write the id's tombstone; call ``removal_failed`` if that fails."""
 
 
 Effect = Answer | Append | SendMarkers | WriteTombstone

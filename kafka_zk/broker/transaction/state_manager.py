@@ -1,5 +1,5 @@
-"""The transactional ids of this broker: those of the partitions of ``__transaction_state`` that it leads, loaded from
-their logs, and what their cores want done.
+"""The transactional ids of this broker: those in the partitions of ``__transaction_state`` that it leads. Carries out
+the effects of their cores.
 
 Source: TransactionStateManager.scala, TransactionCoordinator.onElection, onResignation@3.9.
 """
@@ -39,20 +39,20 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 RETRY_S = 0.1
-_ROOM_SHARE = 8  # an eighth of the memory is freed together
+_ROOM_SHARE = 8  # free an eighth of the memory at once
 _AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
 
 Tell = Callable[[Transaction], None]
-"""Told of a transaction whose state in the log is another one now."""
+"""Called with a transaction whose new state is in the log."""
 
 
 class TransactionStateManager:
     """See the module's docstring.
 
     Args:
-        send_markers: sends the ends of transactions to their partitions and calls ``markers_written``.
+        send_markers: sends markers to the partitions, then calls ``markers_written``.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class TransactionStateManager:
         self.memory = HeldMemory("transactional ids", config.memory_max_bytes)
         self.partition_count = PartitionCount(metadata, TRANSACTION_STATE_TOPIC, config.partition_count)
         self.is_active = True
-        self.append_retry_count = 0  # that wait now
+        self.append_retry_count = 0  # retries that wait now
         self._log = TransactionLog(replicas, clock)
         self._config = config
         self._clock = clock
@@ -79,16 +79,16 @@ class TransactionStateManager:
         self._loading: dict[int, CoordinatedPartition] = {}
         self._loads = DeferredLock()
         self._makes_room = False
-        self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # a few of those in ``partitions``
+        self._recent: dict[str, tuple[CoordinatedPartition, Transaction]] = {}  # caches entries of ``partitions``
 
-    # -- which transactional ids --------------------------------------------------------------------------------------
+    # Transactional ids.
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of ``__transaction_state`` that the id belongs to."""
+        """The partition of ``__transaction_state`` that holds the id."""
         return partition_for(transactional_id, self.partition_count())
 
     def find(self, transactional_id: str) -> CoordinatedPartition | ErrorCode:
-        """The partition of the id, or why this broker cannot answer for it now."""
+        """The partition of the id, or the error if this broker cannot serve it now."""
         if not is_storable(transactional_id):
             return ErrorCode.INVALID_REQUEST
         if not self.is_active:
@@ -99,7 +99,7 @@ class TransactionStateManager:
         return self.partitions.get(number, ErrorCode.NOT_COORDINATOR)
 
     def known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
-        """An id that was used before, or the error for a client that asks for it."""
+        """A known id with its partition, or the error for the client."""
         recent = self._recent.get(transactional_id)
         if recent is not None:
             return recent
@@ -116,18 +116,18 @@ class TransactionStateManager:
 
     @property
     def is_loading(self) -> bool:
-        """Whether there may be transactional ids which are not known yet."""
+        """Whether a partition is being loaded, so that transactional ids may be missing."""
         return bool(self._loading)
 
     def add(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
-        """An id that was never used; it goes again if its first record is not written."""
+        """Add a new id. It is removed again if its first record cannot be written."""
         owned.transactions[transaction.transactional_id] = transaction
         self._count(transaction)
 
-    # -- which partitions ---------------------------------------------------------------------------------------------
+    # Partitions.
 
     def role_changed(self, partition: Partition) -> None:
-        """A replica of this broker has another role now, or leads in another epoch."""
+        """Load or unload the partition when this broker gains or loses its leadership, or leads it in a new epoch."""
         topic, number = partition.tp
         if topic != TRANSACTION_STATE_TOPIC or not self.is_active:
             return
@@ -141,13 +141,13 @@ class TransactionStateManager:
             ensureDeferred(self._load(owned)).addErrback(log_bug)
 
     def close(self) -> None:
-        """The broker stops: all waiting requests are answered."""
+        """Shut down: all waiting requests get a response."""
         self.is_active = False
         for number in [*self._loading, *self.partitions]:
             self._unload(number)
 
     async def _load(self, owned: CoordinatedPartition) -> None:
-        """One partition after the other, in slices of the reactor."""
+        """One partition at a time, in short steps."""
         loaded = LoadedPartition()
         async with self._loads:
             try:
@@ -177,7 +177,7 @@ class TransactionStateManager:
         loaded.transactions = {}
 
     def _go_on_steps(self, owned: CoordinatedPartition) -> Iterator[None]:
-        """What was being ended when another broker led the partition is ended now."""
+        """Finish the transactions that the previous leader was ending."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -201,13 +201,13 @@ class TransactionStateManager:
                 self.replies.answer(transaction.waiting, Result(ErrorCode.NOT_COORDINATOR))
             yield
 
-    # -- what the cores want ------------------------------------------------------------------------------------------
+    # Effects.
 
     def carry_out(
         self, owned: CoordinatedPartition, transaction: Transaction, effects: list[Effect], now_ms: int
     ) -> None:
-        """Do what the core wants done, at once where the log does not have to be waited for."""
-        for effect in effects:  # to which what follows is added
+        """Carry out effects; immediately, unless an append is not complete yet."""
+        for effect in effects:  # effects may be appended during the loop
             if isinstance(effect, Append):
                 if effect.is_retry:
                     ensureDeferred(self._store_again(owned, transaction, effect)).addErrback(log_bug)
@@ -274,7 +274,7 @@ class TransactionStateManager:
     def markers_written(
         self, owned: CoordinatedPartition, transaction: Transaction, tps: Collection[TopicPartition]
     ) -> None:
-        """These partitions of a transaction that ends have their marker, or are gone."""
+        """These partitions have their marker, or are deleted."""
         if owned.is_current:
             now_ms = self._clock.wall_ms()
             effects = transaction.markers_written(tps, now_ms)
@@ -283,10 +283,10 @@ class TransactionStateManager:
             else:
                 self._count(transaction)
 
-    # -- time ---------------------------------------------------------------------------------------------------------
+    # Time.
 
     async def abort_timed_out(self) -> None:
-        """Abort transactions that are open for longer than their producers wanted."""
+        """Abort transactions that are open for longer than their timeout."""
         await in_slices(self._clock, self._abort_steps())
 
     def _abort_steps(self) -> Iterator[None]:
@@ -302,10 +302,10 @@ class TransactionStateManager:
                 yield
 
     async def remove_expired(self) -> None:
-        """Forget transactional ids that were not used for ``transactional.id.expiration.ms``.
+        """Remove transactional ids that were not used for ``transactional.id.expiration.ms``.
 
-        All tombstones of a partition are begun before one is waited for: until its own is written, an id that is used
-        again is told to wait.
+        The tombstones of a partition are all started before the first is awaited. Until its tombstone is written, an id
+        that is used again gets a retriable error.
         """
         for owned in list(self.partitions.values()):
             steps = await in_slices(self._clock, self._expire_steps(owned))
@@ -315,7 +315,7 @@ class TransactionStateManager:
                 await begun
 
     def _expire_steps(self, owned: CoordinatedPartition) -> Iterator[Transaction | None]:
-        """Looks at one transactional id a step; gives it if it has expired."""
+        """Yields an expired id, otherwise None, for one id per step."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -323,8 +323,8 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Begin to forget some of the ids that were never used, if that is not under way: first those of the client
-        address that brought most of them, the oldest before the others."""
+        """Start removing some ids that were never used, unless that is in progress: those of the client address that
+        has the most, oldest first."""
         if not self._makes_room:
             self._makes_room = True
             ensureDeferred(self._remove_unused()).addErrback(log_bug)
@@ -368,5 +368,5 @@ class TransactionStateManager:
 
 
 def log_bug(failure: Failure) -> None:
-    """What a coroutine of the coordinator should not have raised."""
+    """Log an unexpected exception of a coroutine."""
     _log.failure("a transaction's work failed", failure, level=LogLevel.error)

@@ -1,6 +1,7 @@
-"""``__transaction_state`` is created at the first request for the coordinator of a transactional id.
+"""``__transaction_state``, created at the first request for a transaction coordinator.
 
-Where ``transaction.state.log.min.isr`` is not configured it is Kafka's default of 2, or 1 if there is one replica only.
+If ``transaction.state.log.min.isr`` is not configured, it is Kafka's default of 2, or 1 with a single replica.
+
 Source: TransactionStateManager.transactionTopicConfigs@3.9.
 """
 
@@ -18,7 +19,7 @@ _MIN_ISR = "transaction.state.log.min.isr"
 
 
 class TransactionStateTopic(InternalTopic):
-    """As ``server.properties`` says."""
+    """The transaction topic with its settings in ``server.properties``."""
 
     def __init__(
         self, config: KafkaConfig, metadata: MetadataCache, topics: TopicRegistry, random: Random = SYSTEM_RANDOM

@@ -1,4 +1,4 @@
-"""The states of a transaction, and what each event makes of them: the only place that says what is legal.
+"""The states of a transactional id and the legal transitions.
 
 Source: TransactionMetadata.scala, TransactionCoordinator.scala@3.9.
 """
@@ -9,9 +9,9 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class TransactionState(Enum):
-    """Named as DescribeTransactions names them."""
+    """Values are the state names in DescribeTransactions."""
 
-    __hash__ = object.__hash__  # Enum's own is written in Python, and the tables below are looked up all the time
+    __hash__ = object.__hash__  # Enum.__hash__ is slow Python code, and the tables below are used all the time
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -35,13 +35,13 @@ STATES_BY_ID = (
     _S.DEAD,
     _S.PREPARE_EPOCH_FENCE,
 )
-"""As a record of ``__transaction_state`` numbers them, from 0 on."""
+"""States by their number in the records of ``__transaction_state``."""
 
 STATES_BY_NAME = {state.value: state for state in TransactionState}
 
 
 class Event(Enum):
-    """What happens to a transactional id."""
+    """Events of a transactional id."""
 
     __hash__ = object.__hash__
 
@@ -97,5 +97,5 @@ TRANSITIONS: dict[Event, dict[TransactionState, TransactionState | ErrorCode]] =
     Event.MARKERS_WRITTEN: {_S.PREPARE_COMMIT: _S.COMPLETE_COMMIT, _S.PREPARE_ABORT: _S.COMPLETE_ABORT},
     Event.EXPIRED: {_S.EMPTY: _S.DEAD, _S.COMPLETE_COMMIT: _S.DEAD, _S.COMPLETE_ABORT: _S.DEAD},
 }
-"""What an event makes of a state: another state, or the error that its sender gets. An event that is not listed for a
-state changes nothing. PrepareEpochFence is passed on the way to PrepareAbort and never stored."""
+"""The next state, or the error for the sender. Events not listed for a state have no effect. PrepareEpochFence only
+leads to PrepareAbort and is never stored."""

@@ -1,8 +1,7 @@
-"""One transactional id of the coordinator: a state machine without clock, I/O or randomness.
+"""One transactional id: a state machine without clock, I/O or randomness.
 
-Every method takes an event, with the time where it matters, and returns the effects. At most one change is under way:
-until ``appended`` tells that it is in the log, all other requests are answered CONCURRENT_TRANSACTIONS. The table in
-``states`` says what is legal. Tests: tests/kafka_zk/broker/transaction.
+Each method takes an event, and the time where needed, and returns effects. At most one change is in progress: until
+``appended`` reports it, other changes get CONCURRENT_TRANSACTIONS. ``states`` lists the legal transitions.
 
 Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (epochs bumped by the producer),
 KIP-447, KIP-890 part 1 (verification).
@@ -35,10 +34,19 @@ _RESULTS = {code: Result(code) for code in ErrorCode}
 
 
 class Transaction:
-    """See the module's docstring. ``metadata`` is what the log says; ``pending`` is what it is to say next.
+    """See the module's docstring.
 
-    ``waiting``: the request that is answered then. ``counted_bytes``: what the id holds of the bound for all.
-    ``peer``: the address of the client that brought the id; "" if it was loaded.
+    Attributes:
+        metadata: the last stored state, except that a fence bumps the epoch immediately, and that partitions are
+            removed when their markers are written.
+        pending: the state to store next; None if no change is in progress. While markers are being written, the final
+            state, not appended yet.
+        waiting: the request that is answered when ``pending`` is stored; None without one.
+        counted_bytes: its share of the memory counted for all ids.
+        peer: address of the client that created the id; "" if it was loaded.
+        _is_fence: whether ``pending`` aborts the transaction in a bumped epoch.
+        _fence_failed: an append with a bumped epoch failed, so that the log may or may not have it. Another fence does
+            not bump the epoch again.
     """
 
     __slots__ = (
@@ -52,8 +60,8 @@ class Transaction:
         self.waiting: Reply | None = None
         self.counted_bytes = 0
         self.peer = ""
-        self._is_fence = False  # what is pending
-        self._fence_failed = False  # the epoch was bumped and may or may not be in the log
+        self._is_fence = False
+        self._fence_failed = False
 
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> "Transaction":
@@ -65,12 +73,12 @@ class Transaction:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it is as if it had never been: nothing of it is in the log."""
+        """Whether nothing was stored for this id."""
         return self.pending is None and self.metadata.producer_epoch == NO_PRODUCER_EPOCH
 
     @property
     def is_unused(self) -> bool:
-        """Whether its first producer never began a transaction: no record and no epoch but the first depends on it."""
+        """Whether its first producer never started a transaction, so that nothing depends on the id's epoch."""
         metadata = self.metadata
         return (
             self.pending is None
@@ -86,10 +94,10 @@ class Transaction:
         return self.metadata.is_epoch_exhausted
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        """The log says that a transaction was being ended: go on."""
+        """Continue a transaction that was ending when it was stored."""
         return self._complete(now_ms) if self.metadata.state in _PREPARED else []
 
-    # -- what producers ask -------------------------------------------------------------------------------------------
+    # Requests of producers.
 
     def init_producer_id(
         self,
@@ -99,9 +107,9 @@ class Transaction:
         new_producer_id: int | None,
         now_ms: int,
     ) -> list[Effect]:
-        """A producer begins, or continues (``expected``: who it was, KIP-360).
+        """Initialise a producer. ``expected``: its identity if it continues after an error (KIP-360).
 
-        ``new_producer_id``: one that no producer has had, for when the epochs are used up.
+        ``new_producer_id``: an unused producer id, required once the epochs are exhausted.
         """
         metadata = self.metadata
         if self.pending is not None:
@@ -115,7 +123,7 @@ class Transaction:
             return self._fence(reply, now_ms)
         if metadata.is_epoch_exhausted and (expected is None or expected.producer_epoch == metadata.producer_epoch):
             if new_producer_id is None:
-                return _answer(reply, _CONCURRENT)  # it was not exhausted when the coordinator looked
+                return _answer(reply, _CONCURRENT)  # the epochs were not exhausted before the wait for a producer id
             last_epoch = NO_PRODUCER_EPOCH if expected is None else metadata.producer_epoch
             producer = ProducerIdAndEpoch(new_producer_id, 0)
         else:
@@ -131,17 +139,17 @@ class Transaction:
         )
 
     def _continues(self, expected: ProducerIdAndEpoch) -> bool:
-        """Whether that may be the last producer of this id, or one that did not hear of its new producer id."""
+        """Whether this is the last producer of the id, or one that did not receive its new producer id."""
         metadata = self.metadata
         if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == metadata.producer_id:
             return True
         return expected.producer_id == metadata.previous_producer_id and expected.producer_epoch >= LAST_EPOCH
 
     def _bumped(self, expected: ProducerIdAndEpoch | None) -> tuple[int, int] | None:
-        """The next epoch and the one before it; None for a producer that is fenced."""
+        """The next epoch and the one before it; None if the producer is fenced."""
         epoch, last_epoch = self.metadata.producer_epoch, self.metadata.last_producer_epoch
         if expected is not None and expected.producer_epoch == last_epoch and epoch != NO_PRODUCER_EPOCH:
-            return epoch, last_epoch  # it did not get the answer to the same request
+            return epoch, last_epoch  # a retry: the response was lost
         if self.metadata.is_epoch_exhausted:
             return None
         if expected is None:
@@ -153,7 +161,7 @@ class Transaction:
     def add_partitions(
         self, reply: Reply | None, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition], now_ms: int
     ) -> list[Effect]:
-        """The producer is going to write to these partitions."""
+        """Add partitions to the transaction; starts it if none is open."""
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
@@ -170,7 +178,7 @@ class Transaction:
     def verify(
         self, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Those to which the producer may not write, and why: they are not in its open transaction (KIP-890)."""
+        """Errors for the partitions that are not in the producer's open transaction (KIP-890)."""
         refusal = self._refusal(producer)
         if refusal is None and self.metadata.state in _PREPARED:
             refusal = _CONCURRENT
@@ -182,10 +190,10 @@ class Transaction:
         return {tp: ErrorCode.TRANSACTION_ABORTABLE for tp in tps if tp not in added}
 
     def end(self, reply: Reply | None, producer: ProducerIdAndEpoch, now_ms: int, *, commit: bool) -> list[Effect]:
-        """The producer commits or aborts.
+        """Commit or abort the transaction.
 
-        That the transaction has been ended so already is written once more before it is said, other than in Kafka: a
-        broker that has lost its lead and does not know it may remember the transaction before this one.
+        If it has already ended in this way, the state is stored again before the response, unlike in Kafka: a broker
+        that has lost leadership without noticing may still have the previous transaction.
         """
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
@@ -209,16 +217,16 @@ class Transaction:
             return ErrorCode.PRODUCER_FENCED
         return None
 
-    # -- time ---------------------------------------------------------------------------------------------------------
+    # Time.
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Whether the transaction is open for longer than its producer wanted."""
+        """Whether the transaction is open for longer than its timeout."""
         metadata = self.metadata
         is_open = self.pending is None and metadata.state in TRANSITIONS[Event.TIMED_OUT]
         return is_open and metadata.start_ms + metadata.timeout_ms < now_ms
 
     def time_out(self, now_ms: int) -> list[Effect]:
-        """Abort a transaction that is open for too long; its producer is fenced."""
+        """Abort the transaction and fence its producer if the timeout has passed."""
         return self._fence(None, now_ms) if self.has_timed_out(now_ms) else []
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
@@ -228,24 +236,24 @@ class Transaction:
         return is_idle and metadata.last_update_ms <= now_ms - expiration_ms
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[Effect]:
-        """Remove an id that is not used any more."""
+        """Remove the id if it has expired."""
         return self.remove() if self.has_expired(now_ms, expiration_ms) else []
 
     def remove(self) -> list[Effect]:
-        """Remove an id that is unused or expired."""
+        """Remove the id, which is unused or expired."""
         self.pending = self.metadata._replace(state=TransactionState.DEAD, tps=NO_PARTITIONS)
         return [WriteTombstone()]
 
     def removal_failed(self) -> None:
-        """The tombstone is not in the log: the id stays."""
+        """The tombstone was not written: keep the id."""
         self.pending = None
 
-    # -- what became of effects ---------------------------------------------------------------------------------------
+    # Results of effects.
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """What ``Append`` wanted is in the log, or not (``error`` is for the clients).
+        """The append of ``pending`` succeeded, or failed with ``error``, which is meant for clients.
 
-        The end of a transaction whose markers are written is appended again until it is there.
+        If the append that completes a transaction fails, it is repeated until it succeeds.
         """
         pending = self.pending
         assert pending is not None, "nothing was to be appended"
@@ -268,7 +276,7 @@ class Transaction:
         return _answer(reply, _NONE)
 
     def markers_written(self, tps: Collection[TopicPartition], now_ms: int) -> list[Effect]:
-        """These partitions have their marker, or are gone for good. When all have, the transaction is complete."""
+        """These partitions have their marker, or are deleted. Completes the transaction after the last one."""
         metadata = self.metadata
         if metadata.state not in _PREPARED or not metadata.tps:
             return []
@@ -277,7 +285,7 @@ class Transaction:
         return [] if left else self._completed()
 
     def _complete(self, now_ms: int) -> list[Effect]:
-        """The end of the transaction is in the log: tell its partitions; nothing may change until then."""
+        """The decision is in the log: send the markers. No other change is possible until they are written."""
         metadata = self.metadata
         target = TRANSITIONS[_MARKERS_WRITTEN][metadata.state]
         assert isinstance(target, TransactionState)
@@ -292,8 +300,8 @@ class Transaction:
         return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
-        """Abort the open transaction in an epoch that no producer ever gets. A producer with the old one is fenced at
-        once: the append may succeed without an answer."""
+        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately: an append
+        that is reported as failed may still succeed."""
         fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
         assert fencing is TransactionState.PREPARE_EPOCH_FENCE
         if not self._fence_failed:

@@ -1,7 +1,7 @@
 """AlterConfigs, the older API: replaces a topic's or broker's whole dynamic configuration.
 
-Source: KafkaApis.handleAlterConfigsRequest, ConfigAdminManager.preprocess@3.9. Kafka never answers a request that
-names a resource twice; here it gets the error that Kafka prepares for it.
+Source: KafkaApis.handleAlterConfigsRequest, ConfigAdminManager.preprocess@3.9. Kafka never responds to a request that
+names a resource twice; here the resource gets the error that Kafka prepares for it.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ Response = codec.response(ApiKey.ALTER_CONFIGS)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An error code and text for each resource."""
+    """Returns an error code and message for each resource."""
 
     async def alter(resource: Any) -> None:
         await _alter(services, context, resource, validate_only=request.validate_only)

@@ -1,4 +1,4 @@
-"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs share: resources, their checks, writing them.
+"""Shared parts of DescribeConfigs, AlterConfigs and IncrementalAlterConfigs: checking and changing resources.
 
 Source: ConfigAdminManager.scala, ZkAdminManager.alterConfigs@3.9.
 """
@@ -36,7 +36,7 @@ OF_CLUSTER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIE
 
 
 def authorize(services: Services, context: RequestContext, operation: Operation, resource: Any) -> None:
-    """Raises ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED."""
+    """Raises: ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED."""
     if resource.resource_type == ResourceType.TOPIC:
         allowed = services.authorizer.authorize(context, operation, topic(resource.resource_name))
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -48,13 +48,13 @@ def authorize(services: Services, context: RequestContext, operation: Operation,
 
 
 def repeated(resources: Iterable[Any]) -> set[tuple[int, str]]:
-    """The resources that a request names more than once."""
+    """Resources that the request names more than once."""
     names = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     return {name for name, count in names.items() if count > 1}
 
 
 def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda entry: False) -> None:
-    """Raises ApiError for keys given twice and for values that are missing."""
+    """Raises: ApiError for duplicate keys and missing values."""
     names = [entry.name for entry in resource.configs]
     if len(set(names)) != len(names):
         raise invalid_request("Error due to duplicate config keys")
@@ -64,7 +64,7 @@ def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda ent
 
 
 def check_broker(services: Services, name: str) -> bool:
-    """Whether the resource is this broker (not the default of all brokers). Raises ApiError for another broker."""
+    """True for this broker, False for the default of all brokers. Raises: ApiError for another broker."""
     if not name:
         return False
     broker_id = decimal_integer(name, INT32)
@@ -80,7 +80,7 @@ def invalid_request(problem: str) -> ApiError:
 
 
 def not_alterable(resource_type: int) -> ApiError:
-    """For resources that are neither topics nor brokers."""
+    """The error for resources that are neither topics nor brokers."""
     if resource_type == ResourceType.CLIENT_METRICS:
         return invalid_request(
             "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"
@@ -91,12 +91,12 @@ def not_alterable(resource_type: int) -> ApiError:
 def check_topic_name(name: str) -> None:
     if not name:
         raise invalid_request("Default topic resources are not allowed.")
-    if not topic_names.is_legal_name(name):  # or it would be the path of another znode
+    if not topic_names.is_legal_name(name):  # otherwise the path could be that of another znode
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 async def change_topic(services: Services, name: str, properties: Mapping[str, str], *, validate_only: bool) -> None:
-    """Replace a topic's configuration and tell all brokers. Raises ApiError, RegistryError."""
+    """Replace a topic's configuration and notify all brokers. Raises: ApiError, RegistryError."""
     check_topic_name(name)
     if name not in services.metadata.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -116,7 +116,7 @@ def broker_entity(services: Services, *, per_broker: bool) -> str:
 async def change_broker(
     services: Services, properties: Mapping[str, str], *, per_broker: bool, validate_only: bool
 ) -> None:
-    """Replace this broker's dynamic configuration, or the default of all, and tell all. Raises ApiError."""
+    """Replace the configuration of this broker, or the default of all, and notify all brokers. Raises: ApiError."""
     services.dynamic_config.validate(properties, per_broker=per_broker)
     stored = services.dynamic_config.stored(properties)
     if not validate_only:
@@ -126,7 +126,7 @@ async def change_broker(
 async def alter_each(
     turns: ResponseTurns, response: Any, request: Any, alter: Callable[[Any], Awaitable[None]]
 ) -> Any:
-    """The answer to AlterConfigs and IncrementalAlterConfigs: what ``alter`` raises is its resource's code and text."""
+    """The response to AlterConfigs and IncrementalAlterConfigs. An error of ``alter`` becomes the resource's result."""
     resources_twice = repeated(request.resources)
     results = []
     async for resource in turns.each(request.resources):

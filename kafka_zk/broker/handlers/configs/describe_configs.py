@@ -1,7 +1,7 @@
-"""DescribeConfigs: every key of a topic or broker with its value, source, synonyms, type and documentation.
+"""DescribeConfigs: the keys of a topic or broker with value, source, synonyms, type and documentation.
 
-Source: ConfigHelper.scala@3.9. As in Kafka a value whose key is not set under its first name but under another
-spelling (``log.retention.hours``) has no synonyms and counts as default.
+Source: ConfigHelper.scala@3.9. As in Kafka, a value that is set only under another spelling (``log.retention.hours``)
+has no synonyms and counts as default.
 """
 
 import enum
@@ -55,10 +55,9 @@ _NO_DOCUMENTATION = None
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """All keys, or those asked for, of each resource; a resource that is named again is left out.
+    """The requested keys, or all keys, of each resource; repeated resources are left out.
 
-    Each is encoded when it is made: kafka-topics asks for all topics in one request, and objects take ten times the
-    memory.
+    Results are encoded one by one: kafka-topics requests all topics together, and objects need ten times the memory.
     """
     turns = ResponseTurns(services.clock, context)
     results = EncodedArray(turns, header, "results")
@@ -80,7 +79,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 class _Resource(NamedTuple):
-    """A resource of the request; ``configuration_keys``: None or none for all."""
+    """A requested resource; ``configuration_keys``: None or empty for all keys."""
 
     resource_type: int
     resource_name: str
@@ -140,7 +139,7 @@ async def _topic(services: Services, name: str) -> tuple[Make, Iterable[str]]:
 
     def make(key: str) -> Any:
         definition = TOPIC_CONFIGS.get(key)
-        if definition is None:  # an old tool wrote it
+        if definition is None:  # written by an old tool
             shown = Synonym(name=key, value=None, source=ConfigSource.TOPIC_CONFIG)
             return _entry(key, None, [shown], None, read_only=False)
         value = config.property_text(key)
@@ -165,7 +164,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
         found = _broker_synonyms(services, key)
         if not name:
             found = [synonym for synonym in found if synonym.source == ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG]
-        if known is None or known.is_sensitive:  # what is unknown may be secret
+        if known is None or known.is_sensitive:  # unknown keys may be secrets
             for synonym in found:
                 synonym.value = None
             value = None
@@ -173,8 +172,8 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        # What is read-only in Kafka, and what this broker refuses to change.
-        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # a store's key, too
+        # Read-only in Kafka, or not changeable here.
+        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # also for a store's key
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
     return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts
@@ -188,7 +187,7 @@ def _broker_id(name: str) -> int:
 
 
 def _broker_synonyms(services: Services, key: str) -> list[Any]:
-    """Where a broker key is configured, under all its spellings, what counts most first."""
+    """Where a broker key is configured, under all its spellings, in order of precedence."""
     dynamic = services.dynamic_config
     base = store_key(key)
     spellings = synonyms(key) if base is None else (key, base)

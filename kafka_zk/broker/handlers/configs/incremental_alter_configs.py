@@ -35,7 +35,7 @@ _OPERATIONS = frozenset(OpType)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An error code and text for each resource."""
+    """Returns an error code and message for each resource."""
 
     async def alter(resource: Any) -> None:
         await _alter(services, context, resource, validate_only=request.validate_only)
@@ -79,8 +79,8 @@ async def _alter_broker(services: Services, context: RequestContext, resource: A
 def apply(entries: list[Any], before: dict[str, str], defaults: dict[str, str], lists: set[str]) -> dict[str, str]:
     """The properties after the operations.
 
-    Appending and subtracting work on lists only, a key that is not set having its default. An unknown key or operation
-    gets UNKNOWN_SERVER_ERROR, as Kafka answers it. Raises ApiError.
+    Append and subtract require a list; an unset key starts from its default. An unknown key or operation gets
+    UNKNOWN_SERVER_ERROR there, as in Kafka. Raises: ApiError.
     """
     after = dict(before)
     for entry in entries:

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: replicas move to other log directories of this broker (KIP-113).
+"""AlterReplicaLogDirs: moves replicas to other log directories of this broker (KIP-113).
 
     2  flexible    1  as 0    0
 
@@ -23,7 +23,7 @@ Result = Response.AlterReplicaLogDirTopicResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One error code per partition; without an error the move is under way, or there is nothing to move."""
+    """Returns an error code for each partition; NONE if the move has started or is not needed."""
     is_allowed = services.authorizer.authorize(context, Operation.ALTER, CLUSTER)
     wanted = (
         (TopicPartition(topic.name, number), named.path)
@@ -42,7 +42,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _alter(services: Services, tp: TopicPartition, path: str) -> ErrorCode:
-    """``path`` is absolute, as DescribeLogDirs tells it."""
+    """``path`` is absolute, as in DescribeLogDirs."""
     if path not in {os.path.abspath(each) for each in services.config.log_directories}:
         return ErrorCode.LOG_DIR_NOT_FOUND
     return services.alter_log_dirs.alter(tp, Path(path))

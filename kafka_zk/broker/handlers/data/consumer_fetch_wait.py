@@ -1,7 +1,4 @@
-"""A consumer's Fetch that waits for ``min_bytes``.
-
-Source: DelayedFetch.scala@3.9.
-"""
+"""A consumer's Fetch that waits for ``min_bytes``. Source: DelayedFetch.scala@3.9."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.handlers.data.partition_reads import PartitionReads
@@ -12,7 +9,7 @@ from kafka_zk.protocol.fetch import FetchedPartition
 
 
 class _Awaited:
-    """What a waiting request would return. Only partitions that change are read.
+    """What a waiting request would return. Only changed partitions are read again.
 
     As in Kafka, each partition counts with the bytes that it would return if it were alone in the response.
     """
@@ -20,18 +17,16 @@ class _Awaited:
     def __init__(self, reads: PartitionReads) -> None:
         self._reads = reads
         self._requested: dict[TopicPartition, RequestedPartition] = {}
-        self._sizes_bytes: dict[TopicPartition, int] = {}  # of partitions that have something
+        self._sizes_bytes: dict[TopicPartition, int] = {}  # without partitions that have no records
         self._size_bytes = 0  # their sum
         self.is_over = False
 
     def add(self, key: TopicPartition, entry: RequestedPartition, result: FetchedPartition) -> None:
-        """Add a partition and its last result."""
         self._requested[key] = entry
         if result.records:
             self._count(key, len(result.records))
 
     def changed(self, key: TopicPartition) -> None:
-        """Set ``is_over`` if there are enough bytes, or if waiting would not bring more."""
         entry = self._requested[key]
         if self._reads.request.min_bytes <= 1:
             self.is_over = self._reads.has_something(entry)
@@ -52,7 +47,7 @@ async def wait(
 ) -> None:
     """Wait for ``min_bytes``, or until a change makes waiting pointless, for at most ``max_wait_ms``.
 
-    ``fetched`` is what there is now, which is less.
+    ``fetched`` is the current result, which is smaller.
     """
     awaited = _Awaited(reads)
     for entry, (_, result) in zip(requested, fetched, strict=True):
@@ -64,7 +59,7 @@ async def wait(
 def read_again(
     reads: PartitionReads, requested: list[RequestedPartition], fetched: Fetched
 ) -> tuple[Fetched, int, bool]:
-    """What there is after the wait, the size of its records in bytes, and whether it may contain an error.
+    """The result after the wait, the size of its records in bytes, and whether it may contain an error.
 
     A request that waited for its first byte had no records before, and usually few of its partitions changed. So only
     those are read.

@@ -1,11 +1,11 @@
-"""Clients from before Kafka 0.11: their message sets become batches (Produce 0 to 2), batches become their message sets
-(Fetch 0 to 3: magic 0 for versions 0 and 1, magic 1 for 2 and 3).
+"""Converts message sets of clients before Kafka 0.11 to batches (Produce 0 to 2), and batches to message sets (Fetch 0
+to 3: magic 0 for versions 0 and 1, magic 1 for 2 and 3).
 
-Converting costs CPU per record and may multiply bytes. So at most ``PART_BYTES`` of a partition are converted for one
-fetch, and of all its partitions no more records than one batch may have (fewer bytes than asked for are always
-allowed); the reactor gets its turn between parts; what is or may get big is done by a helper process; and what a batch
-becomes takes memory from the broker's budget first. A fetch that finds no room waits as long as it has nothing, else it
-gets what it has: who holds converted bytes never waits for memory.
+A conversion costs CPU per record and can multiply the bytes. Therefore one fetch converts at most ``PART_BYTES`` per
+partition, and in all no more records than one batch can have; a response may always be smaller than requested. The
+reactor runs other work between parts, a helper process does large conversions, and each batch first takes memory from
+the broker's budget. Without free memory, a fetch waits if it has nothing yet, otherwise it returns what it has: it
+never waits while it holds converted bytes.
 
 Source: KafkaApis.maybeConvertFetchedData, LazyDownConversionRecordsSend.java, LogValidator.java@3.9.
 """
@@ -32,22 +32,22 @@ from kafka_zk.storage.segments.segment import Segment
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 PART_BYTES = 256 * 1024
-_RECORD_COST_BYTES = 64  # what a record costs beside its bytes
-_MESSAGE_BYTES = 34  # of a message of magic 1 around its key and value
+_RECORD_COST_BYTES = 64  # cost of a record, without its bytes
+_MESSAGE_BYTES = 34  # size of a magic 1 message, without key and value
 MAGIC_2_SINCE_PRODUCE = 3
 MAGIC_2_SINCE_FETCH = 4
 _MAGIC_1_SINCE_FETCH = 2
-_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; before, a limit was a limit
+_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; limits were strict before
 _MAGIC_POSITION = 16
 
 
 async def up_convert(
     services: Services, memory: Memory, records: memoryview, max_size_bytes: int | None
 ) -> memoryview:
-    """The one batch that a message set makes, writable; empty if the set has no whole message.
+    """Convert a message set to one writable batch; empty if the set has no complete message.
 
-    A message that is cut at the end is left out and a batch of magic 2 stays as it is, both as in Kafka.
-    Raises: StorageError, ApiError.
+    As in Kafka, drops an incomplete message at the end and returns a batch of magic 2 unchanged. Raises: StorageError,
+    ApiError.
     """
     if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] == 2:
         return records
@@ -60,7 +60,7 @@ async def up_convert(
                 conversion.up_convert(whole, max_uncompressed_bytes=AT_ONCE_BYTES, max_size_bytes=max_size_bytes)
             )
         except UnpacksTooBig:
-            pass  # for the turn of a reactor
+            pass  # too long for one reactor turn
     converted: bytes = await services.replicas.batch_helpers.run(UpConvertWork(PickleBuffer(records), max_size_bytes))
     memory.take(len(converted))
     return memoryview(bytearray(converted))
@@ -75,10 +75,10 @@ def read(
     left_bytes: int,
     is_first: bool,
 ) -> FetchedPartition:
-    """What a fetch of version 0 to 3 gets from one partition, not yet converted.
+    """Read one partition for a fetch of version 0 to 3, without conversion.
 
-    When even the first batch is bigger than the client allows, version 3 gets it if nothing came before it. Versions
-    0 to 2 get nothing then, as from Kafka since it stores magic 2 (its 0.8 sent the beginning of the message).
+    A first batch above the client's limit is returned by version 3 if nothing precedes it. Versions 0 to 2 get nothing
+    then, as from Kafka since magic 2 (Kafka 0.8 sent the start of the message).
     """
     limit_bytes = min(fetch.partition_max_bytes, left_bytes)
     try:
@@ -100,7 +100,6 @@ def read(
 
 
 def _check_has_old_form(span: BatchSpan, header: BatchHeader) -> None:
-    """Raises: StorageError."""
     if span.magic != 2:
         raise CorruptRecord(f"magic {span.magic} at position {span.position}, expected 2")
     if not header.is_control:
@@ -108,7 +107,7 @@ def _check_has_old_form(span: BatchSpan, header: BatchHeader) -> None:
 
 
 def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
-    """At most so much becomes of a batch that is not compressed, and about so much of another."""
+    """Upper bound of the converted size of an uncompressed batch; an estimate for a compressed one."""
     return 0 if header.is_control else span.size_bytes + max(0, header.record_count) * _MESSAGE_BYTES
 
 
@@ -127,7 +126,7 @@ class DownConversion:
     async def convert(
         self, tp: TopicPartition, fetch_offset: int, result: FetchedPartition
     ) -> FetchedPartition:
-        """The result of ``read``, whose slice is held, with its records as the message set that the version knows."""
+        """Convert the records in a result of ``read``. The caller must hold its slice."""
         services = self._services
         found = result.records
         try:
@@ -137,7 +136,8 @@ class DownConversion:
                     converted, next_offset = await self._convert_slice(found, fetch_offset)
                 if converted or next_offset is None:
                     return result._replace(records=converted)
-                # Control batches only: they have no old form, and an empty answer would keep the client here forever.
+                # Only control batches, which have no old form. With an empty response the client would fetch this
+                # offset forever.
                 _, read = services.replicas.read(tp, next_offset, PART_BYTES, self._isolation)
                 found = read.slice
         except OSError as error:
@@ -149,9 +149,9 @@ class DownConversion:
         return result._replace(records=found or b"")
 
     async def _convert_slice(self, found: FileSlice, first_offset: int) -> tuple[bytes | bytearray, int | None]:
-        """The batches converted, up to one that cannot be; and the offset after the last one that was.
+        """Convert batches up to the first failure. Returns the bytes and the offset after the last converted batch.
 
-        Raises: StorageError if already the first cannot be.
+        Raises: StorageError if the first batch fails.
         """
         converted: bytes | bytearray = b""
         next_offset = None
@@ -179,9 +179,10 @@ class DownConversion:
         return converted, next_offset
 
     async def _take(self, record_count: int, needed_bytes: int) -> bool:
-        """Take memory for a batch. The first one of a fetch waits for it; whether there is room for another one.
+        """Take memory for a batch. The first batch of a fetch waits for it; for others, returns whether there is
+        enough.
 
-        Raises: InvalidRecord if there is never room; ClientGone.
+        Raises: InvalidRecord if it is more than the whole budget; ClientGone.
         """
         if self._has_converted:
             return record_count <= self._records_left and self._memory.try_take(needed_bytes)
@@ -194,7 +195,6 @@ class DownConversion:
     async def _convert_and_count(
         self, segment: Segment, span: BatchSpan, header: BatchHeader, first_offset: int, taken_bytes: int
     ) -> bytes | bytearray:
-        """The batch converted, and of the memory that was taken for it as much left as it needs."""
         size_bytes = 0
         try:
             converted = await self._convert_batch(segment, span, header, first_offset)
@@ -218,7 +218,7 @@ class DownConversion:
                     batch, header, self._magic, first_offset=first_offset, max_uncompressed_bytes=at_once_bytes
                 )
             except UnpacksTooBig:
-                pass  # for the turn of a reactor
+                pass  # too long for one reactor turn
         work = DownConvertWork(span.position, span.size_bytes, self._magic, first_offset)
         converted: bytes = await self._services.replicas.batch_helpers.run_on(segment, work)
         return converted

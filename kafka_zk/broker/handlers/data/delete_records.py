@@ -1,6 +1,6 @@
-"""DeleteRecords: moves the log start offset. Source: KafkaApis.handleDeleteRecordsRequest, Partition.scala@3.9.
+"""DeleteRecords: moves the log start offset. Responds when all live replicas have followed.
 
-It is answered when all replicas that live have followed. With one replica nothing is waited for.
+Source: KafkaApis.handleDeleteRecordsRequest, Partition.scala@3.9.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ Result = Topic.DeleteRecordsPartitionResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The new low watermark, durable on the leader by then, or an error for each partition."""
+    """Returns the new low watermark, durable on the leader, or an error for each partition."""
     moved: list[tuple[TopicPartition, int, Any]] = []
     turns = ResponseTurns(services.clock, context)
     topics = []
@@ -52,7 +52,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
         try:
             waiting = delayed_delete_records.wait_for_low_watermark(services.replicas, tp, offset, left_ms)
             result.low_watermark = await waiting
-        except ApiError as error:  # its directory failed, or its leader is another meanwhile
+        except ApiError as error:  # the directory failed, or the leader changed
             result.low_watermark, result.error_code = INVALID_LOW_WATERMARK, error_code(error)
     return Response(throttle_time_ms=0, topics=topics)
 

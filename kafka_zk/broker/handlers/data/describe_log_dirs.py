@@ -1,4 +1,4 @@
-"""DescribeLogDirs: what lies in each of the broker's log directories, and how full their file systems are.
+"""DescribeLogDirs: the logs in each log directory, and the free space of their file systems.
 
 Source: KafkaApis.handleDescribeLogDirsRequest, ReplicaManager.describeLogDirs@3.9.
 """
@@ -33,7 +33,7 @@ Partition = Topic.DescribeLogDirsPartition
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One result per configured directory; null topics means all that there are."""
+    """Returns one result per configured directory; null topics mean all topics."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[])
     turns = ResponseTurns(services.clock, context)
@@ -61,7 +61,6 @@ async def _asked(services: Services, topics: Iterable[Any]) -> set[TopicPartitio
 
 
 def _absolute(directories: Iterable[Path]) -> list[str]:
-    """Each directory once, in the configured order."""
     return list(dict.fromkeys(os.path.abspath(directory) for directory in directories))
 
 
@@ -92,7 +91,7 @@ async def _result(services: Services, turns: ResponseTurns, directory: str, logs
 
 
 def _partition(services: Services, log: Log) -> Any:
-    """How far a log lags: behind the high watermark, and a copy behind what it copies."""
+    """Lag of a log: behind the high watermark or, for a move's copy, behind the current log."""
     partition = services.replicas.partitions.get(log.tp)
     current = services.replicas.logs.get(log.tp)
     is_future = current is not log

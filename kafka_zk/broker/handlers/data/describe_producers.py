@@ -1,4 +1,4 @@
-"""DescribeProducers: the idempotent and transactional producers that a partition's leader remembers (KIP-664).
+"""DescribeProducers: the idempotent and transactional producers that a partition's leader knows (KIP-664).
 
 Source: KafkaApis.handleDescribeProducersRequest, ReplicaManager.activeProducerState@3.9.
 """
@@ -24,7 +24,7 @@ Producer = Partition.ProducerState
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """The producers or an error for each partition, however often it is named."""
+    """Returns the producers or an error once for each requested partition."""
     turns = ResponseTurns(services.clock, context)
     topics = EncodedArray(turns, header, "topics")
     asked: dict[str, dict[int, None]] = {}

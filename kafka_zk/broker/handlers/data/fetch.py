@@ -1,6 +1,6 @@
-"""Fetch: file slices from the requested offsets, after waiting for ``min_bytes`` for at most ``max_wait_ms``.
+"""Fetch: file slices from the requested offsets, after waiting at most ``max_wait_ms`` for ``min_bytes``.
 
-Source: KafkaApis.handleFetchRequest and ReplicaManager.fetchMessages@3.9.
+Source: KafkaApis.handleFetchRequest, ReplicaManager.fetchMessages@3.9.
 """
 
 from contextlib import ExitStack
@@ -28,7 +28,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.segments.file_slice import FileSlice
 
 _ZSTD_SINCE = 10
-_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # of an answer without records; a topic's id and the tags included
+_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # of a response without records, including topic ids and tags
 
 
 async def handle(
@@ -38,8 +38,10 @@ async def handle(
     body: memoryview,
     quota: RateBucket | None = None,
 ) -> list[Part]:
-    """Respond with what there is, after waiting for more if that is less than ``min_bytes``. ``quota``: of a
-    client, not of a follower."""
+    """Return the available records, after waiting if they are less than ``min_bytes``.
+
+    ``quota``: of a client, not of a follower.
+    """
     version = header.api_version
     is_large = len(body) > LARGE_BODY_BYTES
     if is_large:
@@ -97,14 +99,13 @@ async def handle(
 
 
 def _capped(request: FetchRequest, quota: RateBucket) -> FetchRequest:
-    """No more at once than could ever be let through; everything if nothing could."""
+    """Limit ``max_bytes`` to what the quota can ever admit; no limit if it admits nothing."""
     if not quota.most_in_window:
         return request
     return new_tuple(FetchRequest, (*request[:3], int(quota.most_in_window), *request[4:]))
 
 
 def _refusal(services: Services, header: RequestHeader, fetching: FetchContext, wait_ms: int) -> list[Part]:
-    """An empty answer to a client that has to wait."""
     services.fetch_sessions.take_back(fetching)
     empty = write_fetch_response(header.api_version, header.correlation_id, fetching.empty_response())
     return ThrottledAnswer(empty, wait_ms)
@@ -126,7 +127,6 @@ async def _converted(
     requested: list[RequestedPartition],
     fetched: Fetched,
 ) -> Fetched:
-    """For versions 0 to 3: the records as message sets."""
     converting = conversion.DownConversion(services, context.memory, reads.version, reads.isolation)
     with ExitStack() as slices:
         held = [(key, _held(slices, result)) for key, result in fetched]
@@ -137,10 +137,10 @@ async def _converted(
 
 
 def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
-    """The result, whose slice stays readable until ``slices`` is closed."""
+    """The result; its slice stays readable until ``slices`` is closed."""
     if isinstance(result.records, FileSlice):
         try:
             slices.callback(result.records.retain().release)
-        except OSError as error:  # its file was closed, and cannot be opened again
+        except OSError as error:  # the file was closed and cannot be reopened
             return FetchedPartition(result.partition, error_code(error))
     return result

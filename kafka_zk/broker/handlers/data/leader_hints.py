@@ -1,6 +1,6 @@
-"""KIP-951: a response that sends a client away from a partition names its leader and the leader's address.
+"""KIP-951: errors that make a client look for the leader name it and its address.
 
-Only error responses pay for this. Source: KafkaApis.getCurrentLeader@3.9.
+Other responses have no extra cost. Source: KafkaApis.getCurrentLeader@3.9.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,8 +21,8 @@ _FETCH_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 
 
 class LeaderHints:
-    """The leaders of one response. ``endpoints``: their addresses on the listener of the request, each once; a leader
-    that is not alive, or does not have that listener, has none."""
+    """The leaders in one response. ``endpoints``: their addresses on the request's listener, without leaders that are
+    not alive or lack that listener."""
 
     def __init__(self, services: Services, listener_name: str) -> None:
         self._services = services
@@ -30,7 +30,7 @@ class LeaderHints:
         self.endpoints: dict[int, NodeEndpoint] = {}
 
     def of(self, tp: TopicPartition) -> CurrentLeader:
-        """What this broker's replica knows; if it has none, what the metadata cache knows."""
+        """The leader known to this broker's replica, otherwise to the metadata cache."""
         partition = self._services.replicas.partitions.get(tp)
         is_here = partition is not None and partition.role is not Role.OFFLINE
         known = partition if is_here else self._services.metadata.partition(*tp)
@@ -47,7 +47,7 @@ class LeaderHints:
 
 
 def add_to_produce(services: Services, listener_name: str, topics: Sequence[TopicResult]) -> Sequence[NodeEndpoint]:
-    """Add the leader to each result that needs it; returns their addresses."""
+    """Add the leader to each result that needs it. Returns the leaders' addresses."""
     hints = LeaderHints(services, listener_name)
     for topic, results in topics:
         for place, result in enumerate(results):
@@ -63,7 +63,7 @@ def add_to_fetched(
     tps: Iterable[TopicPartition],
     fetched: list[tuple[TopicKey, FetchedPartition]],
 ) -> Sequence[NodeEndpoint]:
-    """The same for the results of a fetch, whose partitions are ``tps``."""
+    """Like ``add_to_produce``, for the results of a fetch; ``tps`` are their partitions."""
     hints = LeaderHints(services, listener_name)
     for place, (tp, (topic, result)) in enumerate(zip(tps, fetched, strict=True)):
         if result.error_code in _FETCH_ERRORS:

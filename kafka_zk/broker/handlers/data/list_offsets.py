@@ -1,4 +1,4 @@
-"""ListOffsets: earliest, latest, by timestamp, of the largest timestamp.
+"""ListOffsets: the earliest or latest offset, the first one at or after a timestamp, or that of the largest timestamp.
 
 Source: KafkaApis.handleListOffsetRequest, UnifiedLog.fetchOffsetByTimestamp and legacyFetchOffsetsBefore@3.9.
 """
@@ -30,8 +30,8 @@ LATEST_TIERED = -5
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # version 0 has a list of offsets
-_COST = 256  # of a partition, as slices.Turns counts
-_STEP_COST = 4 * 1024  # of a segment that is looked at
+_COST = 256  # of a partition, in the unit of turns.Turns
+_STEP_COST = 4 * 1024  # of a segment searched
 _UNKNOWN = TimestampOffset(-1, -1, -1)
 
 Response = codec.response(ApiKey.LIST_OFFSETS)
@@ -40,7 +40,7 @@ Result = Topic.ListOffsetsPartitionResponse
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An offset, its timestamp and leader epoch (version 0: a list of offsets) or an error for each partition."""
+    """Returns offset, timestamp and leader epoch (version 0: a list of offsets) or an error for each partition."""
     asked: Counter[tuple[str, int]] = Counter()
     turns = ResponseTurns(services.clock, context)
     for named in request.topics:
@@ -132,7 +132,7 @@ async def _lookup(
         return _UNKNOWN
     search = log.max_timestamp_search() if timestamp == MAX_TIMESTAMP else log.timestamp_search(timestamp)
     found = await _searched(services, turns, search)
-    if partition.leader_log() is not log:  # the partition was deleted, moved, or lost with its disk
+    if partition.leader_log() is not log:  # deleted, moved, or its disk failed
         raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if found is not None and found.offset < log.readable_end(isolation):
         return found
@@ -141,14 +141,14 @@ async def _lookup(
 
 
 def _check_committed_is_known(partition: Partition, isolation: FetchIsolation, version: int) -> None:
-    """Raises ApiError for consumers, who would see the log's end go back behind a new leader's election."""
+    """Raises: ApiError for consumers after a leader election, when they could see the end of the log move backwards."""
     if isolation is not FetchIsolation.LOG_END and not partition.knows_what_is_committed:
         is_known = version >= _OFFSET_NOT_AVAILABLE_SINCE
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 async def _searched(services: Services, turns: ResponseTurns, search: Search) -> TimestampOffset | None:
-    """The result of a search: what takes long is done by a helper process, and others have their turn."""
+    """Run a search. A helper process does long steps; other work can run between steps."""
     result: SearchResult = None
     try:
         while True:
@@ -161,9 +161,10 @@ async def _searched(services: Services, turns: ResponseTurns, search: Search) ->
 
 
 def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int, now_ms: int) -> list[int]:
-    """Version 0: base offsets of segments (and the end) before a time, newest first; never empty for -1 and -2.
+    """Version 0: base offsets of segments (and the log's end) before a timestamp, newest first; never empty for -1 and
+    -2.
 
-    A segment counts by the time of its last change, the end of a log with records by the time of now.
+    A segment's timestamp is its last modification, that of the log's end is ``now_ms``.
     """
     if timestamp == EARLIEST:
         return [log.log_start_offset][:max_count]

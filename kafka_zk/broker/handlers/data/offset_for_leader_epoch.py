@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where an epoch ended, for followers and for consumers that look for truncation (KIP-320).
+"""OffsetForLeaderEpoch: the end offset of an epoch, for followers and for consumers that detect truncation (KIP-320).
 
 Source: KafkaApis.handleOffsetForLeaderEpochRequest, ReplicaManager.lastOffsetForLeaderEpoch@3.9.
 """
@@ -25,7 +25,7 @@ Result = Topic.EpochEndOffset
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """For each partition the largest epoch up to the one asked for, and the offset after its last record."""
+    """For each partition, the largest epoch up to the requested one, and the offset after its last record."""
     is_broker = services.authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER)
     turns = ResponseTurns(services.clock, context)
     topics = []

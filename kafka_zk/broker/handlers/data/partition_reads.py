@@ -1,7 +1,4 @@
-"""Reads of the partitions of one Fetch request.
-
-Source: ReplicaManager.readFromLog@3.9.
-"""
+"""Reads the partitions of one Fetch request. Source: ReplicaManager.readFromLog@3.9."""
 
 from collections.abc import Sequence
 
@@ -22,16 +19,16 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.log_segments import LogRead
 
 _ANY_REPLICA_SINCE = 11
-"""Consumers of this version and later may read from followers (KIP-392)."""
+"""Consumers may read from followers since this version (KIP-392)."""
 _READ_COMMITTED = 1
 _FILES_SHARE = 8
-"""A response has at most this share of the files that may be open: they stay open until the client has received it."""
+"""Maximum share of the open files for one response: they stay open until the client has received it."""
 
 
 class PartitionReads:
-    """How one request reads: its version, limits and isolation.
+    """Version, limits and isolation of a request.
 
-    ``elsewhere`` answers for a partition that the consumer should read from another broker.
+    ``elsewhere`` supplies the result for a partition that the consumer should read from another broker.
     """
 
     __slots__ = ("_elsewhere", "_follower", "_services", "isolation", "max_slices", "request", "version")
@@ -53,13 +50,13 @@ class PartitionReads:
 
     @property
     def is_redirected(self) -> bool:
-        """Whether some partitions may have to be read from another broker."""
+        """Whether the consumer may be redirected to other brokers."""
         return self._elsewhere is not None
 
     def read_all(
         self, requested: Sequence[RequestedPartition], *, is_first_read: bool = False
     ) -> tuple[Fetched, int, bool]:
-        """What there is, its size in bytes, and whether waiting is pointless (an error, or nothing requested)."""
+        """The results, their size in bytes, and whether waiting is pointless (an error, or nothing requested)."""
         follower, elsewhere = self._follower, self._elsewhere
         left_bytes = min(self.request.max_bytes, self._services.config.fetch_max_bytes)
         slices_left = self.max_slices
@@ -143,7 +140,7 @@ class PartitionReads:
         )
 
     def _aborted(self, log: Log, fetch_offset: int, found: LogRead) -> list[AbortedTransaction]:
-        """The transactions whose records in ``found`` a reader of committed data must skip."""
+        """Aborted transactions with records in ``found``; a read_committed consumer must skip these records."""
         if found.slice is None:
             return []
         transactions = self._services.replicas.aborted_transactions(log, fetch_offset, found.next_offset)

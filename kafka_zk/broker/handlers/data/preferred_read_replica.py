@@ -1,4 +1,4 @@
-"""Fetch: which consumers are sent to another replica of a partition, near them (KIP-392).
+"""Fetch: redirects consumers to a replica near them (KIP-392).
 
 Tests: tests/kafka_zk/broker/replica/test_replica_selector.py, tests/integration/brokers/test_closest_replica.py.
 """
@@ -14,11 +14,11 @@ from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest
 from kafka_zk.protocol.request import RequestContext
 
 Elsewhere = Callable[[TopicPartition, FetchPartition], FetchedPartition | None]
-"""What answers for a partition that the consumer should read from another broker; None: it reads here."""
+"""The result for a partition that the consumer should read from another broker; None if it reads here."""
 
 
 def read_elsewhere(services: Services, context: RequestContext, request: FetchRequest) -> Elsewhere | None:
-    """Tells a consumer in a rack which replica to ask, if a selector is configured."""
+    """Choose a replica for consumers in a rack. None if no selector is configured, or for a follower."""
     if services.config.replica_selector_class is None or request.replica_id >= 0:
         return None
 

@@ -1,6 +1,6 @@
-"""Produce: one batch per partition, appended as it came.
+"""Produce: appends one batch per partition, as received.
 
-Source: KafkaApis.handleProduceRequest and ReplicaManager.appendRecords@3.9.
+Source: KafkaApis.handleProduceRequest, ReplicaManager.appendRecords@3.9.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,22 +30,22 @@ from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.record_batch import CODEC_MASK, Buffer
 
 _ZSTD_SINCE = 7
-_MANY = 100  # partitions of one topic that are looked at in one turn
-_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets a client of that name repair internal topics
-_ATTRIBUTES_POSITION = 22  # their lower byte, in a batch
+_MANY = 100  # partitions of a topic that are checked in one turn
+_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets this client id write to internal topics, to repair them
+_ATTRIBUTES_POSITION = 22  # lower byte of the attributes in a batch
 
 _NO_PARTITIONS: Mapping[int, object] = {}
 _NO_RECORDS = memoryview(b"")
 _WRITE = Operation.WRITE
-_PENDING = PartitionResult(-1)  # holds the place of what is appended
+_PENDING = PartitionResult(-1)  # placeholder for a pending append
 
 
 async def handle(
     services: Services, context: RequestContext, header: RequestHeader, body: memoryview
 ) -> list[Part] | None:
-    """Answer with an offset or an error for each partition; None for acks=0.
+    """Returns an offset or an error for each partition; None for acks=0.
 
-    Raises: ProtocolError, which closes the connection, when an acks=0 request had an error: the only way to tell.
+    Raises: ProtocolError, which closes the connection, if an acks=0 request fails: there is no other way to signal it.
     """
     version = header.api_version
     request = read_produce_request(version, body)
@@ -53,7 +53,7 @@ async def handle(
     has_failed = False
     topics: list[TopicResult] = []
     batches: list[tuple[TopicPartition, Any]] = []  # the records are a view of the frame, or converted
-    places: list[tuple[list[PartitionResult], int, int]] = []  # of their results, and the partition
+    places: list[tuple[list[PartitionResult], int, int]] = []  # result lists with positions and partitions
     records: Buffer | PartitionResult | None
     for name, partitions in request.topics:
         results: list[PartitionResult] = []
@@ -63,7 +63,7 @@ async def handle(
         known = services.metadata.topics.get(name, _NO_PARTITIONS)
         if not services.authorizer.authorize(context, _WRITE, topic(name)):
             refused, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, _NO_PARTITIONS
-        elif name in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:  # what brokers keep is not for clients
+        elif name in INTERNAL_TOPICS and header.client_id != _ADMIN_CLIENT_ID:  # reserved for brokers
             refused, known = ErrorCode.INVALID_TOPIC_EXCEPTION, _NO_PARTITIONS
         for partition, records in partitions:
             if turns is not None and turns.is_over:
@@ -88,7 +88,7 @@ async def handle(
         appended = await transactional_produce.append(services, context, version, request, batches)
     if isinstance(appended, DelayedProduce):
         timeout_ms = request.timeout_ms
-        del body, request, batches, partitions, records  # from now on it only waits
+        del body, request, batches, partitions, records  # free them while waiting
         appended = await services.replicas.replicated(appended, timeout_ms)
     for (results, place, partition), info in zip(places, appended, strict=True):
         if isinstance(info, LogAppendInfo):
@@ -135,11 +135,11 @@ async def _checked(
     refused: ErrorCode | None,
     transactional_id: str | None,
 ) -> Buffer | PartitionResult:
-    """The batch to append, for versions 0 to 2 made of the message set, or the result if nothing is appended."""
+    """The batch to append, converted in versions 0 to 2, or the result if there is nothing to append."""
     try:
         if refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ApiError(refused)
-        # A topic that the controller deletes takes nothing more, whatever this broker still has of it.
+        # A topic that is being deleted accepts nothing, even if this broker still has its log.
         if services.metadata.partition(*tp) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if refused is not None:
@@ -155,7 +155,7 @@ async def _checked(
         limit_bytes = None if log is None else log.config.max_message_bytes
         message_set = memoryview(records)
         converted = memoryview(await conversion.up_convert(services, context.memory, message_set, limit_bytes))
-        if not converted:  # without a whole message; no error in the old versions, as in Kafka, but it gets no offset
+        if not converted:  # no complete message: success without an offset in the old versions, as in Kafka
             log = services.replicas.partition(tp).leader_log()
             return PartitionResult(tp.partition, 0, -1, -1, log.log_start_offset)
         return converted

@@ -1,4 +1,4 @@
-"""A follower's Fetch: which of its partitions are read, how it waits, and what its leader remembers of the response.
+"""A follower's Fetch: which partitions are read, how it waits, and what its session remembers.
 
 Source: DelayedFetch.scala@3.9; the wait for any of the follower's partitions is ours (``follower_waits``).
 """
@@ -19,8 +19,8 @@ from kafka_zk.protocol.request import RequestContext
 
 
 def due(services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext) -> Wanted:
-    """The partitions of the follower that may have news. If there are none, the fetch waits for those of its session,
-    without another check of what it may read. So its permission is checked here."""
+    """The follower's partitions that may have changed. If there are none, the fetch waits for all partitions of its
+    session without another permission check, so the check is done here."""
     session, replicas = fetching.session, services.replicas
     if session is None or not fetching.is_incremental:
         return fetching.wanted
@@ -39,12 +39,12 @@ def due(services: Services, context: RequestContext, request: FetchRequest, fetc
 
     asked = session.due(request, changed, replicas.isr_updates.now_ms(), agrees)
     if not asked and not services.authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
-        return fetching.wanted  # each has an error: nothing may come of waiting
+        return fetching.wanted  # each has an error: do not wait
     return asked
 
 
 def _is_of_one_epoch(services: Services, tp: TopicPartition, fetch: FetchPartition) -> bool:
-    """Whether the follower has this broker's leader epoch, as far as both epochs are known."""
+    """Whether the follower has this broker's leader epoch; True if either epoch is unknown."""
     partition = services.replicas.partitions.get(tp)
     return partition is None or fetch.current_leader_epoch in (-1, partition.leader_epoch)
 
@@ -61,7 +61,7 @@ def note_answer(
     fetched: Fetched,
     seen_count: int,
 ) -> None:
-    """The answer leaves: the session remembers what the next fetch must read even if it does not change."""
+    """Remember, in the session, the partitions that the next fetch must read even if they do not change."""
     if fetching.session is not None:
         fetching.session.answered(_unfinished(services, broker_id, requested, fetched), seen_count)
 
@@ -69,7 +69,6 @@ def note_answer(
 def _unfinished(
     services: Services, broker_id: int, requested: list[RequestedPartition], fetched: Fetched
 ) -> Iterator[PartitionKey]:
-    """The partitions that the next fetch must read even if they do not change."""
     for entry, (key, result) in zip(requested, fetched, strict=True):
         partition = services.replicas.partitions.get(entry.tp)
         if (
@@ -89,7 +88,7 @@ def _unfinished(
 def count_replication(
     services: Services, requested: list[RequestedPartition], fetched: Fetched, parts: list[Part]
 ) -> None:
-    """Count the bytes for the replication quota. Followers in sync are not throttled, but they use the quota."""
+    """Count the bytes for the replication quota. Followers in sync are not throttled, but their bytes count."""
     replicas = services.replicas
     replicas.replication_bytes_out += sum(map(len, parts))
     quota = replicas.quotas.leader
@@ -103,7 +102,7 @@ def count_replication(
 
 
 class FollowerWait:
-    """A waiting fetch of a follower: which partitions change meanwhile, and what the response says then.
+    """A waiting fetch of a follower: collects changed partitions, and reads them for the response.
 
     Args:
         wanted: All partitions that the broker follows here.
@@ -127,8 +126,8 @@ class FollowerWait:
         self.seen_count = seen_count
 
     async def wait(self) -> None:
-        """Wait for news. This fetch may have moved a high watermark, and a producer that waited for it may have written
-        more since the partitions were read."""
+        """Wait for changes. Checks first, because this fetch may have advanced a high watermark, and a producer that
+        waited for it may have written more since the partitions were read."""
         self._look()
         if not self._is_over:
             replicas = self._services.replicas
@@ -141,7 +140,7 @@ class FollowerWait:
         changes = self._services.replicas.changes
         changed = changes.since(self.seen_count)
         if isinstance(key, NewlyLed) or changed is None or not changed <= self._services.replicas.partitions.keys():
-            self._is_over = True  # and whatever has changed is due with the next request
+            self._is_over = True  # all changes are due with the next request
             return
         self.seen_count = changes.count
         news = [entry for entry in map(self._entry, sorted(changed)) if entry is not None]
@@ -166,7 +165,7 @@ class FollowerWait:
         return self._reads.has_something(entry, before)
 
     def read(self, fetched: Fetched) -> tuple[list[RequestedPartition], Fetched, bool]:
-        """The partitions, what there is now, and whether it may contain an error. ``fetched``: what was read before."""
+        """The partitions, their results, and whether one may be an error. ``fetched``: the results before the wait."""
         places = [
             place
             for place, (entry, (_, before)) in enumerate(zip(self._looked_at, fetched, strict=True))

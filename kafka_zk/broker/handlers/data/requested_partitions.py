@@ -31,7 +31,7 @@ async def resolve_in_turns(
     services: Services, context: RequestContext, request: FetchRequest, asked: Wanted
 ) -> list[RequestedPartition]:
     """Like ``resolve``, in turns of the reactor: for a request with many partitions."""
-    remaining = iter(list(asked.items()))  # of a session, which may change between two turns
+    remaining = iter(list(asked.items()))  # a session may change between two turns
     turns = Turns(services.clock)
     wanted: list[RequestedPartition] = []
     while some := resolve(services, context, request, islice(remaining, _RESOLVED_IN_A_TURN)):
@@ -63,20 +63,20 @@ def resolve(
 
 @functools.lru_cache(maxsize=1000)
 def _topic_id(key: bytes) -> uuid.UUID:
-    """Consumers ask for the same few topics again and again, and making the object costs as much as finding it."""
+    """Cached: consumers use the same few topics, and creating the object costs as much as the lookup."""
     return uuid.UUID(bytes=key)
 
 
 def resolve_topic(
     services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
 ) -> tuple[str, ErrorCode | None]:
-    """The topic's name, "" if it is unknown, and why the client must not read it."""
+    """The topic's name, "" if it is unknown, and the error if the client must not read it."""
     is_follower = request.replica_id >= 0
     name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
     if name is None and is_follower and isinstance(key, bytes):
-        name = services.replicas.topic_ids.name(_topic_id(key))  # LeaderAndIsr comes before UpdateMetadata
+        name = services.replicas.topic_ids.name(_topic_id(key))  # LeaderAndIsr arrives before UpdateMetadata
     if is_follower and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
-        return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # reads to the log end are for followers only
+        return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # only followers may read up to the log end
     if name is None:
         return "", ErrorCode.UNKNOWN_TOPIC_ID
     if not is_follower and not services.authorizer.authorize(context, Operation.READ, topic(name)):

@@ -1,4 +1,4 @@
-"""A Produce request with batches inside a transaction: who may send it, and whether the coordinator knows of it.
+"""A Produce request with transactional batches: authorization, and verification by the transaction coordinator.
 
 Source: KafkaApis.handleProduceRequest, ReplicaManager.handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -33,7 +33,7 @@ async def append(
     request: ProduceRequest,
     batches: Sequence[tuple[TopicPartition, memoryview]],
 ) -> list[AppendResult] | DelayedProduce:
-    """As ``ReplicaManager.append_records``, once the coordinator has confirmed what is new to a partition."""
+    """Like ``ReplicaManager.append_records``, after verification of transactions that are new to a partition."""
     wanted = request.transactional_id
     assert wanted is not None
     headers = {tp: header for tp, records in batches if (header := _transactional_header(records)) is not None}
@@ -69,7 +69,6 @@ def _with_refused(
 def _refusal(
     services: Services, context: RequestContext, wanted: str, headers: Collection[BatchHeader]
 ) -> ApiError | None:
-    """Why nothing of the request is appended, if so."""
     if headers and not services.authorizer.authorize(context, _WRITE, as_resource(wanted)):
         return ApiError(_FORBIDDEN)
     if len(headers) > 1 and len({(header.producer_id, header.producer_epoch) for header in headers}) > 1:
@@ -81,7 +80,7 @@ def _refusal(
 def forbidden(
     services: Services, context: RequestContext, transactional_id: str | None, records: Buffer | None
 ) -> ApiError | None:
-    """Why a batch inside a transaction, which is refused anyway, should not have been sent at all."""
+    """The error for a failed transactional batch whose client may not use the transactional id. It takes precedence."""
     if transactional_id is None or _transactional_header(records) is None:
         return None
     if services.authorizer.authorize(context, _WRITE, as_resource(transactional_id)):
@@ -90,14 +89,14 @@ def forbidden(
 
 
 def refuse_together(topics: Iterable[TopicResult]) -> None:
-    """Where the client may not use its transactional id, that is the error of every partition."""
+    """If the client may not use its transactional id, that is the error of every partition."""
     if any(result.error_code == _FORBIDDEN for _, results in topics for result in results):
         for _, results in topics:
             results[:] = [PartitionResult(result.partition, _FORBIDDEN) for result in results]
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """Of the first batch, if that is one inside a transaction. A request with more than one is refused anyway."""
+    """Header of the first batch if it is transactional. A partition with more than one batch fails anyway."""
     if records is None or len(records) < HEADER_SIZE:
         return None
     header = read_header(records)

@@ -1,6 +1,7 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848), which need KRaft: offered, and refused.
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848): they need KRaft and get UNSUPPORTED_VERSION.
 
-So does Kafka 3.9.1 in ZooKeeper mode. Clients go on with the classic protocol.
+Kafka 3.9.1 in ZooKeeper mode does the same. Clients fall back to the classic protocol.
+
 Source: KafkaApis.handleConsumerGroupHeartbeat, handleConsumerGroupDescribe@3.9.
 """
 
@@ -19,12 +20,12 @@ Group = DescribeResponse.DescribedGroup
 
 
 async def heartbeat(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """UNSUPPORTED_VERSION."""
+    """Responds UNSUPPORTED_VERSION."""
     return HeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """UNSUPPORTED_VERSION for each group that was named."""
+    """Responds UNSUPPORTED_VERSION for each group."""
     return DescribeResponse(
         groups=[
             Group(error_code=ErrorCode.UNSUPPORTED_VERSION, group_id=group_id, members=[])

@@ -1,7 +1,4 @@
-"""DeleteGroups: groups without members, with what they have committed.
-
-Source: KafkaApis.handleDeleteGroupsRequest@3.9.
-"""
+"""DeleteGroups: deletes groups without members, and their offsets. Source: KafkaApis.handleDeleteGroupsRequest@3.9."""
 
 from typing import Any
 
@@ -17,7 +14,7 @@ Response = codec.response(ApiKey.DELETE_GROUPS)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """A code for each group, each once."""
+    """Returns an error code once for each group."""
     results = []
     async for group_id in ResponseTurns(services.clock, context).each(dict.fromkeys(request.groups_names)):
         if services.authorizer.authorize(context, Operation.DELETE, group(group_id)):

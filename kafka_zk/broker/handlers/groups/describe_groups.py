@@ -24,7 +24,7 @@ Member = Group.DescribedGroupMember
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """One description for each group, however often it is named."""
+    """Returns one description for each group, even if it is named repeatedly."""
     with_operations = header.api_version >= _OPERATIONS_SINCE and request.include_authorized_operations
     turns = ResponseTurns(services.clock, context)
     groups = EncodedArray(turns, header, "groups")
@@ -42,7 +42,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _size_bytes(member: DescribedMember) -> int:
-    """What the member takes as an object and encoded."""
+    """Size as an object, including its encoded form."""
     names_bytes = len(member.member_id) + len(member.group_instance_id or "") + len(member.client_id)
     return OBJECT_BYTES + names_bytes + len(member.metadata) + len(member.assignment)
 

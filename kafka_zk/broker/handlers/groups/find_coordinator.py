@@ -1,7 +1,7 @@
 """FindCoordinator: the leader of a group's partition of ``__consumer_offsets``, or of a transactional id's partition of
 ``__transaction_state``.
 
-Whoever asks first has that topic created, and asks again until there is a leader.
+The first request creates the topic. Clients retry until the partition has a leader.
 
 Source: KafkaApis.handleFindCoordinatorRequest, getCoordinator@3.9.
 """
@@ -28,7 +28,7 @@ _MESSAGES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""Of versions that have any."""
+"""Error messages of versions before 4; other errors use their names."""
 
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
@@ -36,8 +36,7 @@ Response = codec.response(ApiKey.FIND_COORDINATOR)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """A node for each key, or COORDINATOR_NOT_AVAILABLE with the fields of no node. A key that is named again is left
-    out."""
+    """Returns a node for each distinct key, or COORDINATOR_NOT_AVAILABLE."""
     key_type = request.key_type if header.api_version >= 1 else _GROUP
     if header.api_version < _MANY_KEYS_SINCE:
         code, node = _coordinator(services, context, header.api_version, key_type, request.key)

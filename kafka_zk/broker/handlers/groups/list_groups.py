@@ -18,7 +18,7 @@ Response = codec.response(ApiKey.LIST_GROUPS)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Those that the client may describe."""
+    """Returns the groups that the client may describe."""
     may = services.authorizer.may
     sees_all = may(context, Operation.DESCRIBE, CLUSTER)
     error, groups = await services.coordinator.list_groups(request.states_filter or (), request.types_filter or ())

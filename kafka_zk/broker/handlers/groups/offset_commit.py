@@ -1,5 +1,5 @@
-"""OffsetCommit: version 0 stores into ZooKeeper's offset registry, as the old consumers and tools read it; all later
-ones store with the group's coordinator.
+"""OffsetCommit: version 0 stores offsets in ZooKeeper for old consumers and tools, later versions in the group
+coordinator.
 
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
 """
@@ -33,17 +33,17 @@ _DEFAULT_RETENTION = -1
 _DEFAULT_TIMESTAMP = -1
 _LATEST_MS = 2**63 - 1
 
-_partition_of = itemgetter(1)  # of a TopicPartition
+_partition_of = itemgetter(1)
 
 Codes = dict[TopicPartition, ErrorCode]
 Wanted = dict[TopicPartition, OffsetAndMetadata]
 
 Asked = list[tuple[str, list[tuple[TopicPartition, ...]]]]
-"""The topics of a request and their partitions, in pieces."""
+"""The topics of a request; the partitions of each, in chunks."""
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """An error code for each partition."""
+    """Returns an error code for each partition."""
     version = header.api_version
     turns: Turns | None = None
     if len(body) <= LARGE_BODY_BYTES:
@@ -91,13 +91,13 @@ def _tps(topic: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
 
 
 _cached_tps = lru_cache(maxsize=1000)(_tps)
-"""For topics that are known. A client commits the same partitions again and again."""
+"""For known topics: clients commit the same partitions repeatedly."""
 
 
 def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata]:
-    if rows.metadata is None:  # as most clients commit
+    if rows.metadata is None:  # the usual commit
         plain = zip(rows.offsets, rows.leader_epochs, strict=True)
-        new = tuple.__new__  # without a call in Python for each
+        new = tuple.__new__  # faster than calling the class
         return [new(OffsetAndMetadata, (offset, epoch, "", now_ms, expires_ms)) for offset, epoch in plain]
     times_ms = [now_ms if each == _DEFAULT_TIMESTAMP else each for each in rows.timestamps_ms]
     columns = zip(rows.offsets, rows.leader_epochs, rows.metadata, times_ms, strict=True)
@@ -105,7 +105,7 @@ def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata
 
 
 def _expires_ms(request: OffsetCommitRequest, now_ms: int) -> int:
-    """Versions 2 to 4 say how long all are to be kept."""
+    """Versions 2 to 4 have one retention time for all partitions."""
     keeps_ms = request.retention_time_ms
     return NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
 
@@ -117,7 +117,7 @@ async def _store_in_zookeeper(services: Services, group_id: str, wanted: Wanted)
     for tp, committed in wanted.items():
         if turns.is_over:
             await turns.next()
-        if len(committed.metadata) > services.config.offset_metadata_max_bytes:  # which ZooKeeper does not keep
+        if len(committed.metadata) > services.config.offset_metadata_max_bytes:  # ZooKeeper stores no metadata
             codes[tp] = ErrorCode.OFFSET_METADATA_TOO_LARGE
         else:
             codes[tp] = ErrorCode.NONE
@@ -151,6 +151,6 @@ def _group_error(services: Services, context: RequestContext, version: int, grou
 
 
 def topic_error(services: Services, context: RequestContext, name: str) -> ErrorCode:
-    """Why the client may not commit offsets of this topic; NONE if it may."""
+    """The error if the client may not commit offsets of this topic, otherwise NONE."""
     allowed = services.authorizer.authorize(context, Operation.READ, topic(name))
     return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -1,7 +1,7 @@
-"""OffsetFetch: version 0 reads ZooKeeper's offset registry; all later ones ask the group's coordinator.
+"""OffsetFetch: version 0 reads offsets from ZooKeeper, later versions from the group coordinator.
 
-The old tools (ConsumerOffsetChecker, ConsumerGroupCommand) ask the coordinator first and look into ZooKeeper only when
-told, without an error, that nothing is stored.
+Old tools (ConsumerOffsetChecker, ConsumerGroupCommand) ask the coordinator first. They read ZooKeeper only if the
+coordinator reports no error and no offset.
 
 Source: KafkaApis.handleOffsetFetchRequest, OffsetFetchResponse.java@3.9.
 """
@@ -38,7 +38,7 @@ _FOUND_BYTES = 256
 
 
 class Found(NamedTuple):
-    """What is answered for a partition."""
+    """The result for a partition."""
 
     offset: int
     error: ErrorCode
@@ -47,14 +47,14 @@ class Found(NamedTuple):
 
 
 class GroupOffsets(NamedTuple):
-    """What is answered for a group: an error for all of it, or its partitions by topic, as they were asked for."""
+    """The result for a group: an error, or its partitions by topic, in the requested order."""
 
     error: ErrorCode
     partitions: Mapping[str, Mapping[int, Found]]
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """The stored offset or -1 for each partition asked for, or for all that have one (topics null)."""
+    """Returns the committed offset or -1 for each requested partition, or for all that have one (topics null)."""
     turns = ResponseTurns(services.clock, context)
     if header.api_version >= _MANY_GROUPS_SINCE:
         return await _groups(services, context, header, turns, request)
@@ -76,7 +76,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 async def _groups(
     services: Services, context: RequestContext, header: RequestHeader, turns: ResponseTurns, request: Any
 ) -> list[Part]:
-    """All that a group has committed is answered once, however often it is named."""
+    """A request for all offsets of a group is answered once, even if it is repeated."""
     groups = EncodedArray(turns, header, "groups")
     whole: set[str] = set()
     for wanted in request.groups:
@@ -93,7 +93,7 @@ async def _groups(
 async def _group(
     services: Services, context: RequestContext, turns: ResponseTurns, wanted: Any, *, require_stable: bool
 ) -> GroupOffsets:
-    """From the coordinator. A topic that the client may not describe is an error, or left out of all."""
+    """Read from the coordinator. Topics that the client may not describe are an error if requested, else left out."""
     if not _may_describe(services, context, wanted.group_id):
         return GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
     asked = None
@@ -125,7 +125,7 @@ def _found(offsets: CommittedOffsets, tp: TopicPartition, *, require_stable: boo
 
 
 async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorCode) -> GroupOffsets:
-    """The old versions have an error for each partition only."""
+    """Old versions have no error for the whole group, only for each partition."""
     by_topic: dict[str, dict[int, Found]] = {}
     async for tp in _partitions(turns, topics):
         await turns.make(_FOUND_BYTES)
@@ -136,7 +136,7 @@ async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorC
 async def _from_zookeeper(
     services: Services, context: RequestContext, turns: ResponseTurns, group_id: str, topics: list[Any]
 ) -> GroupOffsets:
-    """Absent offsets and unknown partitions are UNKNOWN_TOPIC_OR_PARTITION, as in Kafka."""
+    """As in Kafka, a missing offset or partition is UNKNOWN_TOPIC_OR_PARTITION."""
     if not is_znode_name(group_id):
         return GroupOffsets(ErrorCode.INVALID_GROUP_ID, {})
     codes = {tp: _error(services, context, tp) async for tp in _partitions(turns, topics)}

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that a transaction commits (KIP-98), as a member of the group or without (KIP-447).
+"""TxnOffsetCommit: offsets in a transaction (KIP-98), from a group member or another client (KIP-447).
 
 Source: KafkaApis.handleTxnOffsetCommitRequest, GroupCoordinatorAdapter.commitTransactionalOffsets@3.9.
 """
@@ -31,7 +31,7 @@ Partition = Topic.TxnOffsetCommitResponsePartition
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An error code for each partition."""
+    """Returns an error code for each partition."""
     turns = ResponseTurns(services.clock, context)
     refused = _request_error(services, context, request)
     codes: Codes = {}
@@ -90,7 +90,7 @@ def _request_error(services: Services, context: RequestContext, request: Any) ->
 
 
 def _for_version(code: ErrorCode, version: int) -> ErrorCode:
-    """Producers before Kafka 2.0 crash when they hear of loading."""
+    """Producers before Kafka 2.0 crash on COORDINATOR_LOAD_IN_PROGRESS."""
     if version < _LOADING_SINCE and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

@@ -1,6 +1,6 @@
-"""AllocateProducerIds: a broker asks the controller for a block of producer ids (KIP-730).
+"""AllocateProducerIds: reserves a block of producer ids for a broker (KIP-730).
 
-Brokers of ours take their blocks from ZooKeeper themselves, by the same compare-and-set on the same znode.
+Our brokers reserve blocks in ZooKeeper themselves, with the same conditional write to the same znode.
 
 Source: KafkaApis.handleAllocateProducerIdsRequest@3.9.
 """
@@ -20,7 +20,7 @@ Response = codec.response(ApiKey.ALLOCATE_PRODUCER_IDS)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The first id of the block and how many there are."""
+    """Returns the block's first id and its length."""
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return _answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:

@@ -1,4 +1,4 @@
-"""What all requests of the controller have in common: who may send them and when they count."""
+"""Checks that all controller requests share: authorization, controller epoch and broker epoch."""
 
 from twisted.logger import Logger
 
@@ -14,9 +14,9 @@ _log = Logger()
 
 
 async def confirm_controller(services: Services, context: RequestContext, controller_epoch: int) -> None:
-    """Wait until ZooKeeper says whether a controller of that epoch was elected. ``refusal`` goes by that.
+    """Check in ZooKeeper that a controller of this epoch was elected. ``refusal`` uses the result.
 
-    Raises: ProtocolError if ZooKeeper cannot say. The connection ends, so that a controller asks again.
+    Raises: ProtocolError if ZooKeeper is unavailable. This closes the connection, so that the controller retries.
     """
     if not _may_act_for_the_cluster(services, context):
         return
@@ -29,9 +29,9 @@ async def confirm_controller(services: Services, context: RequestContext, contro
 
 
 def refusal(services: Services, context: RequestContext, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    """NONE if the request is the latest controller's and meant for this start of the broker (KIP-380).
+    """NONE if the request is from the latest controller and meant for this start of the broker (KIP-380).
 
-    A newer epoch counts only after ``confirm_controller``.
+    A newer epoch is accepted only after ``confirm_controller``.
     """
     if not _may_act_for_the_cluster(services, context):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -49,7 +49,7 @@ def _may_act_for_the_cluster(services: Services, context: RequestContext) -> boo
 
 
 def _tell_unconfirmed(services: Services, context: RequestContext, controller_epoch: int) -> None:
-    """Once per peer address."""
+    """Log this once per peer address."""
     if services.unconfirmed_peers.is_first(context.peer_host):
         _log.warn(
             "{connection} refused: its controller epoch {epoch} was never given out, /controller_epoch is {newest}. "

@@ -1,4 +1,4 @@
-"""ControlledShutdown: a broker that stops asks the controller to move its leaderships away.
+"""ControlledShutdown: a stopping broker asks the controller to move its leaderships to other brokers.
 
 Source: KafkaApis.handleControlledShutdownRequest@3.9.
 """
@@ -17,7 +17,7 @@ Response = codec.response(ApiKey.CONTROLLED_SHUTDOWN)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The partitions that the broker still leads."""
+    """Returns the partitions that the broker still leads."""
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return Response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, remaining_partitions=[])
     try:

@@ -1,4 +1,4 @@
-"""LeaderAndIsr: the controller says which partitions this broker leads or follows.
+"""LeaderAndIsr: the controller assigns leader and follower roles to this broker.
 
 Source: ReplicaManager.becomeLeaderOrFollower@3.9.
 """
@@ -22,7 +22,7 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.znodes.json_codec import MOST_REPLICAS
 
 PARTITIONS_A_PORTION = 250
-"""So many change their roles before the fetchers go on: some 20 ms."""
+"""Number of role changes before the fetchers run again: about 20 ms."""
 
 _GROUPED_SINCE = 2
 _TOPIC_IDS_SINCE = 5
@@ -32,10 +32,10 @@ PartitionError = Response.LeaderAndIsrPartitionError
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """An error code for each partition. The topics' configurations are read from ZooKeeper first, in one pipeline; a
-    topic whose configuration an ACL hides keeps the one that it has.
+    """Returns an error code for each partition. First reads the topics' configurations from ZooKeeper, in one pipeline;
+    if an ACL hides one, the topic keeps its current configuration.
 
-    Raises: ProtocolError, which ends the controller's connection, if ZooKeeper cannot be asked.
+    Raises: ProtocolError if ZooKeeper is unavailable. This closes the controller's connection.
     """
     await confirm_controller(services, context, request.controller_epoch)
     async with services.replicas.state_changes:
@@ -52,9 +52,9 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
         properties = await services.configs.entities_until_answered(
             "topics", sorted({topic for topic, _, _ in wanted})
         )
-    except RegistryError as error:  # no code of ours would make the controller ask again: a lost connection does
+    except RegistryError as error:  # no error code makes the controller retry, but a closed connection does
         raise ProtocolError(f"the topics' configurations cannot be read: {error}") from error
-    # A newer controller may have spoken while ZooKeeper was asked.
+    # A newer controller may have sent requests meanwhile.
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is not ErrorCode.NONE:
         return Response(error_code=refused, partition_errors=[], topics=[])
@@ -76,8 +76,8 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
 
 
 def _is_possible(topic: str, state: Any) -> bool:
-    """Names become paths: a controller that was misled must not lead this broker out of its folder. And one partition
-    changes its role in one turn, however many replicas it is said to have."""
+    """Topic names become paths: a forged name must not lead outside the log directory. The number of replicas is
+    limited because one partition changes its role in one turn."""
     return (
         is_legal_name(topic)
         and state.partition_index >= 0
@@ -86,8 +86,9 @@ def _is_possible(topic: str, state: Any) -> bool:
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
-    """Followers ask for what this broker leads now, and its own fetchers for what it follows, as soon as this is done:
-    the others, which hear of the same partitions in the same order, are about as far."""
+    """Change the roles of some partitions; the fetchers can run afterwards. If this broker leads new partitions, the
+    waiting fetches of followers end, so that the next ones include them: the other brokers have processed about the
+    same partitions."""
     async with services.replicas.role_changes:
         codes = await in_slices(services.clock, _carried_out(services, states))
     taken = zip(states, codes, strict=True)
@@ -97,7 +98,7 @@ async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Seque
 
 
 def _carried_out(services: Services, states: Sequence[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """Clients that ask this broker hear of a new leader as soon as the broker itself acts by it."""
+    """Clients of this broker see a new leader as soon as the broker itself uses it."""
     answers = services.replicas.become_leader_or_follower(states)
     for (tp, code), (_, topic_id, state, _) in zip(answers, states, strict=True):
         if code is ErrorCode.NONE:

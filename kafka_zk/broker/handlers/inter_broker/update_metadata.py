@@ -1,4 +1,4 @@
-"""UpdateMetadata: the controller tells every broker who is alive and who leads.
+"""UpdateMetadata: the controller sends the live brokers and the partitions' leaders.
 
 Source: KafkaApis.handleUpdateMetadataRequest@3.9.
 """
@@ -20,7 +20,7 @@ Response = codec.response(ApiKey.UPDATE_METADATA)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Takes over the update, which is prepared in turns, and wakes requests that wait for metadata.
+    """Apply the update, prepared in turns, and wake requests that wait for metadata.
 
     Raises: as ``confirm_controller``.
     """
@@ -34,7 +34,7 @@ async def _update(services: Services, context: RequestContext, request: Any) -> 
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is ErrorCode.NONE:
         changes = await in_slices(services.clock, partition_changes(request))
-        # A newer controller may have spoken meanwhile.
+        # A newer controller may have sent requests meanwhile.
         refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is ErrorCode.NONE:
         before = services.metadata.brokers.keys()

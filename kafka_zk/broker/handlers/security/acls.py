@@ -1,6 +1,6 @@
-"""DescribeAcls, CreateAcls and DeleteAcls; without ACLs, SECURITY_DISABLED. Any broker serves them.
+"""DescribeAcls, CreateAcls and DeleteAcls, on any broker. SECURITY_DISABLED without an authorizer.
 
-One ACL that cannot be has an error of its own; Kafka lets others of its resource fail with it.
+Only an invalid ACL itself gets an error; in Kafka, other ACLs of its resource can fail with it.
 
 Source: AclApis.scala, AclAuthorizer.createAcls and deleteAcls@3.9.
 """
@@ -36,7 +36,7 @@ E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """The ACLs that the filter takes, by resource."""
+    """Returns the ACLs that match the filter, by resource."""
     wanted = _filter(header, request)
     turns = ResponseTurns(services.clock, context)
     resources = EncodedArray(turns, header, "resources")
@@ -60,7 +60,7 @@ async def describe(services: Services, context: RequestContext, header: RequestH
 
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """A result for each ACL of the request. Those of one resource are written together."""
+    """Returns a result for each ACL. Those of one resource are written together."""
     turns = ResponseTurns(services.clock, context)
     wanted = [_creation(header, each) async for each in turns.each(request.creations)]
     by_pattern: dict[Pattern, set[Acl]] = {}
@@ -80,7 +80,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
     failures: dict[Pattern, Exception] = {}
     for pattern, acls in by_pattern.items():
         try:
-            assert store is not None  # or nothing is valid
+            assert store is not None  # otherwise no ACL is valid
             await store.add(pattern, frozenset(acls))
         except EXPECTED as error:
             failures[pattern] = _not_written(error)
@@ -91,7 +91,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 
 async def delete(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """What was removed for each filter of the request."""
+    """Returns the removed ACLs for each filter."""
     filters = [_filter(header, each) for each in request.filters]
     results = []
     turns = ResponseTurns(services.clock, context)
@@ -113,7 +113,6 @@ async def delete(services: Services, context: RequestContext, header: RequestHea
 
 
 def _store(services: Services, context: RequestContext, operation: Operation, without: str) -> AclStore:
-    """Raises: ApiError."""
     if not services.authorizer.authorize(context, operation, CLUSTER):
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if services.authorizer.acls is None:
@@ -122,7 +121,7 @@ def _store(services: Services, context: RequestContext, operation: Operation, wi
 
 
 def _known(kind: type[E], number: int) -> E:
-    """Raises: ProtocolError: Kafka closes the connection."""
+    """Raises: ProtocolError, which closes the connection as in Kafka."""
     try:
         return kind(number)
     except ValueError:
@@ -130,7 +129,6 @@ def _known(kind: type[E], number: int) -> E:
 
 
 def _filter(header: RequestHeader, asked: Any) -> AclFilter:
-    """Raises: ProtocolError."""
     has_pattern_type = header.api_version >= _PATTERN_TYPES_SINCE
     return AclFilter(
         _known(ResourceType, asked.resource_type_filter),
@@ -144,7 +142,6 @@ def _filter(header: RequestHeader, asked: Any) -> AclFilter:
 
 
 def _creation(header: RequestHeader, asked: Any) -> tuple[Pattern, Acl]:
-    """Raises: ProtocolError."""
     has_pattern_type = header.api_version >= _PATTERN_TYPES_SINCE
     pattern = Pattern(
         _known(ResourceType, asked.resource_type),
@@ -161,7 +158,7 @@ def _fields(acl: Acl) -> Mapping[str, Any]:
 
 
 def _not_written(error: Exception) -> Exception:
-    """A name that no znode can have is the client's mistake; Kafka gives no reason."""
+    """A name that is not valid in a znode path is the client's error; Kafka gives no reason."""
     return ApiError(ErrorCode.INVALID_REQUEST, str(error)) if isinstance(error, InvalidZnode) else error
 
 

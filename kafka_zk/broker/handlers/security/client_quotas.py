@@ -1,8 +1,8 @@
 """DescribeClientQuotas and AlterClientQuotas (KIP-546): quotas of users, client ids and addresses, in ZooKeeper.
 
-Any broker describes and alters; every broker follows the change notifications. A change is a conditional write, so that
-two tools that change the same entity both take effect. A quota of 0 is refused, and so is what is no number: Kafka's
-brokers take both, and then throttle no client.
+Any broker serves both; all brokers follow the change notifications. A change is a conditional write, so concurrent
+changes of an entity all take effect. Quotas that are 0 or not a number are rejected: Kafka accepts them and then
+throttles no client.
 
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
@@ -36,12 +36,12 @@ from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 
 _WORDS = {USER: "user", CLIENT_ID: "client", IP: "ip"}
-"""The types that a filter may name, each with the word that Kafka's errors use for it."""
+"""Entity types of filters, with their names in Kafka's errors."""
 
 _EXACT, _DEFAULT, _SPECIFIED = range(3)
 
 Wanted = dict[str, tuple[int, str | None]]
-"""By entity type: how names must match, and the name where it must be one."""
+"""By entity type: the match type, and the name for an exact match."""
 
 DescribeResponse = codec.response(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 DescribedEntry = DescribeResponse.EntryData
@@ -51,7 +51,7 @@ AlteredEntity = AlteredEntry.EntityData
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The entities that the filter lets through, with their quotas, or the error of a filter that is not valid."""
+    """Returns the entities that match the filter, with their quotas, or an error if the filter is invalid."""
     try:
         if not services.authorizer.authorize(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -74,7 +74,6 @@ async def describe(services: Services, context: RequestContext, header: RequestH
 
 
 def _wanted(components: Sequence[Any]) -> Wanted:
-    """Raises: ApiError."""
     for component in components:
         is_known = component.match_type in (_EXACT, _DEFAULT, _SPECIFIED)
         if not is_known or (component.match_type == _EXACT and component.match is None):
@@ -100,7 +99,7 @@ def _wanted(components: Sequence[Any]) -> Wanted:
 
 
 async def _names(services: Services, entity_type: str, wanted: Wanted, *, is_strict: bool) -> list[str]:
-    """Those of the type that may match; no more is read than that takes."""
+    """Names of this type that may match; avoids reading others."""
     if entity_type == "users":
         names = await _names_of(services, "users", wanted.get(USER)) if CLIENT_ID not in wanted else []
         if IP in wanted or (is_strict and len(wanted) < 2):
@@ -121,7 +120,7 @@ async def _names_of(services: Services, entity_type: str, match: tuple[int, str 
 
 
 def _only_name(match: tuple[int, str | None] | None) -> str | None:
-    """Encoded, if there can be only one."""
+    """The encoded name if the filter allows only one, otherwise None."""
     if match is None or match[0] == _SPECIFIED:
         return None
     return DEFAULT_ENTITY if match[0] == _DEFAULT or match[1] is None else sanitize(match[1])
@@ -148,7 +147,7 @@ def _described(place: Place, values: Mapping[str, float]) -> Any:
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """A result for each entity. Of one that is named twice, the last entry counts."""
+    """Returns a result for each entity. If an entity is repeated, the last entry applies."""
     is_allowed = services.authorizer.authorize(context, Operation.ALTER_CONFIGS, CLUSTER)
     entries = {tuple((each.entity_type, each.entity_name) for each in entry.entity): entry for entry in request.entries}
     outcomes = await side_by_side(
@@ -176,7 +175,6 @@ async def _alter(
     is_allowed: bool,
     validate_only: bool,
 ) -> None:
-    """Raises: ApiError."""
     if not is_allowed:
         raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     place = place_of(entity)

@@ -1,6 +1,7 @@
-"""Delegation tokens (KIP-48, KIP-373): who is authenticated, and not by such a token, may have some.
+"""Delegation tokens (KIP-48, KIP-373), on any broker. They require ``delegation.token.secret.key``.
 
-Any broker answers; without ``delegation.token.secret.key`` there are none.
+The client must be authenticated, and not by a token.
+
 Source: KafkaApis.handleCreateTokenRequest, handleRenewTokenRequest, handleExpireTokenRequest,
 handleDescribeTokensRequest, allowTokenRequests@3.9.
 """
@@ -30,8 +31,8 @@ DescribedToken = DescribeResponse.DescribedDelegationToken
 
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The token, for the owner that the request names; for the client itself if it names none. An owner without a type
-    gets what it gets where Kafka fails."""
+    """Create a token for the requested owner, by default the client. An owner without a type gets UNKNOWN_SERVER_ERROR,
+    as in Kafka, which fails on it."""
     requester = owner = _principal(context)
     if request.owner_principal_name and request.owner_principal_type is None:
         return _created(ErrorCode.UNKNOWN_SERVER_ERROR, _ANONYMOUS, _ANONYMOUS)
@@ -48,7 +49,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 def _tokens_for_creation(services: Services, context: RequestContext, request: Any, owner: Principal) -> Any:
     _check_allowed(context)
-    if owner.type != USER:  # Kafka makes it, and it lets in the user of that name
+    if owner.type != USER:  # Kafka creates the token, and it authenticates the user of that name
         raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     is_for_another = owner != _principal(context)
     if is_for_another and not services.authorizer.authorize(
@@ -79,7 +80,7 @@ def _created(
 
 
 async def renew(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """When the token expires now."""
+    """Returns the new expiry timestamp."""
     code, expiry_ms = await _expiry(
         services,
         context,
@@ -89,7 +90,7 @@ async def renew(services: Services, context: RequestContext, header: RequestHead
 
 
 async def expire(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """When the token expires now."""
+    """Returns the new expiry timestamp."""
     code, expiry_ms = await _expiry(
         services,
         context,
@@ -109,7 +110,7 @@ async def _expiry(
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The tokens, with their HMACs, of which the client is owner or renewer, or which it may describe."""
+    """Returns tokens, with HMACs, whose owner or renewer is the client, or which it may describe."""
     try:
         _check_allowed(context)
         tokens = _tokens(services)
@@ -156,7 +157,7 @@ def _described(token: TokenInformation, hmac: bytes) -> Any:
 
 
 def _check_allowed(context: RequestContext) -> None:
-    """Raises ApiError: who has not authenticated, or only with a token, gets none."""
+    """Raises: ApiError if the client is not authenticated, or authenticated by a token."""
     is_nobody = context.security_protocol == "SSL" and context.principal == "User:ANONYMOUS"
     if context.token_authenticated or context.security_protocol == "PLAINTEXT" or is_nobody:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

@@ -1,4 +1,4 @@
-"""SaslHandshake and SaslAuthenticate on a connection that needs no authentication: ILLEGAL_SASL_STATE.
+"""SaslHandshake and SaslAuthenticate on a connection without authentication: ILLEGAL_SASL_STATE.
 
 The connection stays open. Source: KafkaApis.handleSaslHandshakeRequest, handleSaslAuthenticateRequest@3.9.
 """
@@ -16,12 +16,12 @@ AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 
 async def handshake(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The error, and no mechanisms."""
+    """Responds ILLEGAL_SASL_STATE."""
     return HandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
 
 
 async def authenticate(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The error, and no bytes."""
+    """Responds ILLEGAL_SASL_STATE."""
     return AuthenticateResponse(
         error_code=ErrorCode.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

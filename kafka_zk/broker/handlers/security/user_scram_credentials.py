@@ -1,7 +1,7 @@
-"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554): the users of SCRAM, kept in ``/config/users``.
+"""DescribeUserScramCredentials and AlterUserScramCredentials (KIP-554): SCRAM users, stored in ``/config/users``.
 
-A client sends the salted password; the broker derives what it keeps. Only the controller changes credentials, with
-conditional writes, so that two tools that change the same user both take effect.
+A client sends the salted password; the broker derives the stored keys. Only the controller changes credentials, with
+conditional writes, so concurrent changes of a user all take effect.
 
 Source: KafkaApis.handleDescribeUserScramCredentialsRequest, ZkAdminManager.describeUserScramCredentials and
 alterUserScramCredentials@3.9.
@@ -36,7 +36,7 @@ _NUMBERS = {name: number for number, name in _MECHANISMS.items()}
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """All users that have a credential if the request names none, else those that it names."""
+    """Returns the requested users, or all users that have a credential."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return DescribeResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed."
@@ -82,7 +82,7 @@ def _describe_error(name: str, times: int, found: Mapping[str, scram.ScramCreden
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """A result for each user: all of a user's changes are made, or none."""
+    """Returns a result for each user. All changes of a user take effect, or none."""
     deletions, upsertions = _by_name(request.deletions), _by_name(request.upsertions)
     results = []
     async for name in ResponseTurns(services.clock, context).each(dict.fromkeys([*deletions, *upsertions])):
@@ -117,7 +117,6 @@ async def _altered(
 
 
 def _check(name: str, deletions: Iterable[Any], upsertions: Iterable[Any]) -> None:
-    """Raises: ApiError."""
     changes = [*deletions, *upsertions]
     if not name:
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")

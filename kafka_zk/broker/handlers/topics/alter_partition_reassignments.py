@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: move partitions to other replicas, or take such a move back (KIP-455).
+"""AlterPartitionReassignments: moves partitions to other replicas, or cancels a move (KIP-455).
 
 Source: KafkaApis.handleAlterPartitionReassignmentsRequest@3.9.
 """
@@ -22,7 +22,7 @@ Topic = Response.ReassignableTopicResponse
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """When the moves have begun; that they are done is to be seen in ListPartitionReassignments."""
+    """Responds when the moves have started. ListPartitionReassignments shows their progress."""
     if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
         return _failure(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     targets = {

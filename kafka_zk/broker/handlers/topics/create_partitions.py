@@ -1,4 +1,4 @@
-"""CreatePartitions: only the controller's broker answers it, when every partition has a leader or time is up.
+"""CreatePartitions: handled by the controller, which responds when every partition has a leader, or after the timeout.
 
 Source: KafkaApis.handleCreatePartitionsRequest, ZkAdminManager.createPartitions,
 AdminZkClient.createNewPartitionsAssignment@3.9.
@@ -27,7 +27,7 @@ Result = Response.CreatePartitionsTopicResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One result per topic of the request."""
+    """Returns one result per topic."""
     wanted_topics = {wanted.name: wanted for wanted in request.topics}
     try:
         if not services.controller.is_active:
@@ -66,10 +66,10 @@ def _failure(name: str, error: Exception) -> Any:
 
 
 async def _grow(services: Services, wanted: Any, others_count: int, quota: MutationQuota | None) -> int:
-    """Returns how many partitions the topic gets; ``others_count`` is what the request's other topics got. ``quota``:
-    None if it shall only be validated."""
+    """Add partitions; returns their number. ``others_count``: partitions added to other topics by this request.
+    ``quota``: None to validate only."""
     existing = None
-    if topic_names.is_legal_name(wanted.name):  # or it would be the path of another znode
+    if topic_names.is_legal_name(wanted.name):  # otherwise the path could be that of another znode
         existing = (await services.topics.assignments([wanted.name])).get(wanted.name)
     if existing is None or not existing.partitions:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
@@ -83,13 +83,13 @@ async def _grow(services: Services, wanted: Any, others_count: int, quota: Mutat
         await services.topics.add_partitions(wanted.name, added)
     except NoNode:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.") from None
-    except NodeExists:  # somebody else was faster
+    except NodeExists:  # a concurrent change
         raise ApiError(ErrorCode.INVALID_PARTITIONS, f"Topic '{wanted.name}' has just been changed.") from None
     return len(added)
 
 
 def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dict[int, list[int]]:
-    """The replicas of the partitions to add. Raises ApiError."""
+    """The replicas of the new partitions. Raises: ApiError."""
     if existing.faults:
         raise ApiError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -136,7 +136,7 @@ def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dic
 def _check_given(
     given: list[list[int]], first: int, count: int, replication_factor: int, brokers: list[int]
 ) -> dict[int, list[int]]:
-    """The replicas that the client chose for partitions ``first`` and up, ``count`` of them."""
+    """Check the client's replicas for ``count`` partitions from ``first`` on."""
 
     def refuse(problem: str) -> ApiError:
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)

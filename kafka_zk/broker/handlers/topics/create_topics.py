@@ -1,4 +1,4 @@
-"""CreateTopics: only the controller's broker answers it, when every partition has a leader or time is up.
+"""CreateTopics: handled by the controller, which responds when every partition has a leader, or after the timeout.
 
 Source: KafkaApis.handleCreateTopicsRequest, ZkAdminManager.createTopics, DelayedCreatePartitions@3.9.
 """
@@ -24,12 +24,12 @@ from kafka_zk.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
 
 _DEFAULTS_SINCE = 4  # KIP-464: -1 partitions or replicas
-_CONFIGS_SINCE = 5  # KIP-525: the result shows the topic's configuration
+_CONFIGS_SINCE = 5  # KIP-525: the result has the topic's configuration
 _TOPIC_CONFIG_SOURCE = 1
 _DEFAULT_CONFIG_SOURCE = 5
 
-_PLAN_BYTES = 2048  # of a topic, measured; likewise:
-_REPLICAS_BYTES = 128  # of a partition
+_PLAN_BYTES = 2048  # measured memory of a planned topic
+_REPLICAS_BYTES = 128  # of a planned partition
 _RESULT_BYTES = 16 * 1024
 
 Response = codec.response(ApiKey.CREATE_TOPICS)
@@ -38,7 +38,7 @@ Config = Result.CreatableTopicConfigs
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """One result per topic of the request, in its order; one that is named twice has the same result twice."""
+    """Returns one result for each topic in the request, repeated ones included, in order."""
     turns = ResponseTurns(services.clock, context)
     names = Counter(wanted.name for wanted in request.topics)
     wanted_topics = {wanted.name: wanted for wanted in request.topics}
@@ -89,7 +89,7 @@ def _checked(
     planned_count: int,
     planned_names: Mapping[str, str],
 ) -> NewTopic | Exception:
-    """The topic as it will be, or why it will not."""
+    """The planned topic, or the error."""
     try:
         plan = _plan(services, context, header, wanted, times, planned_count)
         topic_creation.check_collision_in_request(wanted.name, planned_names)
@@ -102,7 +102,7 @@ def _plan(
     services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int, planned_count: int
 ) -> NewTopic:
     if not services.controller.is_active or not services.metadata.brokers:
-        # A controller that was elected a moment ago has not told this broker yet who is alive: ask again.
+        # A newly elected controller has not sent this broker the live brokers yet: the client must retry.
         raise ApiError(ErrorCode.NOT_CONTROLLER)
     if wanted.name == CLUSTER_METADATA_TOPIC:
         problem = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."

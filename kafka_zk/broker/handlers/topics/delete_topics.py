@@ -1,4 +1,4 @@
-"""DeleteTopics: asks the controller through ``/admin/delete_topics`` and waits until the topics are gone.
+"""DeleteTopics: requests deletion through ``/admin/delete_topics`` and waits until the topics are gone.
 
 Source: KafkaApis.handleDeleteTopicsRequest, ZkAdminManager.deleteTopics@3.9.
 """
@@ -18,14 +18,14 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 _BY_ID_SINCE = 6
-_DISABLED_SINCE = 3  # TOPIC_DELETION_DISABLED; older clients do not know it
+_DISABLED_SINCE = 3  # TOPIC_DELETION_DISABLED: unknown to older clients
 
 Response = codec.response(ApiKey.DELETE_TOPICS)
 Result = Response.DeletableTopicResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One result per topic, named or by id."""
+    """Returns one result per topic, by name or id."""
     if header.api_version >= _BY_ID_SINCE:
         wanted = [(state.name, state.topic_id or uuids.ZERO) for state in request.topics]
     else:
@@ -33,7 +33,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     if any(name is not None and topic_id != uuids.ZERO for name, topic_id in wanted):
         return Response(throttle_time_ms=0, responses=[_refused(name, topic_id) for name, topic_id in wanted])
     names = [name or services.metadata.topic_names.get(topic_id) for name, topic_id in wanted]
-    ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before the controller forgets
+    ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before their deletion
     quota = services.client_quotas.mutation_quota(context, header)
     outcomes = await side_by_side(
         _delete(services, context, header.api_version, name, quota, by_id=topic_id != uuids.ZERO)
@@ -58,13 +58,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
-    """The id may be another topic's than the name, one that was deleted and made anew: then nothing is certain."""
+    """A name and an id can mean different topics, if the named one was deleted and created again."""
     message = "Topic name and topic ID can not both be specified."
     return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
 class _Hidden(ApiError):
-    """The client may not know which topic has the id, or it is not known yet whether it may."""
+    """The name must stay hidden: the client may not describe the topic, or this was not checked."""
 
 
 async def _delete(

@@ -1,4 +1,4 @@
-"""ElectLeaders: preferred leaders, or unclean ones; answered by the controller when this broker's metadata show them.
+"""ElectLeaders: elects preferred or unclean leaders. The controller responds when its broker's metadata have them.
 
     2  flexible    1  unclean elections, an error of the whole request    0  preferred leaders only
 
@@ -28,7 +28,7 @@ Result = Response.ReplicaElectionResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One result per partition; of all partitions only those with an election or an error."""
+    """Returns one result per partition. If all partitions were requested, only those with an election or an error."""
     election_type = request.election_type if header.api_version >= 1 else 0
     wanted = _wanted(services, request)
     if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
@@ -48,7 +48,6 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _wanted(services: Services, request: Any) -> list[TopicPartition]:
-    """Each once."""
     if request.topic_partitions is None:
         topics = services.metadata.topics
         return [TopicPartition(name, number) for name in sorted(topics) for number in sorted(topics[name])]
@@ -59,7 +58,7 @@ def _wanted(services: Services, request: Any) -> list[TopicPartition]:
 async def _known(
     services: Services, outcomes: Mapping[TopicPartition, ElectionOutcome], timeout_ms: int
 ) -> Mapping[TopicPartition, ElectionOutcome]:
-    """Waits until the elected leaders are in the metadata; those that are not there in time are told so."""
+    """Wait until the metadata have the elected leaders; those missing after the timeout get REQUEST_TIMED_OUT."""
     missing = {tp: outcome for tp, outcome in outcomes.items() if isinstance(outcome, int)}
 
     def all_known() -> bool:

@@ -1,4 +1,4 @@
-"""ListPartitionReassignments: the moves of partitions that are under way (KIP-455).
+"""ListPartitionReassignments: the partition moves in progress (KIP-455).
 
 Source: KafkaApis.handleListPartitionReassignmentsRequest@3.9.
 """
@@ -21,7 +21,7 @@ Topic = Response.OngoingTopicReassignment
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Of the partitions that are named, or of all."""
+    """Returns the moves of the requested partitions, or of all."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return _failure(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     named = None

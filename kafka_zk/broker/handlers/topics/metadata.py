@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and leaders from the metadata cache; creates unknown topics where that is allowed.
+"""Metadata: brokers, topics and leaders from the metadata cache; creates unknown topics if allowed.
 
 Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetadata, AutoTopicCreationManager@3.9.
 """
@@ -27,7 +27,7 @@ _LISTENER_NOT_FOUND_SINCE = 6
 
 _CREATION_ASKED_SINCE = 4
 _NULL_NAMES_SINCE = 12
-_DECIDED_AT_ONCE = 100  # names: some 0.2 ms
+_DECIDED_AT_ONCE = 100  # names: about 0.2 ms
 
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
@@ -35,7 +35,7 @@ Topic = Response.MetadataResponseTopic
 
 
 class _Asked(NamedTuple):
-    """What a request asks for each topic; ``created`` are the topics that were created for it, by collision key."""
+    """Settings of a request. ``created``: topics that were created for it, by collision key."""
 
     may_create: bool
     with_operations: bool
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """The cluster as this broker knows it, with the addresses of the listener that the request came through."""
+    """Returns the cluster as this broker knows it, with addresses on the request's listener."""
     version = header.api_version
     asked = _Asked(
         may_create=version < _CREATION_ASKED_SINCE or request.allow_auto_topic_creation,
@@ -55,10 +55,10 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
         async for name in in_turns(services.clock, _visible_topics(services, context)):
-            if name in services.metadata.topics:  # else deleted between two turns
+            if name in services.metadata.topics:  # otherwise deleted meanwhile
                 topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
-        # Each once, as in Kafka: a topic of 20,000 partitions asked for 50,000 times would be an answer of 50 GB.
+        # Each topic once, as in Kafka: 50,000 requests for a topic of 20,000 partitions would need 50 GB.
         seen: set[tuple[str | None, uuid.UUID | None]] = set()
         async for wanted in in_turns(services.clock, request.topics):
             if (wanted.name, wanted.topic_id) in seen:
@@ -92,7 +92,7 @@ def _visible_topics(services: Services, context: RequestContext) -> Iterator[str
 
 
 def _controller_id(services: Services) -> int:
-    """-1 while the controller is not among the live brokers that the clients can be told about."""
+    """The controller, or -1 if it is not among the live brokers."""
     controller_id = services.metadata.controller_id
     return controller_id if services.metadata.is_alive(controller_id) else NO_LEADER
 
@@ -127,7 +127,7 @@ async def _wanted_topic(
 
 
 def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
-    """What it says is what the client has said, so that no client can tell whether there is such a topic."""
+    """Repeats only the client's own data, so that the client cannot tell whether the topic exists."""
     name = "" if wanted.name is None and version < _NULL_NAMES_SINCE else wanted.name
     topic_id = uuids.ZERO if wanted.name is not None else wanted.topic_id
     hidden = Topic(
@@ -137,10 +137,10 @@ def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
 
 
 async def _create_unknown(services: Services, context: RequestContext, name: str, asked: _Asked) -> None:
-    """Create the topic with the broker's defaults; the answer tells the client to ask again.
+    """Create the topic with the broker's defaults. Raises: ApiError: LEADER_NOT_AVAILABLE makes the client retry.
 
-    So it does before a controller has spoken to this broker, which cannot know what exists. (Kafka's says then that
-    there is no such topic, unless it may be created, and clients drop what they were to send.)
+    The same error applies until a controller has sent metadata, because the broker does not know the topics. (Kafka
+    then reports that the topic does not exist, unless it may be created, and clients drop their records.)
     """
     may_create = asked.may_create and services.config.auto_create_topics_enable
     if may_create and not (
@@ -173,7 +173,8 @@ async def _create_unknown(services: Services, context: RequestContext, name: str
 def _encoded_topic(
     services: Services, context: RequestContext, version: int, name: str, with_operations: bool
 ) -> Sequence[bytes]:
-    """Encoded once for all clients (thousands of partitions take some 2 us each), but for authorized operations."""
+    """Encoded once for all clients, without authorized operations: a partition costs about 2 us, and there can be
+    thousands."""
     listener = context.listener_name
     known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
     if known.parts is None:
@@ -187,7 +188,7 @@ def _encoded_topic(
         )
         chunks = _chunks(services.metadata, listener, version, partitions, known.chunks)
         known.parts = metadata_response.encode_topic(described, len(partitions), chunks, version)
-        if len(chunks) == 1:  # no use in keeping them apart
+        if len(chunks) == 1:  # one chunk need not be kept separately
             known.parts = (b"".join(known.parts),)
             known.chunks.clear()
     if not with_operations:
@@ -203,7 +204,7 @@ def _chunks(
     partitions: Mapping[int, PartitionInfo],
     known: dict[int, bytes],
 ) -> list[bytes]:
-    """All partitions; those that are not ``known`` are encoded, and are so afterwards."""
+    """All partitions, encoded; adds missing chunks to ``known``."""
     numbers = sorted({number // PARTITIONS_OF_CHUNK for number in partitions})
     for number in numbers:
         if number in known:
@@ -234,6 +235,6 @@ def _rows(
                 error = ErrorCode.REPLICA_NOT_AVAILABLE
         offline: Sequence[int] = ()
         if info.offline_replicas or not alive.issuperset(info.replicas):
-            lost = info.offline_replicas  # their log directories have failed, or their brokers are about to stop
+            lost = info.offline_replicas  # failed log directories, or stopping brokers
             offline = [each for each in info.replicas if each not in alive or each in lost]
         yield PartitionRow(error, partition, leader, info.leader_epoch, replicas, isr, offline)

@@ -1,4 +1,4 @@
-"""Many topics of one request: their ZooKeeper operations are under way together, not one round trip after another."""
+"""Runs a request's ZooKeeper operations for many topics concurrently instead of one round trip after another."""
 
 from collections.abc import Coroutine, Iterable
 from itertools import islice
@@ -14,8 +14,7 @@ AT_ONCE = 200
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """The results in order; where a coroutine raised one of EXPECTED, that exception. ``work`` is taken from as it is
-    begun."""
+    """Results in order; an exception of EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time."""
     outcomes: list[T | Exception] = []
     remaining = iter(work)
     while begun := [ensureDeferred(one) for one in islice(remaining, AT_ONCE)]:

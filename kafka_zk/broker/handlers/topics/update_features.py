@@ -1,8 +1,9 @@
-"""UpdateFeatures: an administrator changes the finalized features of the cluster (KIP-584); the controller answers.
+"""UpdateFeatures: changes the finalized features of the cluster (KIP-584); handled by the controller.
 
     1  which kind of downgrade, validation only    0  whether downgrades are allowed
 
-Source: KafkaApis.handleUpdateFeatures@3.9. Unlike Kafka's controller in ZooKeeper mode ours honours "validate only".
+Source: KafkaApis.handleUpdateFeatures@3.9. Unlike Kafka's controller in ZooKeeper mode, ours supports
+``validate_only``.
 """
 
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ Response = codec.response(ApiKey.UPDATE_FEATURES)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One result per feature, or an error of the whole request."""
+    """Returns one result per feature, or an error for the whole request."""
     if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not services.controller.is_active:

@@ -1,5 +1,4 @@
-"""AddOffsetsToTxn: a producer is going to commit offsets of a group; their partition of ``__consumer_offsets`` becomes
-part of its transaction.
+"""AddOffsetsToTxn: adds a group's partition of ``__consumer_offsets`` to the producer's transaction.
 
 Source: KafkaApis.handleAddOffsetsToTxnRequest@3.9.
 """
@@ -23,7 +22,7 @@ Response = codec.response(ApiKey.ADD_OFFSETS_TO_TXN)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """One code."""
+    """Returns an error code."""
     code = await _code(services, context, request)
     return Response(throttle_time_ms=0, error_code=known_since(code, header.api_version, _FENCED_SINCE))
 

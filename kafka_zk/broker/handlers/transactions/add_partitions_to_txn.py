@@ -1,4 +1,5 @@
-"""AddPartitionsToTxn: a producer is going to write to partitions; brokers ask, too, whether it may (KIP-890).
+"""AddPartitionsToTxn: adds partitions to a producer's transaction, or verifies for a broker that they belong to it
+(KIP-890).
 
     5  TRANSACTION_ABORTABLE    4  between brokers: several transactions, verify only    2  PRODUCER_FENCED
 
@@ -43,7 +44,7 @@ _Codes = Mapping[TopicPartition, ErrorCode]
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """A code for each partition. Either all partitions of a transaction are added or none."""
+    """Returns a code for each partition. All partitions of a transaction are added, or none."""
     version = header.api_version
     if version >= _BETWEEN_BROKERS_SINCE:
         return await answer(services, context, header, body, _of_brokers)
@@ -59,7 +60,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 async def _large(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The same, of a client with many partitions."""
+    """The same for a client with many partitions."""
     producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     wanted, tps = request.v3_and_below_transactional_id, _tps(request.v3_and_below_topics)
     codes = await _of_client(services, context, header.api_version, wanted, producer, tps)
@@ -89,7 +90,7 @@ async def _of_client(
     producer: ProducerIdAndEpoch,
     tps: tuple[TopicPartition, ...],
 ) -> ErrorCode | _Codes:
-    """What became of all of them together, or of each."""
+    """Add partitions for a client. Returns one code for all, or a code for each."""
     authorize = services.authorizer.authorize
     if not authorize(context, _WRITE, transactional_id(wanted)):
         return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -114,7 +115,7 @@ async def _of_broker(services: Services, version: int, asked: Any) -> _Codes:
 def _refused(
     services: Services, wanted: str, producer: ProducerIdAndEpoch, tps: Sequence[TopicPartition]
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Those to which the producer may not write in its open transaction, and why; nothing is added."""
+    """Errors for the partitions that are not in the producer's open transaction. Changes nothing."""
     unknown = _unknown(services, tps)
     return _none_of(tps, unknown) if unknown else services.transactions.verify(wanted, producer, tps)
 

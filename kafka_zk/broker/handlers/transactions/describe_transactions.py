@@ -1,4 +1,4 @@
-"""DescribeTransactions: what the coordinator knows of transactional ids (KIP-664).
+"""DescribeTransactions: the coordinator's state of transactional ids (KIP-664).
 
 Source: KafkaApis.handleDescribeTransactionsRequest@3.9.
 """
@@ -22,8 +22,7 @@ Topic = State.TopicData
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """The state of each id or an error, however often it is named; partitions only of topics that the client may
-    describe."""
+    """Returns the state or an error for each distinct id. Leaves out topics that the client may not describe."""
     turns = ResponseTurns(services.clock, context)
     states = EncodedArray(turns, header, "transaction_states")
     async for wanted in turns.each(dict.fromkeys(request.transactional_ids)):

@@ -1,4 +1,4 @@
-"""EndTxn: a producer commits or aborts its transaction. Source: KafkaApis.handleEndTxnRequest@3.9."""
+"""EndTxn: commits or aborts a producer's transaction. Source: KafkaApis.handleEndTxnRequest@3.9."""
 
 from kafka_zk.base.types import new_tuple
 from kafka_zk.broker.handlers.services import Services
@@ -15,7 +15,7 @@ _WRITE = Operation.WRITE
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """NONE as soon as the outcome is decided; the partitions hear of it after that."""
+    """Responds NONE as soon as the decision is stored; the markers follow."""
     version = header.api_version
     wanted, producer_id, producer_epoch, committed = read_end_txn_request(version, body)
     del body  # it may wait for the log

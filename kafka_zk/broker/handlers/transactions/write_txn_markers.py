@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction coordinator has the ends of transactions written into the logs of this broker.
+"""WriteTxnMarkers: a transaction coordinator writes markers to logs that this broker leads.
 
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -32,12 +32,12 @@ Topic = Result.WritableTxnMarkerTopicResult
 Partition = Topic.WritableTxnMarkerPartitionResult
 
 AT_ONCE = 64
-"""So many markers are appended in one turn of the reactor."""
+"""Number of markers that are appended in one turn of the reactor."""
 
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
 _Part: TypeAlias = tuple[TopicPartition, list[MarkerBatch]]
-"""A partition, and markers that are written together into it."""
+"""A partition, and the markers that one append writes to it."""
 
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _NONE, _UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -45,7 +45,7 @@ _MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """A code for each partition of each marker, once the markers are in all in-sync replicas."""
+    """Returns a code for each partition of each marker, when the markers are in all in-sync replicas."""
     turns = ResponseTurns(services.clock, context)
     authorizer = services.authorizer
     may_alter = authorizer.has_rules and authorizer.may(context, Operation.ALTER, CLUSTER)
@@ -64,8 +64,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 def write(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
 ) -> Written | Awaitable[Written]:
-    """Append each marker to its partitions, which this broker leads: what became of it, by producer id. Nothing to
-    await if nobody has to."""
+    """Append each marker to its partitions, which this broker leads. Returns error codes by producer id; an awaitable
+    only if an append is not complete yet."""
     written: Written = {}
     parts = _parts(services, markers, written)
     if sum([len(tps) for _, tps in markers]) > AT_ONCE:
@@ -85,8 +85,8 @@ def write(
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> list[_Part]:
-    """What is written together, in the order of the markers if a producer has several; of partitions that are not here
-    only ``written`` tells."""
+    """Group markers into appends, in request order if a producer has several. Partitions without a log here only get a
+    code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     full: list[_Part] = []
@@ -95,7 +95,7 @@ def _parts(
         codes = written.setdefault(marker.producer_id, {})
         batch = batch_of(marker, now_ms)
         for tp in tps:
-            codes[tp] = _UNKNOWN  # unless it is here; answered in the order of the request
+            codes[tp] = _UNKNOWN  # unless it has a log here; keeps the request's order
             batches = parts.get(tp)
             if batches is not None and len(batches) < most:
                 batches.append(batch)
@@ -112,7 +112,7 @@ def _parts(
 
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
-    """All are appended before one is waited for."""
+    """Start all appends before awaiting the first."""
     turns = Turns(services.clock, goes_on=True)
     begun = []
     for tp, batches in parts:
@@ -126,7 +126,7 @@ async def _write_in_turns(services: Services, parts: list[_Part], written: Writt
 async def _noted_later(
     services: Services, begun: Sequence[tuple[TopicPartition, list[MarkerBatch], MarkersAppended]], written: Written
 ) -> Written:
-    """Each as soon as it is settled."""
+    """Handle each append as soon as it completes."""
     for noting in [ensureDeferred(_noted(services, *each, written)) for each in begun]:
         await noting
     return written
@@ -148,7 +148,8 @@ def _note(
     outcome: AppendResult | None,
     written: Written,
 ) -> None:
-    """What became of the markers in a partition. Committed offsets of a transaction count from now on, or never."""
+    """Record the codes of a partition's markers, then notify listeners: committed offsets of the transactions take
+    effect or are dropped."""
     code = error_code(outcome) if isinstance(outcome, Exception) else _NONE
     for _, header, _ in batches:
         written[header.producer_id][tp] = code
