@@ -11,8 +11,8 @@ _GROUPS = struct.Struct(">8H")
 
 
 def peer_address(host: str) -> str:
-    """Convert an address from ``getpeername`` to Java's form. Other text, which a client may write into an ACL, is
-    returned unchanged."""
+    """Convert an address from ``getpeername`` to Java's form. Any other text, which an ACL may contain, is returned
+    unchanged."""
     if ":" not in host:
         return host
     if host.startswith(_MAPPED) and "." in host:
@@ -26,8 +26,7 @@ def peer_address(host: str) -> str:
 
 
 def address_of(text: str) -> str | None:
-    """Return the IP address ``text``, or the first address of the host name ``text``, in Java's form; None if there is
-    none. May block."""
+    """Java's form of an IP address, or of the first address of a host name; None if there is none. May block."""
     import ipaddress  # loaded on demand: few brokers have quotas by address
 
     try:

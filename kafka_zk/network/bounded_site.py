@@ -1,7 +1,7 @@
-"""An HTTP server for few clients: it refuses oversized bodies unread and handles one request per connection.
+"""An HTTP server for few clients: it refuses large bodies unread and handles one request per connection.
 
 Twisted's server parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web
-page can make a browser send such a form to a local port.
+page can send one through a browser to a local port.
 Tests: tests/kafka_zk/network/test_bounded_site.py.
 """
 
@@ -37,7 +37,6 @@ class _Channel(HTTPChannel):
         channel.connectionLost(reason)
 
     def abort(self) -> None:
-        """Close the connection immediately."""
         transport: Any = self.transport
         transport.abortConnection()
 
@@ -97,8 +96,8 @@ class BoundedSite(Site):
         """Writes no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """Accept a connection. At MAX_CONNECTIONS, the oldest idle connection is closed first; if every connection
-        waits for a response, the new one is refused (None)."""
+        """At MAX_CONNECTIONS, close the oldest idle connection to make room; if all wait for a response, refuse
+        (None)."""
         if len(self.channels) >= MAX_CONNECTIONS:
             idle = next((channel for channel in self.channels if not channel.is_answering), None)
             if idle is None:

@@ -1,11 +1,10 @@
 """A client connection to a broker: many requests in flight, responses matched by correlation id.
 
-After connecting, the client asks which versions the broker offers, in our highest version of ApiVersions. If the broker
-responds with error 35, the client asks again in the version that this response names, or 0 (KIP-511).
+After connecting, the client sends ApiVersions in our highest version. If the broker responds with error 35, it retries
+in the version that the response names, or 0 (KIP-511).
 
 When the connection is lost, every pending request fails with the reason. A request that times out closes the
-connection, because responses arrive in order and later ones would be late too. Tests:
-tests/kafka_zk/network/test_client.py.
+connection: responses arrive in order, so later ones would be late too. Tests: tests/kafka_zk/network/test_client.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -59,8 +58,8 @@ class KafkaConnection(TwistedProtocol):
     Attributes:
         versions: API key to the lowest and highest version that the broker offers; empty until ``negotiate`` is done.
         on_disconnect: called once with the reason, a Failure, when the connection is closed.
-        lost: the reason why the connection was closed; None before.
-        made: fires when the TCP connection (and TLS) is established.
+        lost: the same reason; None while the connection is open.
+        made: fires when the TCP connection is established, before a TLS handshake.
     """
 
     def __init__(self, clock: Timers, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
@@ -153,10 +152,10 @@ class KafkaConnection(TwistedProtocol):
         expect_response: bool = True,
         timeout_s: float | None = None,
     ) -> "Deferred[memoryview]":
-        """Send an encoded body without joining its parts; fires with the response's body.
+        """Send an encoded body without joining its parts, which must not change until they are sent; fires with the
+        response's body.
 
-        The parts must not change until they are sent. Without ``expect_response`` (acks=0) it fires with an empty body
-        once the request is queued.
+        Without ``expect_response`` (acks=0) it fires with an empty body once the request is queued.
         """
         if self.lost is not None:
             return fail(self.lost)
@@ -272,7 +271,6 @@ class KafkaConnection(TwistedProtocol):
         return done
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Fail every pending request."""
         if self._end_reason is not None:
             reason = Failure(self._end_reason)
         self.lost = Failure(ConnectionDone()) if reason is None else reason
@@ -327,8 +325,7 @@ def _api_versions_request(version: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def _read_api_versions(version: int, body: bytes) -> tuple[int, _Versions]:
-    """Decode the error code and the versions offered. Cached: brokers of one version all send the same bytes. Raises
-    ProtocolError."""
+    """Cached: brokers of one version all send the same bytes. Raises ProtocolError."""
     answer = codec.decode_response(ApiKey.API_VERSIONS, version, body)
     offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys or []}
     return answer.error_code, offered

@@ -1,16 +1,16 @@
 """The server side of a connection: receives frames, handles requests, sends responses.
 
-A connection handles one request at a time and stops reading meanwhile. It also stops reading while the outgoing queue
-is full or the peer is throttled (``connection_output``), and while the broker has no memory for the next frame
-(``connection_input``). ``connection_states`` lists all states. A request is a coroutine, stepped by hand: if its
-handler never waits, the response leaves before ``dataReceived`` returns and no Deferred is created.
+A connection handles one request at a time. It does not read meanwhile, nor while the outgoing queue is full or the peer
+is throttled (``connection_output``), nor while the broker has no memory for the next frame (``connection_input``). A
+request is a coroutine, stepped by hand: if its handler never waits, the response leaves before ``dataReceived`` returns
+and no Deferred is created.
 
 Produce requests are pipelined: while one waits only for other brokers, the next Produce begins (``in_flight``).
-Responses leave in the order of the requests.
+Responses keep the order of the requests.
 
-The handshake handles all requests until it returns a context; after that, requests go to ``dispatch``. If the handshake
-has a lifetime, it takes over again when that ends. A protocol error of the peer closes the connection with one line in
-the log. Tests: tests/kafka_zk/network/test_connection.py.
+The handshake handles all requests until it returns a context, and again when its lifetime ends; other requests go to
+``dispatch``. A protocol error closes the connection with one line in the log. Tests:
+tests/kafka_zk/network/test_connection.py.
 """
 
 from collections.abc import Callable, Coroutine
@@ -69,7 +69,7 @@ _log = Logger()  # at module level: a class's logger keeps the connection alive 
 
 
 class BrokerConnection(TwistedProtocol):
-    """One client's connection. ``on_lost`` is called once, with the connection, when it is lost."""
+    """One client's connection. ``on_lost`` is called once, with the connection."""
 
     context: RequestContext
 
@@ -164,7 +164,7 @@ class BrokerConnection(TwistedProtocol):
         self.abort()
 
     def give_up_answer(self, waited_s: float) -> None:
-        """Close the connection because the peer does not read its responses and other requests need the memory."""
+        """Close the connection: the peer does not read its responses, and other requests need the memory."""
         _log.warn(
             "{connection} closed: the peer took hardly anything of an answer for {waited_s:g} s; {size} bytes were"
             " left, and others wait for memory",
@@ -207,8 +207,8 @@ class BrokerConnection(TwistedProtocol):
     def _wait_for_memory(self) -> None:
         """Stop reading until there is memory for the next step of the incomplete frame.
 
-        Requests before the frame come first, because they hold memory and will return it. While the peer is muted or
-        does not read its responses, the connection does not ask: it would keep the memory from others meanwhile.
+        Earlier requests come first, because they will return memory. While the peer is muted or does not read its
+        responses, nothing is asked for: the memory would be withheld from others meanwhile.
         """
         self._input.pause()
         if self._slot is _IDLE and not self._frames and self._output.state is _READY:
@@ -223,15 +223,15 @@ class BrokerConnection(TwistedProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Like ``_handle_waiting``, for calls from a timer or another connection: an exception closes this connection
-        instead of reaching the caller."""
+        """Like ``_handle_waiting``, from a timer or another connection: an exception closes this connection, not the
+        caller."""
         try:
             self._handle_waiting()
         except Exception:
             self._failed(Failure())
 
     def _handle_waiting(self) -> None:
-        """Handle the complete frames; the responses to several leave in one system call."""
+        """Handle the complete frames; their responses leave in one system call."""
         if len(self._frames) > 1:
             self._output.writer.hold()
             self._handle_frames()
@@ -240,8 +240,7 @@ class BrokerConnection(TwistedProtocol):
             self._handle_frames()
 
     def _handle_frames(self) -> None:
-        """Handle frames until a request waits or the output is not ready. Reading resumes only when no frame is
-        left."""
+        """Handle frames until a request waits or the output is not ready; read again only when no frame is left."""
         frames, output = self._frames, self._output
         for _ in range(REQUESTS_PER_TURN):
             if self._slot is not _IDLE or output.state is not _READY or self._phase in CLOSED_PHASES:
@@ -260,7 +259,6 @@ class BrokerConnection(TwistedProtocol):
             self._input.pause()
 
     def _go_on_reading(self) -> None:
-        """All requests are answered: return their memory and read again."""
         self._settle()
         if self._input.is_reading:
             return
@@ -273,7 +271,6 @@ class BrokerConnection(TwistedProtocol):
         self._input.settle(self._in_flight.kept_bytes, self._output.queued_memory_bytes)
 
     def _handle(self, frame: memoryview) -> None:
-        """Begin the request in ``frame``."""
         if self._phase is _HANDSHAKING and self._handshake.takes_bare_frames:
             self._slot = BEGIN[self._slot]
             self._step(self._shake_hands(self._handshake.bare_frame(self.context, frame)), _BARE)
@@ -363,9 +360,8 @@ class BrokerConnection(TwistedProtocol):
     ) -> None:
         """Run the coroutine until it awaits or ends.
 
-        The coroutine reads the result from the Deferred, so None is sent in; a failure is thrown in, because the
-        Deferred does not show it while its callbacks run. ``passed``: the request in flight to continue; None for the
-        one in the slot.
+        None is sent in, because the coroutine reads the result from the Deferred. A failure is thrown in: a Deferred
+        hides it while its callbacks run. ``passed``: the request in flight to continue; None for the one in the slot.
         """
         try:
             if failure is None:
@@ -402,8 +398,8 @@ class BrokerConnection(TwistedProtocol):
         passed: InFlightRequest | None,
         awaited: "Deferred[Any]",
     ) -> None:
-        """Resume the request when ``awaited`` fires. A request that waits only for other brokers leaves the slot and is
-        in flight."""
+        """Resume the request when ``awaited`` fires. If it waits only for other brokers, it leaves the slot and is in
+        flight."""
         is_lost = self._phase is Phase.LOST
         kept_bytes = awaited.kept_bytes if isinstance(awaited, ClientWait) and not is_lost else None
         if passed is None and kept_bytes is not None:
@@ -441,8 +437,7 @@ class BrokerConnection(TwistedProtocol):
             self._memory.close()
 
     def _answer_in_turn(self, header: RequestHeader, passed: InFlightRequest | None, outcome: Outcome) -> None:
-        """A request is done: send its response and the ready ones behind it, unless earlier requests are still in
-        flight."""
+        """Send the response, and the ready ones behind it, unless earlier requests are still in flight."""
         in_flight = self._in_flight
         if passed is None:
             passed = in_flight.begin(header)
@@ -455,14 +450,13 @@ class BrokerConnection(TwistedProtocol):
                 self._respond(done.header, done.outcome)
 
     def _give_up(self, error: Exception) -> None:
-        """End the connection: a request failed, so neither it nor any later one gets a response."""
+        """Close the connection: the request failed, and later ones get no response either."""
         if isinstance(error, ProtocolError):
             self._refuse(error)
         else:
             self.close()
 
     def _failed(self, failure: Failure) -> None:
-        """Log and close: an error outside of the handler, for example in ``on_response``."""
         _log.failure("{connection}: no answer", failure, connection=self._name)
         self.close()
 
@@ -541,8 +535,8 @@ class BrokerConnection(TwistedProtocol):
         self._transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Drop the responses of requests in progress, abandon those that await a ``ClientWait``, and free all frames
-        immediately instead of at the next garbage collection."""
+        """Drop the responses of requests in progress, and abandon those that await a ``ClientWait``. Frames are freed
+        here, not at the next garbage collection."""
         self._phase = LOSE[self._phase]
         self._forget_session_end()
         self._input.forget()

@@ -1,7 +1,6 @@
 """A connection's input: the frames, and the memory they hold from the broker's budget.
 
-The connection does not read while it handles a request, nor while the broker has no memory for the next step of the
-incomplete frame. Tests: tests/kafka_zk/network/{test_accounts,test_starvation,test_pipelines}.py.
+Tests: tests/kafka_zk/network/{test_accounts,test_starvation,test_pipelines}.py.
 """
 
 from collections import deque
@@ -36,8 +35,8 @@ class ConnectionInput:
     Attributes:
         state: whether the transport may receive; read-only for others.
         decoder: collects the incomplete frame.
-        frames: complete frames that no handler has taken yet, oldest first.
-        memory: the connection's account in the broker's memory pool.
+        frames: complete frames, oldest first.
+        memory: the connection's account.
     """
 
     __slots__ = (
@@ -77,8 +76,8 @@ class ConnectionInput:
         return True
 
     def count(self, size_bytes: int, *, is_idle: bool) -> None:
-        """Charge ``size_bytes`` from one read to the account, because the buffer lives until the last frame in it is
-        handled. ``is_idle``: no request is in progress."""
+        """Charge one read of ``size_bytes``, because its buffer lives until its last frame is handled. ``is_idle``: no
+        request is in progress."""
         if size_bytes <= FREE_BYTES:
             return
         if self.frames:
@@ -100,8 +99,8 @@ class ConnectionInput:
             self._transport.resumeProducing()
 
     def ask(self, granted: Callable[[], None]) -> None:
-        """Ask for memory for the next step of the incomplete frame; ``granted`` is called when there is room, possibly
-        before this returns. Does nothing while an earlier ask waits. The input must be paused."""
+        """Ask for memory for the next step of the incomplete frame; ``granted`` may be called before this returns. Does
+        nothing while an earlier ask waits. The input must be paused."""
         if self.state in _ASKING:
             return
         self.state = ASK[self.state]
@@ -128,8 +127,8 @@ class ConnectionInput:
         self.memory.of_broker = self._between_brokers
 
     def settle(self, in_flight_bytes: int, queued_bytes: int) -> None:
-        """Return the memory of the last request. What remains is for the incomplete frame, complete frames, requests in
-        flight and queued responses."""
+        """Return the memory of the last request, except what the incomplete frame, complete frames, requests in flight
+        and queued responses hold."""
         memory, decoder = self.memory, self.decoder
         self._frames_bytes += decoder.hand_over()
         left_bytes = decoder.counted_bytes + self._frames_bytes + in_flight_bytes

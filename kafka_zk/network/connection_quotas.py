@@ -1,13 +1,11 @@
 """Connection limits of a broker: ``max.connections``, ``max.connections.per.ip`` and its overrides.
 
-All listeners of a broker share one object. Source: ConnectionQuotas in SocketServer.scala@3.9. At ``max.connections``,
-the broker stops accepting. A connection above the limit of its address is accepted and closed. With several listeners,
-Kafka accepts on the inter-broker listener above ``max.connections`` and closes the oldest connection of another
-listener; here it only exceeds the limit.
+All listeners of a broker share one object. At ``max.connections``, the broker stops accepting, except on an
+inter-broker listener beside others; Kafka then closes the oldest connection of another listener, here none is closed. A
+connection above the limit of its address is accepted and closed. Source: ConnectionQuotas in SocketServer.scala@3.9.
 
-Connections also compete with logs for file descriptors, and a broker that cannot open a file takes its log directory
-offline. So the broker also stops accepting when the connections have used up the descriptors that the logs leave them
-(``descriptors_for_connections``).
+A broker that cannot open a file takes its log directory offline, so it also stops accepting when connections have used
+up the descriptors that the logs leave them (``descriptors_for_connections``).
 """
 
 import resource
@@ -24,8 +22,8 @@ during a write."""
 
 
 def descriptors_for_connections(limit: int, log_files: int) -> int:
-    """Number of connections that a process may have, if it may open ``limit`` files (as from getrlimit) and keeps
-    ``log_files`` segment files open. At least a quarter of ``limit``."""
+    """Number of connections for a process that may open ``limit`` files (as from getrlimit) and keeps ``log_files``
+    segment files open. At least a quarter of ``limit``."""
     if limit == resource.RLIM_INFINITY:
         return UNLIMITED
     return max(limit // 4, limit - log_files - min(OTHER_DESCRIPTORS, limit // 4))
@@ -35,7 +33,7 @@ class ConnectionQuotas:
     """Counts the open connections of a broker; pure.
 
     Attributes:
-        count: open connections that count, of all listeners. Equals the sum over all addresses.
+        count: open connections, held ones excluded. Equals the sum over all addresses.
         held_count: connections above the rate of their address, which only wait to be closed; they use descriptors.
         max_connections, max_connections_per_ip, max_connections_per_ip_overrides: limits for new connections.
         rates: limits on new connections per second.

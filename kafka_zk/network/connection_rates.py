@@ -1,7 +1,7 @@
-"""Limits on new connections per second: of the broker, of each listener and of each address (KIP-612).
+"""Limits on new connections per second of the broker, of each listener and of each address (KIP-612).
 
 A broker or listener above its rate stops accepting for the throttle time. A connection from an address above its rate
-is accepted, held unread for the throttle time and closed, without being counted. A throttle lasts at most one sample.
+is accepted, held unread for that time and closed; it does not count. A throttle lasts at most one sample.
 
 Pure: times are ms on a monotonic clock. Source: ConnectionQuotas in SocketServer.scala@3.9.
 Tests: tests/kafka_zk/network/test_connection_rates.py.
@@ -25,8 +25,8 @@ class ConnectionRates:
     """Measures and limits the rates.
 
     Attributes:
-        throttled_ms: listener name to (number of throttles, their sum in ms), for the rates of broker and listeners.
-            Listeners that were never throttled are absent.
+        throttled_ms: listener to (number, sum in ms) of throttles by the rates of broker and listener; absent without
+            any.
         address_throttled_ms: the same for the rates of addresses.
     """
 

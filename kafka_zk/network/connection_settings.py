@@ -17,8 +17,8 @@ ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated peer."""
 
 MOST_BYTES_BEFORE_LOGIN = 16 * 1024
-"""Maximum frame size before authentication: one login message blocks all connections while it is parsed, and no
-mechanism here needs more. Kafka's ``sasl.server.max.receive.size`` (512 KB) is not read."""
+"""Maximum frame size before authentication: parsing a login message blocks all connections, and no mechanism here needs
+more. Kafka's ``sasl.server.max.receive.size`` (512 KB) is not read."""
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
 """Handles a request; the memoryview is its body."""
@@ -44,8 +44,7 @@ class HandshakeStep(NamedTuple):
 
 
 class Handshake(Protocol):
-    """Handles the requests of a connection until the peer is authenticated, for example by SASL, and again when its
-    session ends. One object per connection.
+    """Handles the requests of a connection until the peer is authenticated, and again when its session ends.
 
     Attributes:
         takes_bare_frames: whether the next frame has no request header (SaslHandshake version 0).
@@ -88,19 +87,17 @@ class ConnectionSettings:
     """See the module's docstring.
 
     Args:
-        clock: the reactor, as IReactorTime.
         dispatch: handles a request, including its errors. An exception is logged with its traceback and closes the
             connection.
-        versions: API key to lowest and highest version offered. A request of another version closes the connection,
-            except ApiVersions.
+        versions: API key to lowest and highest version offered. Other versions close the connection, except of
+            ApiVersions.
         max_request_size_bytes: socket.request.max.bytes.
-        handshake: creates the handshake of a new connection; None if requests need no SASL.
-        principal_of: TLS without SASL: maps a certificate (None: the peer sent none) to a principal. If it returns None
-            or raises ValueError, the connection is closed. None: certificates are not mapped.
-        on_response: see ``ResponseHook``.
-        read_ahead: see ``ReadAhead``; None sends slices without reading ahead.
+        handshake: creates the handshake of a new connection; None without SASL.
+        principal_of: TLS without SASL: maps a certificate (None: the peer sent none) to a principal. None or ValueError
+            closes the connection.
+        read_ahead: None sends slices without reading ahead.
         memory: the budget of all requests of the broker.
-        between_brokers: whether only brokers connect to this listener, so that its requests may use the reserve.
+        between_brokers: whether only brokers connect to this listener, so that requests may use the reserve.
         foreign_peers: limits repeated warnings about other protocols.
     """
 

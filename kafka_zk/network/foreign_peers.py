@@ -1,5 +1,5 @@
-"""Peers that the log names only once, because they connect again and again: those that speak neither Kafka's protocol
-nor TLS (health checks, browsers), or that claim to be a controller."""
+"""Peers that connect again and again and are logged only once: those that speak neither Kafka's protocol nor TLS
+(health checks, browsers), or that claim to be a controller."""
 
 MOST_PEERS = 1000
 

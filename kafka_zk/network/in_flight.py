@@ -1,11 +1,10 @@
 """Requests of one connection whose responses have not left: the oldest still waits, later ones were begun behind it.
 
-A Produce request with acks=all waits for the followers after its append and holds no records any more. Its Deferred
-says so (``kept_bytes``), and the connection begins the next request if that is a Produce too. So followers fetch the
-records of several requests at a time. Responses keep the order of the requests.
+After its append, a Produce request with acks=all only waits for the followers and holds no records. Its Deferred says
+so (``kept_bytes``), and the connection begins the next Produce. So followers fetch the records of several requests at a
+time. Kafka begins the next request only after the response; clients notice nothing but the latency.
 
-Kafka handles the next request of a connection only after the response to the one before; clients see no difference
-except in latency. Pure. Tests: tests/kafka_zk/network/test_in_flight.py.
+Pure. Tests: tests/kafka_zk/network/test_in_flight.py.
 """
 
 from collections import deque
@@ -28,10 +27,10 @@ class InFlightRequest:
     """One request in flight.
 
     Attributes:
-        kept_bytes: memory that the request still holds, counted in ``InFlight.kept_bytes`` until it is done.
-        awaited: the Deferred that its handler awaits; None once the request is done.
+        kept_bytes: memory that it holds until it is done.
+        awaited: the Deferred that its handler awaits; None once it is done.
         is_done: whether ``outcome`` is valid.
-        outcome: the response, or the exception that closes the connection; valid if ``is_done``.
+        outcome: the response, or the exception that closes the connection.
     """
 
     __slots__ = ("awaited", "header", "is_done", "kept_bytes", "outcome")
@@ -45,11 +44,7 @@ class InFlightRequest:
 
 
 class InFlight(deque[InFlightRequest]):
-    """The requests in flight, oldest first.
-
-    Attributes:
-        kept_bytes: memory that the requests which are not done hold together.
-    """
+    """The requests in flight, oldest first. ``kept_bytes``: sum of those that are not done."""
 
     def __init__(self) -> None:
         super().__init__()

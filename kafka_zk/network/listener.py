@@ -1,7 +1,6 @@
 """A listener: one address on which the broker accepts connections.
 
-Binding and accepting are separate steps: a broker binds its ports, registers itself with them, and accepts connections
-when it is ready.
+Binding and accepting are separate: a broker binds its ports, registers itself with them, and accepts when it is ready.
 """
 
 import math
@@ -29,8 +28,8 @@ IDLE_CHECKS = 10
 """Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times that time."""
 
 STALLED_S = 10.0
-"""A connection is closed if its incomplete request receives nothing for this long, because other requests may need its
-memory. Noticed up to half of this time later."""
+"""A connection is closed if its incomplete request receives nothing for this long, because others may need its memory.
+Noticed up to half of this time later."""
 
 STALLED_CHECKS = 2
 
@@ -45,8 +44,7 @@ class ListenerSettings:
     Attributes:
         host: address to bind; "" for all.
         port: 0 for a free port.
-        send_buffer_size_bytes: SO_SNDBUF; -1 for the system's default.
-        receive_buffer_size_bytes: SO_RCVBUF; -1 for the system's default.
+        send_buffer_size_bytes, receive_buffer_size_bytes: -1 for the system's default.
         max_idle_ms: idle connections are closed after this time; 0 or less for never.
         inter_broker: whether only brokers connect, which ``max.connections`` does not limit.
         max_connections: limit of this listener.
@@ -251,7 +249,7 @@ class Listener:
             self._port.start_accepting()
 
     def _hold(self, held_ms: int) -> "_HeldConnection | None":
-        """Accept a connection from an address above its rate, but only to close it unread after ``held_ms``."""
+        """Accept a connection only to close it unread, because its address is above its rate."""
         quotas = self._quotas
         if quotas.held_count >= MOST_HELD:
             return None
@@ -270,14 +268,14 @@ class Listener:
             closed.callback(None)
 
     def _schedule_check(self) -> None:
-        """Schedule one check at a time, so that a process that was suspended does not count the checks it missed."""
+        """Only one check at a time: a suspended process must not count the checks it missed."""
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """For each connection, count the checks since it last made progress; a busy one always does.
+        """Count the checks since each connection last made progress.
 
-        While requests wait for memory, a waiting request that holds memory ends early, and a connection whose peer does
-        not read its responses is closed.
+        While requests wait for memory, other waiting requests that hold some end early, and connections whose peer does
+        not read its responses are closed.
         """
         self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
@@ -329,7 +327,7 @@ async def _closed(port: Port | None) -> None:
 
 
 class _HeldConnection(TwistedProtocol):
-    """A connection that is not read, and closed after ``held_ms``. ``over`` is called once, when it is lost."""
+    """Closed unread after ``held_ms``. ``over`` is called once, when it is lost."""
 
     def __init__(self, clock: Any, held_ms: int, over: Callable[[], None]) -> None:
         self._clock = clock
@@ -349,8 +347,6 @@ class _HeldConnection(TwistedProtocol):
 
 
 class _ListenerConnection(BrokerConnection):
-    """A connection that knows its address for the quotas, and sets its socket options."""
-
     host: str
     socket_settings: ListenerSettings
 

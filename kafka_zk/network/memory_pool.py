@@ -1,15 +1,14 @@
 """One memory budget for all requests of a broker: their frames, and what handlers allocate.
 
-Every connection has an account. Memory it takes is charged until its request is answered or the connection is lost. An
+Every connection has an account. Its memory is charged until the request is answered or the connection is lost. An
 account that finds no room waits, and its connection is not read meanwhile. Rules:
 
-- A part of the budget (``SMALL_SHARE``) is for small requests only, so that a few big and slow ones cannot block all
+- A part of the budget (``SMALL_SHARE``) is for small requests only, so that a few big, slow ones cannot block all
   others.
 - Accounts of brokers may use a reserve on top of the budget.
-- No account waits forever: if there is no room, the account that has waited longest may take what it needs anyway. It
-  has this overdraft until its request is answered; then the next account may have it. So the budget is exceeded by at
-  most one request, as Kafka's memory pool is.
-- Memory that outlives a request, for example a fetch session, comes from a share of its own (``keep``).
+- No account waits forever: without room, the account that has waited longest may take what it needs anyway, and keeps
+  this overdraft until its request is answered. So, as in Kafka, at most one request exceeds the budget.
+- Memory that outlives a request, for example a fetch session, comes from its own share (``keep``).
 
 Buffers up to ``FREE_BYTES`` are not charged. While the budget is used up, connections are read in pieces of that size,
 so small requests are still handled, and thousands of connections cannot exceed the budget with one read each.
@@ -48,7 +47,7 @@ _BROKER, _SMALL, _BIG = range(3)  # kinds of requests
 
 
 class _Ask:
-    """Memory that an account waits for. ``number`` is the order of asking, ``line`` the queue that it is in."""
+    """Memory that an account waits for, in the queue ``line``; ``number`` is the order of asking."""
 
     __slots__ = ("account", "granted", "line", "number", "size_bytes")
 
@@ -68,15 +67,14 @@ class _Ask:
 
 
 class MemoryPool:
-    """See the module's docstring. Use it in the reactor's thread only.
+    """See the module's docstring. Only for the reactor's thread.
 
     Attributes:
         limit_bytes: the budget, without the reserve for brokers.
         used_bytes: memory of all accounts plus ``kept_bytes``, without the overdraft.
         overdraft_bytes: memory that one account holds above the limit.
         kept_bytes: memory that outlives requests; at most 1/KEPT_SHARE of the budget.
-        receive_bytes: how much of a connection to read at a time: FREE_BYTES while the budget is used up, otherwise 0
-            for the whole buffer.
+        receive_bytes: maximum per read: FREE_BYTES while the budget is used up; 0 for the whole buffer.
     """
 
     def __init__(self, limit_bytes: int = -1) -> None:
@@ -143,7 +141,6 @@ class MemoryPool:
         self._serve()
 
     def _serve(self) -> None:
-        """Grant the asks for which there is room."""
         if self._serving:  # called from a callback below; the loop continues
             return
         self._serving = True
@@ -205,7 +202,7 @@ class MemoryAccount:
         size_bytes: all memory charged to the account, overdraft included.
         frame_bytes: the part held by the frame of the request in progress.
         is_released: whether that request has released its frame.
-        reserved_bytes: the part that was reserved by that request.
+        reserved_bytes: the part that it reserved.
         overdraft_bytes: the part above the budget; 0 unless this account has the overdraft.
     """
 

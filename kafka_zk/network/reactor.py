@@ -1,10 +1,8 @@
 """Twisted's epoll reactor with a shorter path from an event to its transport.
 
 Twisted handles every event in a logging context (seven Python calls) and asks the transport for its descriptor first.
-The broker's transports need neither, so plain readiness calls ``doRead`` or ``doWrite`` directly. All other events
-(hang-up, error, both at once) take Twisted's path.
-
-``at_end_of_turn`` runs work once after all events of a turn.
+Our transports need neither, so plain readiness calls ``doRead`` or ``doWrite`` directly. Other events (hang-up, error,
+both at once) take Twisted's path.
 Tests: tests/kafka_zk/network/test_reactor.py.
 """
 
@@ -23,8 +21,7 @@ _log = Logger()
 
 
 class BrokerReactor(EPollReactor):
-    """One turn waits for events and passes each to its transport. An exception, raised or returned, closes that
-    transport."""
+    """Waits for events and passes each to its transport. An exception, raised or returned, closes that transport."""
 
     # Twisted's own attributes, not annotated there.
     _poller: Any

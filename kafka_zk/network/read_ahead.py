@@ -1,8 +1,8 @@
 """Loads file slices into the page cache before they are sent.
 
-``sendfile`` of pages that are not in memory blocks the reactor until the disk has read them. So slices outside a log's
-active segment are probed first (``preadv`` with RWF_NOWAIT never blocks and takes a few microseconds), and a thread
-reads those that are not cached. The end of the active segment was written a moment ago and is not probed.
+``sendfile`` of uncached pages blocks the reactor until the disk has read them. So slices outside a log's active segment
+are probed (``preadv`` with RWF_NOWAIT never blocks and takes a few microseconds), and a thread reads those that are not
+cached. The active segment was just written and is not probed.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ class ReadAhead:
         self._run_in_thread = run_in_thread
 
     def __call__(self, parts: Sequence[Part]) -> "Deferred[None] | None":
-        """Return None if all slices in ``parts`` can be sent now, otherwise a Deferred that fires when they can. It
-        also fires after a disk error, which sending will meet again. The caller retains the slices until then."""
+        """Return None if all slices in ``parts`` can be sent now, otherwise a Deferred that fires when they can, or on
+        a disk error, which sending meets again. The caller retains the slices until then."""
         cold = [
             part
             for part in parts
@@ -38,8 +38,7 @@ class ReadAhead:
         ]
         if not cold:
             return None
-        # The thread gets only numbers: a slice belongs to the reactor, and its descriptor stays open while it is
-        # retained.
+        # The thread gets only numbers: the slices belong to the reactor and keep their descriptors open.
         try:
             ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
         except OSError:  # sending will raise it again

@@ -35,5 +35,4 @@ class _Waiting:
             self.fired.callback(None)
 
     def connectionLost(self, reason: object) -> None:
-        """The other end is closed, or the reactor stops."""
         self.doRead()

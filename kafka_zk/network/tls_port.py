@@ -1,8 +1,7 @@
 """A TLS port of a listener, with handshakes limited in number and time.
 
-Many handshakes must not delay other clients, and an endless one must not hold a connection. So only a few handshake
-steps run in each turn of the reactor, and a handshake that takes longer than ``HANDSHAKE_TIMEOUT_S`` is closed.
-Imported on demand, because it loads OpenSSL.
+Many handshakes must not delay other clients, so only a few steps run in each turn of the reactor. A handshake that
+takes longer than ``HANDSHAKE_TIMEOUT_S`` is closed. Imported on demand, because it loads OpenSSL.
 """
 
 import ssl

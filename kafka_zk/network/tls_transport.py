@@ -1,13 +1,12 @@
 """TLS transports for clients and listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
 
 ``ssl.SSLObject`` between two memory BIOs is Python's fastest way, because one system call moves many records. A part of
-the queue is encrypted at a time and stays in the queue until the socket has taken all of its ciphertext, so the queue's
-size is always the number of plaintext bytes to send.
+the queue is encrypted at a time and stays queued until the socket has taken all of its ciphertext, so the queue's size
+is always the number of plaintext bytes to send.
 
-The protocol is connected before the handshake; what it sends waits until the handshake is done. A failed handshake
-closes the connection with ``SslAuthenticationFailed``. The socket is read only when everything received before has been
-delivered. So while a protocol pauses, at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted, and the end of the
-connection is never reported before the data.
+The protocol is connected before the handshake; what it sends waits. A failed handshake closes the connection with
+``SslAuthenticationFailed``. The socket is read only when everything received before is delivered. So while a protocol
+pauses, at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted, and data is delivered before the connection's end.
 
 Imported on demand, because it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
 """
@@ -42,8 +41,8 @@ ENCRYPT_BYTES = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
 _MOST_CONTROL_BYTES = 16 * 1024
-"""Maximum of OpenSSL's own unsent messages. Otherwise a peer that requests new keys (KeyUpdate) without reading would
-make them grow."""
+"""Maximum of OpenSSL's own unsent messages, which a peer could grow by requesting new keys (KeyUpdate) without
+reading."""
 
 _NO_CIPHERTEXT = memoryview(b"")
 _log = Logger()
@@ -51,7 +50,6 @@ _plain_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by
 
 
 def _plain_buffer(reactor: Any) -> memoryview:
-    """The buffer for decrypted data that all transports of ``reactor`` share."""
     buffer = _plain_buffers.get(reactor)
     if buffer is None:
         buffer = _plain_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -101,7 +99,7 @@ class TlsFrameTransport(FrameTransport):
     # --- the handshake ---
 
     def _shake_hands(self) -> Exception | None:
-        """Run one handshake step. Returns the exception that closes the connection, otherwise None."""
+        """Run one step. Returns the exception that closes the connection, otherwise None."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -119,7 +117,6 @@ class TlsFrameTransport(FrameTransport):
         return None
 
     def _take_control(self) -> None:
-        """Take OpenSSL's own messages: handshake steps, new keys, alerts."""
         control = self._outgoing.read()
         if control:
             self._control_bytes += len(control)
@@ -130,7 +127,7 @@ class TlsFrameTransport(FrameTransport):
             self._send_ciphertext()
 
     def _send_ciphertext(self) -> int:
-        """Send ciphertext and drop what was sent. Returns how many bytes the socket took. Raises OSError."""
+        """Return how many bytes the socket took, and drop them. Raises OSError."""
         sent = self.socket.send(self._ciphertext)
         self._ciphertext = self._ciphertext[sent:]
         if not self._ciphertext:
@@ -231,7 +228,6 @@ class TlsFrameTransport(FrameTransport):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _remove(self, count: int) -> None:
-        """Remove sent bytes from the queue."""
         self._encrypted_bytes = 0
         self.queued_size_bytes -= count
         self._sent_bytes += count
@@ -352,7 +348,7 @@ class TlsFrameTransport(FrameTransport):
                 self.protocol.dataReceived(buffer[:count])  # type: ignore[call-arg,misc]
 
     def _decrypt(self, target: memoryview) -> int:
-        """Decrypt records into ``target`` until it is full or no data is left. Returns the number of bytes. Raises
+        """Decrypt into ``target`` until it is full or no record is left. Returns the number of bytes. Raises
         ssl.SSLError."""
         filled = 0
         try:

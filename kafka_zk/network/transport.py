@@ -1,15 +1,15 @@
 """TCP transports for listeners and clients, whose outgoing queue holds bytes and file slices.
 
 They add ``write_frame`` to Twisted's transports. Bytes are sent with ``send`` (with MSG_MORE while more follows),
-slices with ``sendfile``, so that records do not enter this process, unless they are so small that one ``pread`` and one
-``sendmsg`` for the whole frame cost less. ``doWrite`` keeps Twisted's contract: it returns the exception that closes
-the connection; when the queue is empty, it stops writing, resumes producers and completes ``loseConnection``. Reading
-differs after ``receive_into``: the protocol gets a view of a buffer that all transports share, and the rest of an
-incomplete frame is received directly into the frame.
+slices with ``sendfile``, so that records do not enter this process, unless one ``pread`` and one ``sendmsg`` for a
+small frame cost less. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the connection; when
+the queue is empty, it stops writing, resumes producers and completes ``loseConnection``. After ``receive_into``, the
+protocol gets a view of a buffer that all transports share, and the rest of an incomplete frame is received directly
+into the frame.
 
-A transport retains each slice in its queue and releases it exactly once, when it was sent or when the connection is
-lost. A file that was truncated (``sendfile`` sends nothing) or cannot be read closes the connection, because the
-frame's announced size cannot be met. Tests: tests/kafka_zk/network/test_transport.py.
+A transport retains each slice in its queue and releases it exactly once. A file that was truncated (``sendfile`` sends
+nothing) or cannot be read closes the connection, because the announced size cannot be met. Tests:
+tests/kafka_zk/network/test_transport.py.
 """
 
 import errno
@@ -71,7 +71,6 @@ else:
 
 
 def _receive_buffer(reactor: Any) -> memoryview:
-    """The receive buffer that all transports of ``reactor`` share."""
     buffer = _receive_buffers.get(reactor)
     if buffer is None:
         buffer = _receive_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -79,8 +78,6 @@ def _receive_buffer(reactor: Any) -> memoryview:
 
 
 class _SliceInQueue:
-    """The unsent part of a slice."""
-
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
     def __init__(self, file_slice: Slice) -> None:
@@ -109,7 +106,6 @@ def _copied(part: Slice) -> memoryview:
 
 
 def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
-    """Release the slices among ``items``."""
     for item in items:
         if isinstance(item, _SliceInQueue):
             item.file_slice.release()
@@ -177,7 +173,6 @@ class FrameTransport(_Base):
             self.startWriting()
 
     def _try_to_send(self, data: bytes) -> int:
-        """Return how many bytes the socket took."""
         try:
             sent: int = self.socket.send(data)
         except OSError:
@@ -229,8 +224,7 @@ class FrameTransport(_Base):
 
     def taken_bytes(self) -> int:
         """Bytes that the peer's system has acknowledged. Only differences are meaningful, and only while the queue is
-        not empty: the local socket buffer takes megabytes more, and the reactor reports it writable only when a third
-        is free."""
+        not empty: the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
         try:
             (kept_bytes,) = _INT.unpack(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(_INT.size)))
         except (OSError, ValueError):  # the socket is closed
@@ -310,7 +304,6 @@ class FrameTransport(_Base):
         return None
 
     def _send_bytes(self, item: memoryview, flags: int) -> int:
-        """Send the buffer at the head of the queue."""
         sent: int = self.socket.send(item, flags)
         if sent == len(item):
             self._queue.popleft()
@@ -387,8 +380,8 @@ class FrameTransport(_Base):
         return None
 
     def connectionLost(self, reason: Any) -> None:
-        """Release the slices, then close like Twisted. References to the protocol are cleared, because the cycle would
-        keep both in memory until a garbage collection."""
+        """Release the slices, then close like Twisted. References to the protocol are cleared, so that no garbage
+        collection is needed to free it."""
         _release(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0
