@@ -27,7 +27,7 @@ E = TypeVar("E", bound=_Named)
 
 
 class ResourceType(_Named):
-    """ANY is only for filters."""
+    """ANY is for filters only."""
 
     ANY = 1
     TOPIC = 2
@@ -39,7 +39,7 @@ class ResourceType(_Named):
 
 
 class PatternType(_Named):
-    """ANY and MATCH are only for filters. MATCH selects every pattern that applies to a resource of the given name."""
+    """ANY and MATCH are for filters only; MATCH selects the patterns that apply to a resource of the given name."""
 
     ANY = 1
     MATCH = 2
@@ -48,7 +48,7 @@ class PatternType(_Named):
 
 
 class Operation(_Named):
-    """ANY is only for filters."""
+    """ANY is for filters only."""
 
     ANY = 1
     ALL = 2
@@ -67,7 +67,7 @@ class Operation(_Named):
 
 
 class Permission(_Named):
-    """ANY is only for filters."""
+    """ANY is for filters only."""
 
     ANY = 1
     DENY = 2
@@ -143,7 +143,7 @@ IMPLIED: Mapping[Operation, Sequence[Operation]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""Allowing any operation on the right also allows the one on the left. Source: AclAuthorizer.matchingAclExists@3.9."""
+"""ALLOW of an operation on the right implies the one on the left. Source: AclAuthorizer.matchingAclExists@3.9."""
 
 SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.TOPIC: (

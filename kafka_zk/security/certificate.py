@@ -23,12 +23,12 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The parts of a certificate that a broker shows and checks.
+    """A certificate's content.
 
     Attributes:
-        subject: the distinguished name in Java's form.
-        names: host names, addresses and other names of its subjectAltName.
-        not_after_ms: when it expires, ms since the epoch.
+        subject: distinguished name in Java's form.
+        names: host names, addresses and others of its subjectAltName.
+        not_after_ms: expiry, ms since the epoch.
     """
 
     subject: str

@@ -1,6 +1,6 @@
 """Cipher suites: Java's names, which are IANA's, and OpenSSL's. Pure.
 
-Python can only choose suites up to TLS 1.2. It uses OpenSSL's TLS 1.3 suites either all or not at all.
+Python can choose suites up to TLS 1.2 only; OpenSSL's TLS 1.3 suites are used all or not at all.
 Tests: tests/kafka_zk/security/test_cipher_suites.py compares with ``openssl ciphers -stdname``.
 """
 

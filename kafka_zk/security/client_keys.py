@@ -1,8 +1,8 @@
 """Reads the security keys of a client's configuration, in the spelling of Java, librdkafka or kafka-python.
 
 Files are read immediately, so the result can be sent to other machines. Unknown keys and contradictions are refused
-with one sentence that never shows a secret. Keys of TLS or SASL are also refused if the protocol does not use them:
-otherwise a client could be unprotected although its configuration suggests the opposite.
+with one sentence that shows no secret. So are TLS or SASL keys that the protocol does not use, because the client would
+be unprotected without its user's knowledge.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
 Tests: tests/kafka_zk/security/test_client_keys.py.
@@ -78,8 +78,8 @@ def _is_of_security(key: str) -> bool:
 
 
 class _Keys:
-    """The given keys that have a meaning, in Java's or librdkafka's spelling with dots. An empty text counts as absent,
-    except for ``ssl.endpoint.identification.algorithm``, where it turns the check off."""
+    """The keys with a meaning, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except for
+    ``ssl.endpoint.identification.algorithm``."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._given: dict[str, Any] = {}
@@ -100,7 +100,6 @@ class _Keys:
                 self._given[meant] = value
 
     def first(self, prefixes: tuple[str, ...]) -> str | None:
-        """The alphabetically first given key with one of these prefixes."""
         return min((key for key in self._given if key.startswith(prefixes)), default=None)
 
     def has(self, key: str) -> bool:
@@ -140,14 +139,13 @@ class _Keys:
         return tuple(part.strip() for part in parts if part.strip())
 
     def one_of(self, *keys: str) -> str | None:
-        """The one given key among these, or None. Raises InvalidSecurity if there are several."""
+        """The given key; None without one. Raises InvalidSecurity for several."""
         given = [key for key in keys if self.has(key)]
         if len(given) > 1:
             raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")
         return given[0] if given else None
 
     def content(self, key: str) -> bytes:
-        """Content of the file that a ``.location`` key names, otherwise the value of the key."""
         return self.file(key) if key.endswith(".location") else self.text(key, "").encode()
 
     def file(self, key: str) -> bytes:
@@ -227,7 +225,7 @@ def _identity(keys: _Keys) -> Identity | None:
 
 
 def _store_type(keys: _Keys, name: str, data: bytes) -> str:
-    """Detect the type from the content, because Java reads PKCS12 and JKS under each other's names."""
+    """By the content, because Java reads PKCS12 and JKS under each other's names."""
     key = f"ssl.{name}.type"
     wanted = keys.text(key, "").upper()
     if wanted and wanted not in stores.TYPES:
@@ -243,7 +241,7 @@ def _store_type(keys: _Keys, name: str, data: bytes) -> str:
 
 @contextlib.contextmanager
 def _about(keys: _Keys, key: str) -> Iterator[None]:
-    """Prefix InvalidSecurity raised in this block with ``key`` and its file."""
+    """Prefix InvalidSecurity with ``key`` and its file."""
     try:
         yield
     except InvalidSecurity as error:
@@ -328,7 +326,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
 
 
 def _endpoint_authorities(keys: _Keys) -> str | None:
-    """Authorities for the token endpoint, separate from those for brokers; None for the system's."""
+    """Authorities for the token endpoint, not for brokers; None for the system's."""
     if not keys.has("https.ca.location"):
         return None
     data = keys.file("https.ca.location")
@@ -345,7 +343,6 @@ def _checked_unsecured(tokens: Any) -> Any:
 
 
 def _client(keys: _Keys, options: Mapping[str, str] | None) -> tuple[str, Password, str | None, Any]:
-    """Client id, secret, scope and SASL extensions."""
     if options is not None:
         for name in ("clientId", "clientSecret"):
             if not options.get(name):

@@ -1,6 +1,6 @@
-"""The security settings of a client, parsed, and the names of the configuration keys.
+"""A client's security settings, parsed, and the names of their configuration keys.
 
-Values only: a client without security imports nothing else of this package. ``client_keys`` reads the configuration.
+Values only: a client without security loads nothing else of this package. ``client_keys`` reads the configuration.
 """
 
 from collections.abc import Mapping
@@ -41,12 +41,11 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """The security settings of one client; can be pickled, and ``repr`` shows no secret.
+    """One client's security settings; can be pickled, and ``repr`` shows no secret.
 
     Attributes:
         protocol: one of ``PROTOCOLS``.
-        tls: not None if and only if the protocol uses TLS.
-        sasl: not None if and only if the protocol uses SASL.
+        tls, sasl: not None if and only if the protocol uses them.
     """
 
     protocol: str = "PLAINTEXT"
@@ -101,8 +100,8 @@ WITHOUT_MEANING = frozenset(
         "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     }
 )  # fmt: skip
-"""Keys of Java clients that are accepted without effect, so that their configuration files can be used unchanged."""
+"""Keys of Java clients that are accepted without effect, so that their files can be used unchanged."""
 
 KEYS = JAVA_KEYS | LIBRDKAFKA_KEYS | ALIASES.keys() | WITHOUT_MEANING
 KEYS_BY_FIELD: Mapping[str, str] = {key.replace(".", "_"): key for key in KEYS}
-"""The same keys, found by their spelling as keyword arguments, with ``_`` for ``.``."""
+"""Spelling with ``_``, as in keyword arguments, to key."""

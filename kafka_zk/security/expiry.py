@@ -22,7 +22,7 @@ class ExpiryWarnings:
 
 
 def _limit(certificate: Certificate, now_ms: int) -> int | None:
-    """The smallest limit reached, in days; 0 if expired; None if no limit is reached."""
+    """In days; 0 if expired; None if no limit is reached."""
     left = certificate.days_left(now_ms)
     return next((limit for limit in (0, *LIMITS_DAYS) if left <= limit), None)
 

@@ -12,15 +12,15 @@ MAX_RESPONSE_BYTES = 1_000_000
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect could send the client's secret, or trusted keys, to or from another server."""
+    """Redirects are refused: they could leak the client's secret or substitute trusted keys."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def fetch(request: urllib.request.Request, tls: TlsSettings) -> bytes:
-    """Return the response body. Raises HTTPError; OSError if the server is unreachable or its response is not complete
-    HTTP; ValueError above MAX_RESPONSE_BYTES."""
+    """Return the response body. Raises HTTPError; OSError if the server is unreachable or its response is incomplete;
+    ValueError above MAX_RESPONSE_BYTES."""
     handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
     if request.full_url.lower().startswith("https:"):
         from kafka_zk.security.tls import client_context

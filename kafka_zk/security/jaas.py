@@ -7,9 +7,9 @@
     };
 
 A file (JVM option ``java.security.auth.login.config``) has sections, each with any number of login modules. A property
-(``sasl.jaas.config``) has exactly one module and no section. Messages say where a text is wrong without repeating it,
-because it may contain passwords. Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration
-(Java 17). Tests: tests/kafka_zk/security/test_jaas.py.
+(``sasl.jaas.config``) has exactly one module and no section. Messages never repeat the text, which may hold passwords.
+Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration (Java 17).
+Tests: tests/kafka_zk/security/test_jaas.py.
 """
 
 import re
@@ -27,7 +27,7 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class InvalidJaas(ValueError):
-    """The text is not a JAAS login configuration; the message says where and repeats no value."""
+    """The message says where the text is wrong and repeats no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _module(tokens: "_Tokens") -> LoginModule:
 
 
 class _Tokens:
-    """The words and signs of a text. ``place`` is the line of the last token taken."""
+    """The tokens of a text. ``place`` is the line of the last one taken."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokenize(text))
@@ -114,7 +114,6 @@ class _Tokens:
             raise InvalidJaas(f"{self.place}: {found} where {sign!r} is expected")
 
     def take(self, sign: str) -> bool:
-        """Take the next token if it is ``sign``; returns whether it was."""
         if not self.at_end() and self._tokens[self._next][:2] == ("sign", sign):
             self._next += 1
             return True

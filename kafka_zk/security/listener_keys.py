@@ -1,11 +1,10 @@
 """The keys of ``server.properties`` that apply to one listener, and its JAAS login modules.
 
-A key applies to a listener with the prefix ``listener.name.<listener>.`` or, unless it grants access, without it. A
-SASL key may also have the prefix ``listener.name.<listener>.<mechanism>.``, which takes precedence.
+A key applies with the prefix ``listener.name.<listener>.`` or, unless it grants access, without it. A SASL key may also
+have the prefix ``listener.name.<listener>.<mechanism>.``, which takes precedence.
 
 A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, otherwise in the file that
-``java.security.auth.login.config`` names: in its section ``<listener>.KafkaServer`` or, if that is absent,
-``KafkaServer``, with one module per mechanism.
+``java.security.auth.login.config`` names: in section ``<listener>.KafkaServer`` or, if absent, ``KafkaServer``.
 
 Source: BrokerSecurityConfigs, ChannelBuilders, JaasContext.java@3.9.
 """
@@ -19,10 +18,10 @@ from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.jaas import LoginModule
 
 BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER")
-"""The mechanisms that a broker can enable, in the order in which Kafka lists them to clients."""
+"""The mechanisms that a broker can enable, in the order that Kafka returns to clients."""
 
 LISTENER_PREFIX = "listener.name."
-"""In lower case; the listener's name after it may be of any case. Dynamic keys are refused by this prefix."""
+"""Must be in lower case, because dynamic keys are checked by it; the listener's name may be in any case."""
 
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
@@ -96,7 +95,7 @@ class ListenerKeys:
         return {key: self.text(key) for key in TLS_KEYS if self.is_own(key) or key in self._properties}
 
     def login_of(self, mechanism: str) -> dict[str, str]:
-        """The keys for fetching an OAUTHBEARER token, with which this broker authenticates at others."""
+        """The keys for fetching the OAUTHBEARER token with which this broker authenticates at others."""
         keys = {
             "sasl.oauthbearer.token.endpoint.url": self.of_mechanism(mechanism, "sasl.oauthbearer.token.endpoint.url"),
             _LOGIN_CALLBACK: self.own_of_mechanism(mechanism, _LOGIN_CALLBACK),

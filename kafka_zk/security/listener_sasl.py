@@ -61,11 +61,11 @@ class ListenerSasl:
     """The SASL settings of one listener.
 
     Attributes:
-        mechanisms: the enabled mechanisms.
-        plain_users: user name to password, for PLAIN; unused if ``check_password`` is set.
+        mechanisms: enabled mechanisms.
+        plain_users: user name to password; unused with ``check_password``.
         max_reauth_ms: maximum length of a session, by mechanism; 0 or absent for no limit.
         check_password: callback for PLAIN.
-        tokens: validator for OAUTHBEARER; None if the mechanism is not enabled.
+        tokens: validator for OAUTHBEARER, if enabled.
         jwks: where ``tokens``, a ``SignedTokens``, gets its keys; None if it has them or needs none.
         blocking: mechanisms whose callback may block.
     """
@@ -120,7 +120,7 @@ def _number(keys: ListenerKeys, mechanism: str, key: str, default: int, what: st
 
 
 def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) -> Any:
-    """An instance of the Python callback class; None if Kafka's own handler is configured."""
+    """Create the Python callback; None for Kafka's own handler."""
     key, name = keys.name_of(mechanism, SERVER_CALLBACK), keys.own_of_mechanism(mechanism, SERVER_CALLBACK)
     if name in ("", _DEFAULT_HANDLERS[mechanism]) or (mechanism == "OAUTHBEARER" and name in _SIGNED_HANDLERS):
         return None
@@ -217,7 +217,7 @@ def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksE
 
 
 def _tls(options: Mapping[str, str]) -> TlsSettings | None:
-    """TLS settings of the endpoint: the ``ssl.`` options of the login module."""
+    """From the login module's ``ssl.`` options."""
     own = {key: value for key, value in options.items() if key.startswith("ssl.")}
     if not own:
         return None

@@ -1,8 +1,7 @@
 """Security settings of one listener, made from ``server.properties``.
 
-Settings that this broker does not support are refused with one sentence, so that no listener is open although its
-administrator believes that it is protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is
-secured.
+Unsupported settings are refused with one sentence, so that no listener is open although its administrator believes it
+protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
 
 Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuilders.java@3.9.
 """
@@ -26,8 +25,8 @@ CLIENT_AUTH = ("none", "requested", "required")
 
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
-    """TLS settings of one listener. ``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: maps a certificate's subject
-    to a user."""
+    """TLS settings of one listener. ``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: certificate subject to
+    user."""
 
     settings: TlsSettings
     client_auth: str
@@ -40,8 +39,7 @@ class ListenerSecurity:
 
     Attributes:
         protocol: one of ``client_security.PROTOCOLS``.
-        tls: not None if and only if the protocol uses TLS.
-        sasl: not None if and only if the protocol uses SASL.
+        tls, sasl: not None if and only if the protocol uses them.
     """
 
     protocol: str = "PLAINTEXT"
@@ -68,7 +66,7 @@ def listener_security(properties: Mapping[str, str], listener: str, protocol: st
 
 
 def inter_broker_security(properties: Mapping[str, str], listener: str, protocol: str) -> ClientSecurity:
-    """Security settings with which a broker connects to this listener of other brokers. Raises InvalidSecurity."""
+    """How a broker connects to this listener of other brokers. Raises InvalidSecurity."""
     if protocol == "PLAINTEXT":
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security

@@ -1,7 +1,6 @@
 """The client's side of SASL OAUTHBEARER, and when to renew a token. Pure.
 
-A broker that refuses a token sends a JSON document with the reason. The client then sends one byte and receives the
-document again.
+A broker refuses a token with a JSON document. The client then sends one byte and receives the document again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer.py.

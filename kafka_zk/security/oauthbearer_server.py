@@ -1,7 +1,7 @@
 """The broker's side of SASL OAUTHBEARER. Pure.
 
-The broker sends a JSON document for a refused token. The client then sends one byte, and the broker sends the document
-again as the reason of the failure. Any other message also ends the login here; Kafka would accept another token.
+The broker refuses a token with a JSON document. The client then sends one byte, and receives the document again as the
+reason of the failure. Any other message also ends the login; Kafka would accept another token.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslServer.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer_server.py.
@@ -32,7 +32,7 @@ class ClientFirst(NamedTuple):
 
 
 class ExplainedFailure(SaslAuthenticationFailed):
-    """A failure whose message is sent to the client; other failures of the mechanism send a generic one."""
+    """A failure whose own message is sent to the client, not a generic one."""
 
 
 def client_first(message: bytes) -> ClientFirst:
@@ -83,6 +83,6 @@ class OAuthBearerServer:
 
 
 def _document(error: RefusedToken) -> str:
-    """The JSON document, with the same spaces as Kafka's."""
+    """With the same spaces as Kafka's."""
     status = f'{{"status":{json.dumps(error.status)}'
     return f"{status}}}" if error.scope is None else f'{status}, "scope":{json.dumps(error.scope)}}}'

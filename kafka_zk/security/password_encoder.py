@@ -94,7 +94,7 @@ class PasswordEncoder:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _decode(encoder: PasswordEncoder, text: str) -> Password:
-    """Cached, because every change of a broker's configuration decodes its passwords again."""
+    """Cached: every change of a broker's configuration decodes its passwords again."""
     if len(text) > _LONGEST_CHARACTERS:
         raise InvalidSecurity("an encoded password that is too long")
     fields = dict(part.partition(":")[::2] for part in text.split(","))
@@ -146,5 +146,5 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _java_length(text: str) -> int:
-    """Number of UTF-16 code units, as Java counts."""
+    """In UTF-16 code units."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2

@@ -61,8 +61,7 @@ def _rule(found: re.Match[str]) -> _Rule:
 
 
 def _expanded(replacement: str, found: re.Match[str]) -> str:
-    """Like Java's replaceAll: ``$n`` takes the longest run of digits that is a group number; the other digits are
-    text."""
+    """Like Java's replaceAll: of ``$n``, the longest number of a group is replaced, and further digits are text."""
     groups = found.re.groups
 
     def expand(place: re.Match[str]) -> str:

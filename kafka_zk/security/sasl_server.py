@@ -1,8 +1,7 @@
 """How a broker authenticates a client: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
-``SaslServer`` is one client's login: it takes the client's messages and returns the responses, or raises. Any error
-ends the login. An authenticated client may log in again before its session ends, with the same mechanism and as the
-same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, observed with its brokers.
+Any error ends the login. An authenticated client may log in again before its session ends, with the same mechanism and
+as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, observed with its brokers.
 """
 
 from collections.abc import Callable
@@ -56,8 +55,8 @@ class Login:
     is_token: bool = False
 
     def lifetime_ms(self, now_ms: int, max_reauth_ms: int) -> int | None:
-        """Length of the session in ms from ``now_ms``; None for no limit. ``max_reauth_ms``: connections.max.reauth.ms,
-        0 for no limit."""
+        """Length of a session that begins now; None for no limit. ``max_reauth_ms``: connections.max.reauth.ms, 0 for
+        no limit."""
         limits = [] if self.expires_ms is None else [max(0, self.expires_ms - now_ms)]
         if max_reauth_ms > 0:
             limits.append(max_reauth_ms)
@@ -70,9 +69,9 @@ class SaslReply:
 
     Attributes:
         challenge: sent to the client.
-        failure: why the login failed, in the client's words; None if it did not.
-        is_told: whether the client receives ``failure``; if False it gets no response.
-        reason: the reason for the log, which may say more than ``failure``.
+        failure: why the login failed, for the client; None if it did not.
+        is_told: False if the client gets no response.
+        reason: the reason for the log, which may say more.
     """
 
     challenge: bytes = b""
@@ -97,8 +96,10 @@ class SaslListener:
 
 
 class SaslServer:
-    """One client's login. ``before``: the client's previous login, if it authenticates again.
+    """One client's login: takes its messages and returns the responses.
 
+    Args:
+        before: the client's previous login, if it authenticates again.
     Attributes:
         state: STARTED, then AUTHENTICATING, then DONE or FAILED.
     """
@@ -129,7 +130,7 @@ class SaslServer:
         return self._mechanism in self._sasl.blocking
 
     def lifetime_ms(self) -> int | None:
-        """How long the session lasts from now, in ms; None for no limit. Only valid in state DONE."""
+        """How long the session lasts from now; None for no limit. Only valid in state DONE."""
         assert self.login is not None, "not logged in"
         return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
@@ -215,7 +216,7 @@ class SaslServer:
         return final
 
     def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
-        """The login that the client claims, and the credential that proves it now."""
+        """The claimed login, and the credential that proves it now."""
         if not first.is_token:
             credential = self._listener.credentials.find(self._mechanism, first.username)
             return Login(first.username, self._mechanism), credential
@@ -223,6 +224,6 @@ class SaslServer:
         return Login(found.owner, self._mechanism, found.expires_ms, is_token=True), found.credential
 
     def _hidden(self) -> str:
-        """Kafka's generic message, where the reason would help an attacker."""
+        """Kafka's generic message: the reason would help an attacker."""
         what = "authentication" if self._before is None else "re-authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"

@@ -1,8 +1,7 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and the credentials that Kafka keeps in ZooKeeper. Pure.
 
-A client is a generator that yields its messages and is sent the broker's responses. ``ScramServer`` responds to the
-client's two messages. An unknown user is refused at the last step, like a wrong password; until then the client sees a
-salt derived from the name and a secret of the cluster, so it is the same in every attempt and on every broker.
+An unknown user is refused at the last step, like a wrong password. Until then the client sees a salt derived from the
+name and the cluster's secret, which is the same in every attempt and on every broker.
 
 Two deviations of Kafka are kept. Names and passwords are not normalized (SASLprep). A client's final nonce only has to
 end with the server's nonce, because librdkafka before 2.6.1 sends its own part twice.
@@ -78,7 +77,7 @@ class ClientFirst(NamedTuple):
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """The key derived from a password; takes a few ms with 4096 iterations."""
+    """The key derived from a password; takes a few ms at 4096 iterations."""
     return hashlib.pbkdf2_hmac(MECHANISMS[mechanism], password.encode(), salt, iterations)
 
 

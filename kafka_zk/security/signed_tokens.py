@@ -1,8 +1,8 @@
-"""Verifies tokens signed by an OAuth provider with its public keys. Pure, except for ``cryptography``.
+"""Verifies tokens with the public keys of the OAuth provider that signed them. Pure, except for ``cryptography``.
 
-``exp``, ``iat`` and the claim with the user's name are required. ``aud`` must contain an expected audience, and must be
-absent if none is expected, as in Kafka. The algorithm must fit the key; ``none`` and shared-secret algorithms are
-refused. Imported on demand, if a listener has ``sasl.oauthbearer.jwks.endpoint.url``.
+``exp``, ``iat`` and the user's claim are required. ``aud`` must contain an expected audience, and be absent if none is
+expected, as in Kafka. The algorithm must fit the key; ``none`` and shared-secret algorithms are refused. Imported on
+demand, for ``sasl.oauthbearer.jwks.endpoint.url``.
 
 Source: RFC 7515, 7517, 7518, 8037, 9864; KIP-768; ValidatorAccessTokenValidator.java, ClaimValidationUtils.java@3.9.
 """
@@ -50,7 +50,7 @@ class VerificationKey(NamedTuple):
     """One public key.
 
     Attributes:
-        algorithm: the only algorithm that it is for; None for all of its type.
+        algorithm: the only allowed one; None for all of the key's type.
         curve: for EC and OKP.
     """
 
@@ -140,8 +140,8 @@ def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes
 
 
 class SignedTokens(TokenValidator):
-    """Validates signed tokens. ``keys`` is replaced at each fetch; ``on_missed_key`` is called when a token's key is
-    unknown."""
+    """Validates signed tokens with ``keys``, which each fetch replaces. ``on_missed_key`` is called for an unknown
+    key."""
 
     def __init__(self, expected: ExpectedClaims) -> None:
         self._expected = expected

@@ -60,7 +60,7 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
 
 def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
-    """The trusted certificates of a trust store: its own entries and, if it has a key, the key's certificate.
+    """The trusted certificates: a store's own entries and, if it has a key, the key's certificate.
 
     As in Java, issuers stored with a key are not trusted. Raises InvalidSecurity like ``identity``.
     """
@@ -128,7 +128,7 @@ def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificat
     """The certificates except those of the key and its issuers.
 
     Java marks its entries with an attribute that ``cryptography`` does not expose, so issuers are recognized by their
-    subject. Java stores a key's issuers under their subject as name; an entry with another name is kept.
+    subject. Java names a key's issuers by their subject; an entry with another name is kept.
     """
     if store.key is None:
         return list(store.additional_certs)
@@ -139,7 +139,7 @@ def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificat
 
 
 def _issuers(store: "PKCS12KeyAndCertificates") -> set["Name"]:
-    """Subjects of the issuers of the key's certificate, as far as the store contains them."""
+    """Subjects of the key's issuers, as far as the store contains them."""
     found: set[Name] = set()
     ahead = [store.cert] if store.cert else []
     while ahead:
@@ -164,7 +164,6 @@ def _pkcs12_pem(entry: "PKCS12Certificate") -> str:
 
 
 def _pkcs12(data: bytes, password: Password | None) -> "PKCS12KeyAndCertificates":
-    """Load the store. Raises InvalidSecurity."""
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
@@ -213,7 +212,7 @@ class _JksReader:
 
 
 def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
-    """Read the entries. With a password, the integrity check runs first."""
+    """With a password, checks the integrity first."""
     if data[:4] != _JKS_MAGIC:
         raise InvalidSecurity("it is not a JKS file")
     if password is not None:

@@ -1,6 +1,6 @@
 """TLS contexts, and readable reasons of failed handshakes.
 
-Importing this module loads OpenSSL, so import it only where TLS is used.
+Importing this module loads OpenSSL.
 Tests: tests/kafka_zk/security/test_tls.py.
 """
 
@@ -51,8 +51,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
     """The context of a listener's connections. ``client_auth``: ``none``, ``requested`` or ``required``.
 
-    A certificate that is only requested must still be valid if it is sent, as in Kafka. Renegotiation is refused. One
-    session ticket is issued, which is enough for a client that reconnects. Raises InvalidSecurity.
+    A requested certificate must be valid if it is sent, as in Kafka. Renegotiation is refused. One session ticket is
+    enough for a client that reconnects. Raises InvalidSecurity.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -95,7 +95,7 @@ def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> s
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load key and certificates. Python only reads files, so they are written to memory, or to a file that is deleted
+    """Load key and certificates. Python only reads files, so they go through memory, or a file that is deleted
     immediately. Raises InvalidSecurity."""
     password = identity.key_password.value if identity.key_password else ""
     text = identity.private_key.value + "\n" + identity.certificate_chain
@@ -127,7 +127,7 @@ def _as_file(data: bytes) -> Iterator[str]:
 
 
 def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Set versions and suites together: a TLS 1.3 suite has no effect below TLS 1.3, and vice versa."""
+    """A TLS 1.3 suite has no effect below TLS 1.3, and vice versa, so both are set together."""
     allowed = [name for name in VERSIONS if not settings.protocols or name in settings.protocols]
     modern = cipher_suites.TLS_1_3 & set(settings.suites)
     older = [cipher_suites.openssl_name(name) or name for name in settings.suites if name not in cipher_suites.TLS_1_3]
@@ -158,8 +158,8 @@ def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) ->
 
 
 def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
-    """Why a broker may have closed a connection after sending nothing but its handshake. It may also have stopped, so
-    retrying can help."""
+    """Why a broker may have closed a connection after nothing but its handshake. It may also have stopped, so retrying
+    can help."""
     if in_handshake:
         return "the broker closed the connection during the TLS handshake; does it speak TLS at this port?"
     wants = "does not accept our client certificate" if settings.identity else "asks for a client certificate"

@@ -23,9 +23,8 @@ class TlsSettings:
         authorities: trusted certificates, PEM; None for the system's.
         identity: own key and certificates, sent if the peer requests them.
         verify: whether a client verifies the broker's certificate.
-        check_host_name: whether it also verifies the host name; ignored unless ``verify``.
-        protocols: Java's names; empty for TLS 1.2 and 1.3.
-        suites: Java's names; empty for OpenSSL's default.
+        check_host_name: and its host name.
+        protocols, suites: Java's names; empty for TLS 1.2 and 1.3, and OpenSSL's suites.
     """
 
     authorities: str | None = None

@@ -99,10 +99,10 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class TokenCallback:
-    """Tokens from a function like confluent-kafka's ``oauth_cb``. It is called with ``config`` and returns the token,
-    its expiry in s since the epoch, and optionally a principal's name and a mapping of SASL extensions.
+    """Tokens from a function like confluent-kafka's ``oauth_cb``: called with ``config``, it returns the token, its
+    expiry in s since the epoch, and optionally a principal's name and a mapping of SASL extensions.
 
-    ``function`` is a callable or ``module:function``, which is imported when the first token is needed.
+    ``function``: a callable, or ``module:function``, imported for the first token.
     """
 
     function: str | Callable[[str], tuple[Any, ...]]
@@ -135,7 +135,7 @@ def _imported(name: str) -> Callable[[str], tuple[Any, ...]]:
 
 
 def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
-    """Expiry in ms since the epoch, from the token if it is a JWT, otherwise from the endpoint's ``expires_in``."""
+    """From the token if it is a JWT, otherwise from the endpoint's ``expires_in``; ms since the epoch."""
     try:
         expires_s = claims_of(token).get("exp")
     except InvalidToken:
@@ -149,7 +149,7 @@ def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
 
 
 class _Tokens:
-    """The token of one source. One thread at a time renews it before it expires."""
+    """One source's token, renewed before it expires by one thread at a time."""
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source

@@ -1,6 +1,6 @@
-"""Validates OAUTHBEARER tokens on the broker: which user, and until when. Pure.
+"""Validates OAUTHBEARER tokens on the broker. Pure.
 
-Kafka's default accepts unsecured tokens, which any client can make; use it only for tests and development.
+Kafka's default accepts unsecured tokens, which any client can make: only for tests and development.
 Source: OAuthBearerUnsecuredValidatorCallbackHandler.java, OAuthBearerValidationUtils.java@3.9.
 """
 
@@ -18,8 +18,8 @@ _PART = re.compile(r"[A-Za-z0-9_-]*")
 
 
 class RefusedToken(Exception):
-    """The token is refused. The message is for the log and contains nothing of the token; the client receives
-    ``status`` and ``scope``."""
+    """The token is refused. The message is for the log and contains nothing of the token; the client gets ``status``
+    and ``scope``."""
 
     def __init__(self, message: str, status: str = "invalid_token", scope: str | None = None) -> None:
         super().__init__(message)
@@ -126,6 +126,6 @@ class UnsecuredTokens:
 
 
 def _scope(claim: Any) -> set[str]:
-    """The scopes in a claim. A text is one scope even if it contains spaces, as in Kafka."""
+    """A text is one scope even if it contains spaces, as in Kafka."""
     words = [claim.strip()] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return {word for word in words if isinstance(word, str)}

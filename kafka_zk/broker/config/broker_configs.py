@@ -31,8 +31,8 @@ def documentation(key: str) -> str:
 
 
 def store_key(key: str) -> str | None:
-    """Strip the listener's prefix from a key: ``listener.name.<listener>.ssl.keystore.location`` becomes
-    ``ssl.keystore.location``. None unless the key is about a listener's key store or trust store."""
+    """``ssl.keystore.location`` for ``listener.name.<listener>.ssl.keystore.location``; None unless the key is about a
+    listener's key store or trust store."""
     if not key.startswith("listener.name."):
         return None
     name = key.split(".", 3)[-1]

@@ -1,6 +1,7 @@
-"""One row of the table of broker keys: an attribute of ``KafkaConfig``, and its description in the configuration APIs.
+"""One row of the table of broker keys: an attribute of ``KafkaConfig`` with its description in the configuration APIs.
 
-Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute's name is the key with ``_`` for ``.``.
+Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute is named like the key, with ``_`` for
+``.``.
 """
 
 import enum
@@ -59,7 +60,7 @@ class Facts(TypedDict, total=False):
     """``SASL`` or ``SSL``: the key has no effect unless a listener's protocol includes it."""
 
     unbuilt: str
-    """Why this broker cannot provide the security that the key requests with any value but the default
+    """Why this broker cannot provide the security that a value other than the default requests
     (``unbuilt_security``)."""
 
 

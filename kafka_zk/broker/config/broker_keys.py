@@ -1,11 +1,10 @@
 """The table of broker keys: all keys of Kafka 3.9 in ZooKeeper mode, one row each.
 
-Keys about access are in ``security_keys``. Keys that this broker only stores and shows are lines of
-``unused_keys.txt``.
+``security_keys`` has those about access; ``unused_keys.txt`` those that this broker only stores and shows.
 
-Names, types, defaults and update modes are those that a broker of 3.9.1 returns to DescribeConfigs; the documentation
-is ours. ``broker_configs`` derives from the rows what configuration files and APIs need, so a new key needs only a new
-row and its use. ``here=`` is this broker's own default where it differs.
+Names, types, defaults and update modes are what a broker of 3.9.1 returns to DescribeConfigs; the documentation is
+ours. ``broker_configs`` derives from the rows what configuration files and APIs need. ``here=`` is this broker's own
+default where it differs.
 """
 
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ _UNBUILT = {
 
 
 class BrokerKeys(SecurityKeys):
-    """Each attribute is a key with ``_`` for ``.``; on a configuration object it has the key's value."""
+    """Each attribute is a key with ``_`` for ``.``; on a configuration it is the key's value."""
 
     advertised_listeners = ITEMS(
         None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",

@@ -1,15 +1,14 @@
-"""A broker's configuration in force: ``server.properties``, overridden by the cluster's defaults and the broker's own
-dynamic values.
+"""A broker's configuration in force: ``server.properties``, overridden by dynamic values.
 
-Dynamic values are in ``/config/brokers/<default>`` and ``/config/brokers/<id>``. The latter take precedence, and both
-take precedence over ``server.properties``. A dynamic value also hides other spellings of its key (``log.retention.ms``
-hides ``log.retention.hours``). Pure: ``live_config`` applies a new configuration.
+Values in ``/config/brokers/<id>`` take precedence over ``/config/brokers/<default>``, and both over
+``server.properties``. A dynamic value also hides other spellings of its key (``log.retention.ms`` hides
+``log.retention.hours``). Pure: ``live_config`` applies a new configuration.
 
 Dynamic are also the listeners of one broker (``dynamic_listeners``) and the keys of a listener's key store and trust
 store (``listener.name.<listener>.ssl.keystore.location``); a new listener may come with any key that has its prefix.
-Passwords are encrypted in ZooKeeper with ``password.encoder.secret`` and in plain text everywhere else here. Kafka's
-other dynamic keys of TLS, SASL and plugins are refused and shown as read-only. Keys that only tune a JVM broker (thread
-counts except the cleaner's) are stored and shown without effect.
+Passwords are encrypted with ``password.encoder.secret`` in ZooKeeper only. Kafka's other dynamic keys of TLS, SASL and
+plugins are refused and shown as read-only. Keys that only tune a JVM broker (thread counts except the cleaner's) are
+stored and shown without effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
@@ -59,7 +58,7 @@ class DynamicBrokerConfig:
 
     Attributes:
         static: ``server.properties``, with overrides.
-        default, own: the usable dynamic values of all brokers and of this broker, with decoded passwords.
+        default, own: usable dynamic values of all brokers and of this one, passwords decoded.
         check_listeners: called with a whole configuration before it is stored for this broker; raises ApiError if the
             listeners cannot use it.
     """
@@ -77,7 +76,7 @@ class DynamicBrokerConfig:
 
     def take(self, own: Mapping[str, str], default: Mapping[str, str]) -> KafkaConfig:
         """Use the dynamic values from ZooKeeper; disallowed ones are logged and ignored. Returns the configuration in
-        force, which is the previous one if the new values contradict each other."""
+        force: the previous one if the new values contradict each other."""
         usable_default, usable_own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
         try:
             config = self._build(usable_default, usable_own)
@@ -91,7 +90,7 @@ class DynamicBrokerConfig:
         """Check the dynamic values when the broker starts.
 
         Raises InvalidBrokerConfig if ZooKeeper requests security that is not built, or has listeners that cannot be
-        parsed: the listeners of ``server.properties``, which would be used instead, may be open ones that were removed.
+        parsed: those of ``server.properties`` may be open ones that were removed.
         """
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
@@ -122,7 +121,7 @@ class DynamicBrokerConfig:
         return usable
 
     def _protocols(self, properties: Mapping[str, str]) -> Mapping[str, str]:
-        """Listener name to security protocol, given these properties; empty if they cannot be parsed."""
+        """Listener name to security protocol with these properties; empty if they cannot be parsed."""
         where = {key: properties[key] for key in _WHERE_TO_LISTEN if key in properties}
         try:
             return KafkaConfig.from_properties({**self.static, **where})[0].listener_protocols
@@ -136,8 +135,8 @@ class DynamicBrokerConfig:
             self.check_listeners(config)
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
-        """Like ``validate``, but without reading the files that the properties name, for clients that may not be
-        allowed to name any. Returns the resulting configuration."""
+        """Like ``validate``, without reading the files that the properties name: a client may not be allowed to name
+        any. Returns the resulting configuration."""
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
@@ -186,7 +185,7 @@ class DynamicBrokerConfig:
         return anew
 
     def _decoded(self, key: str, value: str) -> str:
-        """Decode the value of a password key; return other values unchanged. Raises ApiError."""
+        """Raises ApiError."""
         if not _is_password(key):
             return value
         if self._encoder is None:
@@ -255,7 +254,7 @@ def _is_password(key: str) -> bool:
 
 
 def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":
-    """The encoder for a secret; None without one. Raises InvalidBrokerConfig."""
+    """None without a secret. Raises InvalidBrokerConfig."""
     if not properties.get(secret_key):
         return None
     from kafka_zk.security.password_encoder import PasswordEncoder  # loaded on demand: it imports hashlib

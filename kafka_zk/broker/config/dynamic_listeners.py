@@ -1,8 +1,8 @@
 """Which changes of a running broker's listeners are allowed (KIP-226). Pure.
 
-A listener can be added, removed and moved to another address. Keys with its prefix are set when it is added and cannot
-change later, except for its key store and trust store. The inter-broker listener can be moved, but neither removed nor
-given another security protocol, because other brokers could not reach this one.
+A listener can be added, removed and moved to another address. Keys with its prefix come with it and cannot change
+later, except for its stores. The inter-broker listener can be moved, but neither removed nor given another security
+protocol: other brokers could not reach this one.
 
 Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
 KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.

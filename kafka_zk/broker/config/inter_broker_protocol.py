@@ -1,7 +1,7 @@
 """The request versions between brokers, by ``inter.broker.protocol.version``.
 
-Followers and the controller do not ask which versions the other side offers: all brokers of a cluster have the same
-protocol version configured, which is raised once all of them support it. Source: MetadataVersion.java@3.9.
+Followers and the controller do not ask which versions are offered: all brokers of a cluster have the same protocol
+version, raised once all of them support it. Source: MetadataVersion.java@3.9.
 Tests: tests/kafka_zk/broker/config/test_inter_broker_protocol.py.
 """
 

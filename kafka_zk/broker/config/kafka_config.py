@@ -1,8 +1,8 @@
 """Parses and checks ``server.properties``. The table ``broker_keys`` defines the keys.
 
-Warnings are returned for unknown keys, for keys without use here (``Use.IGNORED``), and for keys of the whole broker
-that are set for one listener. A key that requests security that is not built is an error (``unbuilt_security``).
-Storage's table of topic keys checks the defaults of topics (``log.*``).
+Unknown keys, keys without use here (``Use.IGNORED``), and keys of the whole broker under a listener's prefix are
+warnings. A key that requests security that is not built is an error (``unbuilt_security``). Storage's table of topic
+keys checks the defaults of topics (``log.*``).
 
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
@@ -120,8 +120,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def inter_broker_listener(self) -> str:
-        """Name of the inter-broker listener: from its own key or ``security.inter.broker.protocol``, otherwise the
-        first listener."""
+        """From its own key or ``security.inter.broker.protocol``, otherwise the first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
             return self.security_inter_broker_protocol.upper()
         return self.inter_broker_listener_name or self.listener_list[0].name
@@ -193,7 +192,6 @@ class KafkaConfig(BrokerKeys):
 
 
 def _is_of_listener(key: str, listeners: Collection[str]) -> bool:
-    """Whether the key has the prefix of a listener in use and applies to listeners."""
     under_listener = key_of_listener(key, listeners)
     return under_listener is not None and is_read_for_listener(under_listener)
 
@@ -242,7 +240,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
 
 
 def _hint(key: str) -> str:
-    """Suggest the nearest used key for a key that Kafka does not have."""
+    """Suggest a used key for one that Kafka does not have."""
     used = [name for name, row in ALL_KEYS.items() if row.use is not Use.IGNORED]
     near = difflib.get_close_matches(key, used, 1, cutoff=0.8) if key not in ALL_KEYS else []
     return f"; did you mean {near[0]}?" if near else ""
@@ -293,7 +291,7 @@ def _scaled(key: str, text: str, unit_ms: int) -> str:
 
 
 def _check_no_kraft(config: KafkaConfig) -> None:
-    """Refuse KRaft keys: a broker that ignored them would block the migration."""
+    """A broker that ignored these keys would block the migration."""
     if config.process_roles:
         roles = ",".join(config.process_roles)
         raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker is one with ZooKeeper")

@@ -1,8 +1,8 @@
 """Keys of Apache Kafka that request security that this broker does not have: the rows with ``unbuilt``.
 
-If a broker ignored such a key, it would be open although its administrator believes that it is protected. So the broker
-refuses to start, and AlterConfigs refuses the key. A key under ``listener.name.<name>.`` counts only if the broker uses
-that listener; a key without this prefix counts for every listener. A key with Kafka's default value requests nothing.
+A broker that ignored such a key would be open although its administrator believes it protected. So the broker refuses
+to start, and AlterConfigs refuses the key. A key under ``listener.name.<name>.`` counts only if the broker uses that
+listener, a key without this prefix for every listener. Kafka's default value requests nothing.
 
 Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
 """
@@ -43,8 +43,7 @@ def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
 
 
 def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
-    """A sentence for a key that requests authentication where no listener authenticates; Kafka ignores the key and
-    admits clients."""
+    """A sentence for a key that requests authentication where no listener authenticates; Kafka ignores it."""
     under_listener = key_of_listener(key, listeners)
     name = key if under_listener is None else under_listener
     row = ALL_KEYS.get(name) or ALL_KEYS.get(_without_mechanism(name))
@@ -70,7 +69,7 @@ def key_of_listener(key: str, listeners: Collection[str]) -> str | None:
 
 
 def _without_mechanism(key: str) -> str:
-    """Strip the mechanism: ``scram-sha-256.sasl.jaas.config`` becomes ``sasl.jaas.config``."""
+    """``sasl.jaas.config`` for ``scram-sha-256.sasl.jaas.config``."""
     return key.partition(".")[2]
 
 
@@ -79,6 +78,5 @@ def _row_of_listener(key: str) -> BrokerKey[Any] | None:
 
 
 def _row(key: str) -> BrokerKey[Any] | None:
-    """The row of a key that requests security that is not built; None for other keys."""
     row = ALL_KEYS.get(key)
     return row if row and row.unbuilt else None

@@ -1,7 +1,7 @@
 """A broker's metrics under the names Kafka users know: lower-case JMX names, ``PerSec`` counters as ``_total``.
 
-These are the names that Strimzi's rules for the JMX exporter produce. All values are read on request, on the reactor.
-Messages are counted from the partitions' log end offsets, since the broker's start.
+Strimzi's rules for the JMX exporter produce the same names. All values are read on request, on the reactor. Messages
+are counted from the partitions' log end offsets, since the broker's start.
 
 Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.coordinator, kafka.network, kafka.log).
 """
@@ -153,7 +153,7 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(name + "globalpartitioncount", "Partitions of the cluster.", count)
 
     def _transactions(self) -> Iterator[Metric]:
-        """Metrics of the coordinator. Kafka has none for the number of transactional ids and their memory."""
+        """Kafka has no metric for the number of transactional ids and their memory."""
         counts = self._services.transactions.counts
         name = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
         text = "Ends of transactions that wait for a leader, or for another try."

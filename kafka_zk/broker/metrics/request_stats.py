@@ -1,7 +1,7 @@
 """Counts requests and bytes as plain numbers, because counting must cost almost nothing.
 
-``RequestStats.measure`` wraps the dispatcher; without metrics, it is not wrapped. All other metrics are read on
-request, see ``collector``. Tests: tests/kafka_zk/broker/metrics/test_metrics.py.
+Without metrics, the dispatcher is not wrapped. All other metrics are read on request, see ``collector``. Tests:
+tests/kafka_zk/broker/metrics/test_metrics.py.
 """
 
 from collections.abc import Callable, Coroutine

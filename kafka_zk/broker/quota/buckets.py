@@ -1,7 +1,7 @@
 """Measures what the owner of a quota has used: rates of bytes and of time, and a bucket of tokens.
 
-With a bound of 0, each request is answered, and then its client is throttled for one sample. (Kafka's brokers respond
-without a throttle, as if there were no quota.)
+With a bound of 0, each request is answered and its client then throttled for one sample. (Kafka's brokers do not
+throttle then.)
 
 Pure: times are ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
 ClientRequestQuotaManager.scala@3.9. Tests: tests/kafka_zk/broker/quota/test_buckets.py.
@@ -12,9 +12,8 @@ from math import floor
 from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow, Rate
 
 PACE = 1.1
-"""After a throttle, a client may use at most PACE times the bound within one sample, until a whole window passes
-without a throttle. Otherwise a burst would return whenever the window forgets it, and the throughput of a minute would
-deviate by a tenth."""
+"""After a throttle, a client may use at most PACE times the bound per sample, until a whole window passes without a
+throttle. Otherwise a burst returns whenever the window forgets it, and the throughput of a minute is off by a tenth."""
 
 _AVERAGED_MS = 30_000
 _NEVER_MS = -(2**62)
@@ -51,16 +50,13 @@ class ThrottleTimes:
 
 
 class RateBucket(Rate):
-    """A rate, its bound, and the throttle time of a client that exceeds it.
+    """A rate, its bound per second, and the throttle time of a client that exceeds it.
 
     Args:
-        bound: in units of ``value`` per second.
         most_throttle_ms: maximum throttle time.
-
     Attributes:
-        most_in_window: what an idle client may use at once without a throttle; ``bound`` times the window without one
-            sample.
-        throttles: throttle times that the caller, or ``admit``, recorded.
+        most_in_window: what an idle client may use without a throttle: ``bound`` times the window less one sample.
+        throttles: recorded by the caller and by ``admit``.
     """
 
     __slots__ = ("_bound", "_exceeded_ms", "_free", "_most_throttle_ms", "most_in_window", "throttles")
@@ -96,9 +92,8 @@ class RateBucket(Rate):
     def admit(self, value: float, now_ms: float) -> int:
         """Record ``value`` and return 0 if it fits, otherwise return for how many ms to wait before retrying.
 
-        A value larger than ``most_in_window`` never fits. It is recorded as soon as the rate does not exceed its bound,
-        and the client's throttle time in ms is returned as a negative number. Waits and throttles are recorded in
-        ``throttles``.
+        A value above ``most_in_window`` never fits. It is recorded as soon as the rate does not exceed its bound; the
+        result is then the client's throttle time in ms, negated. Both kinds are recorded in ``throttles``.
         """
         if now_ms >= self._ends_ms:
             self._begin(now_ms)
@@ -115,7 +110,7 @@ class RateBucket(Rate):
         return wait_ms
 
     def _excess_ms(self, now_ms: float, added: float = 0) -> int:
-        """For how many ms the rate would exceed its bound if ``added`` came now and nothing later; 0 if it does not."""
+        """For how many ms the rate exceeds its bound with ``added`` now and nothing later; 0 if it does not."""
         throttle_ms = min(self.throttle_ms(self._bound, now_ms, added), self._most_throttle_ms)
         if throttle_ms <= 0:
             return 0
@@ -141,15 +136,14 @@ class RateBucket(Rate):
 
 
 class TokenBucket:
-    """Tokens that grow by ``bound`` per second, up to what a whole window brings. Full at first.
+    """Tokens that grow by ``bound`` per second up to what a whole window brings; full at first.
 
-    Invariant: at most ``bound`` times the window's length in tokens. A client may take more than there are; the tokens
-    are then negative, a debt that must be paid before more are available.
+    Negative tokens are a debt, which must be paid before more are available.
 
     Attributes:
         bound: tokens per second.
         rate: tokens taken per second, for metrics.
-        throttles: throttle times that the caller recorded.
+        throttles: recorded by the caller.
     """
 
     __slots__ = ("_tokens", "_updated_ms", "bound", "rate", "throttles", "window")

@@ -1,7 +1,7 @@
 """The quotas of users and clients, and the usage of each client.
 
-A client is identified by its principal and client id, and chooses the client id freely. So the state is bounded, and
-forgotten an hour after its last use (``Recent``). A client that is evicted by a flood of ids starts with unused quotas.
+Clients choose their client ids, so the state is bounded, and forgotten an hour after its last use (``Recent``). A
+client evicted by a flood of ids starts with unused quotas.
 
 Pure: times are ms on a monotonic clock. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
 """

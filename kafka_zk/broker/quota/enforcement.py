@@ -1,13 +1,12 @@
-"""Applies quotas to requests: what is counted when a request arrives, and for how long its peer is muted after the
-response.
+"""Applies quotas to requests: what is counted, and for how long the peer is muted after the response.
 
-Responses are never delayed. A response says how long the client should wait, and for that time the broker does not read
-from the connection (KIP-219). Without quotas, dispatcher and connections run without this module: ``Enforcement`` hooks
-in when the first quota appears and out when the last one is removed.
+Responses are never delayed. They say how long the client should wait, and for that time the broker does not read from
+the connection (KIP-219). Without quotas, requests do not pass through this module: ``Enforcement`` hooks in with the
+first quota and out with the last.
 
-A Produce request is counted on arrival, whatever its result. A Fetch response is counted before it changes the client's
-fetch session (``handlers/data/fetch.py``). Request time is counted while the handler occupies the reactor. Requests
-between brokers are exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
+A Produce request is counted on arrival, whatever its result; a Fetch response before it changes the client's fetch
+session (``handlers/data/fetch.py``); request time while the handler occupies the reactor. Requests between brokers are
+exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -119,7 +118,6 @@ class Enforcement:
     # -- when a request comes -----------------------------------------------------------------------------------------
 
     def _counting(self, dispatch: Dispatch) -> Dispatch:
-        """Wrap ``dispatch`` to count the bytes of Produce requests."""
         seconds, known = self._clock.seconds, self._known
 
         def counted(
@@ -141,7 +139,7 @@ class Enforcement:
         return counted
 
     def _timing(self, dispatch: Dispatch) -> Dispatch:
-        """Wrap ``dispatch`` to count how long requests of a client with a request quota occupy the reactor."""
+        """Wrap ``dispatch`` to count how long requests occupy the reactor."""
 
         seconds, known = self._clock.seconds, self._known
 
@@ -204,7 +202,7 @@ class Enforcement:
         return self.mute_ms if table.has(QuotaKey.MUTATION) else self._mute_ms_if_throttled
 
     def _mute_ms_if_throttled(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
-        """Like ``mute_ms``, for when there are no mutation quotas."""
+        """Without mutation quotas."""
         return 0 if parts.__class__ is list else self.mute_ms(context, header, parts)
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
@@ -235,7 +233,7 @@ class Enforcement:
 
 
 def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
-    """How many ms to mute the peer: for a strict request what its response says, otherwise until the debt is paid."""
+    """For a strict request what its response says, otherwise until the debt is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
     if header.api_version >= _STRICT_SINCE[header.api_key]:
@@ -247,8 +245,8 @@ def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBuc
 def _go_on(
     handling: Coroutine[Any, Any, Response], awaited: Any, began_s: float, seconds: Callable[[], float]
 ) -> Generator[Any, Any, tuple[Response, float]]:
-    """Continue a request after its first step, which ended with a wait. Returns its response, and its start time plus
-    all the time that it waited."""
+    """Continue a request after its first wait. Returns its response, and its start time plus all the time that it
+    waited."""
     while True:
         sent = None
         failure: BaseException | None = None

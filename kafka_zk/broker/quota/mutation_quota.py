@@ -1,7 +1,7 @@
 """Limits the partitions that one request creates or deletes, in the tokens of its client (KIP-599).
 
-Newer request versions are strict: while there is a debt, they are refused (THROTTLING_QUOTA_EXCEEDED), and the response
-says when to retry. Older versions are executed, and the connection is muted until the debt is paid.
+Newer versions are strict: during a debt they are refused (THROTTLING_QUOTA_EXCEEDED), and the response says when to
+retry. Older ones are executed, and the connection is muted until the debt is paid.
 
 Source: ControllerMutationQuotaManager.scala@3.9.
 """

@@ -1,7 +1,7 @@
-"""Reads quotas from ZooKeeper: all at the start and in each new session, then single ones when a change is notified.
+"""Reads quotas from ZooKeeper: all at the start and in each new session, then those that change.
 
-Quotas of addresses apply to listeners, those of users and clients to requests. An invalid quota is logged as an ERROR
-and has no effect. A quota that an ACL makes unreadable keeps its last value. Source: ConfigHandler.scala@3.9.
+Quotas of addresses apply to listeners, others to requests. An invalid quota is logged as an ERROR and has no effect. A
+quota that an ACL makes unreadable keeps its last value. Source: ConfigHandler.scala@3.9.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,8 +49,7 @@ class QuotaConfigs:
         """Read all quotas; those that no longer exist are removed. Raises SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            # Names in our encoding come first. If another tool encoded a name differently, that path is empty, and the
-            # real one follows.
+            # Names in our encoding first: where another tool encoded a name differently, that path is empty.
             names = dict.fromkeys(name for kind, name in known if kind == entity_type)
             names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":

@@ -76,8 +76,8 @@ def _name(encoded: str) -> str | None:
 
 
 def check_key(place: Place, key: str) -> None:
-    """Raises ApiError(INVALID_REQUEST) if the key is not a quota. That also protects other keys from removal: a user's
-    znode also holds passwords, which have other ACLs. (Kafka removes any key.)"""
+    """Raises ApiError(INVALID_REQUEST) if the key is not a quota, also for removals: a user's znode also holds
+    passwords, which need another permission. (Kafka removes any key.)"""
     if key not in place.keys:
         raise _refusal(f"Invalid configuration key {key}")
 

@@ -4,9 +4,8 @@
 4. ``/config/users/<default>/clients/<c>``  5. ``/config/users/<default>/clients/<default>``
 6. ``/config/users/<default>``  7. ``/config/clients/<c>``  8. ``/config/clients/<default>``
 
-A quota of user and client id belongs to each such pair alone. A quota of a user is shared by all client ids of the
-user, a quota of a client id by all users. A default is shared in the same way. An empty client id only has the quotas
-of its user.
+A quota of user and client id belongs to each such pair alone. A user's quota is shared by all client ids of the user, a
+client id's by all users; defaults in the same way. An empty client id only has the quotas of its user.
 
 Pure. Names are encoded as in paths. Source: ClientQuotaManager.DefaultQuotaCallback, QuotaConfigs.java@3.9.
 """
@@ -93,7 +92,7 @@ class QuotaTable:
         return [(entity_type, name) for entity_type, _, name in (path.partition("/") for path in self._values)]
 
     def find(self, key: QuotaKey, user: str, client_id: str) -> Match | None:
-        """The quota that applies to a user and client id (not encoded); None if there is none or it is unlimited."""
+        """The quota of a user and client id (not encoded); None if there is none or it is unlimited."""
         if not self._counts[key]:
             return None
         for path, owner in candidates(sanitize(user), sanitize(client_id)):
@@ -104,7 +103,7 @@ class QuotaTable:
 
 
 def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
-    """The entities whose quota applies to a user and client id (encoded), in order of precedence."""
+    """The entities whose quota applies to a user and client id (encoded), by precedence."""
     of_user, of_client, of_both = Owner(user, ""), Owner("", client), Owner(user, client)
     for name in (user, DEFAULT_ENTITY):
         if client:

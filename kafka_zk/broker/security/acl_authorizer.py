@@ -1,8 +1,7 @@
 """Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows their changes, and makes changes for clients.
 
-All ACLs are in memory. A change notification znode names the pattern to read again. In a new session all patterns are
-read again, because notifications may have been missed. Until the first read is done, only super users are allowed
-anything.
+All ACLs are in memory. A change notification names the pattern to read again; a new session reads all, because
+notifications may have been missed. Until the first read is done, only super users are allowed anything.
 
 Source: AclAuthorizer.scala@3.9.
 """
@@ -33,8 +32,8 @@ MOST_DECISIONS = 50_000
 """Maximum number of cached decisions of all clients together; usually 15 MB, at most 40."""
 
 LONGEST_REMEMBERED = 512
-"""Maximum size in memory, in bytes, of the names of principal and resource in a cached decision: clients choose both,
-up to 32 KB for a group."""
+"""Maximum size in memory, in bytes, of both names in a cached decision: clients choose them, up to 32 KB for a
+group."""
 
 RETRY_S = 5
 
@@ -51,7 +50,7 @@ _Decision = tuple[str, str, Operation, Resource]
 
 
 class _Decisions(dict[_Decision, bool]):
-    """Cache of (principal, host, operation, resource) to whether it is allowed; decides missing entries."""
+    """Cache: (principal, host, operation, resource) to whether it is allowed."""
 
     def __init__(self, decide: Callable[[str, str, Operation, str, str], bool]) -> None:
         super().__init__()
@@ -128,7 +127,7 @@ class AclAuthorizer(Authorizer):
         return known
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """Decide all names in one call, because cached decisions then need no Python step per name."""
+        """Decides all names in one call: cached ones then need no Python step each."""
         principal, host = context.principal, context.peer_host
         if self.rules.is_super_user(principal):
             return names
@@ -243,7 +242,7 @@ class AclAuthorizer(Authorizer):
             self._session_id = session_id
 
     async def _load(self, patterns: Collection[Pattern]) -> None:
-        """Read the patterns again. Patterns that change meanwhile are read once more."""
+        """Patterns that change meanwhile are read once more."""
         wanted = list(patterns)
         async with self._lock:
             self._changed_patterns.difference_update(wanted)

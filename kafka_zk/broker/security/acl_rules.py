@@ -1,8 +1,8 @@
 """Decides by the cluster's ACLs who may do what: a pure core over {pattern: ACLs}.
 
 A decision considers the literal pattern of the resource's name, the literal ``*`` and all prefixes of the name, and of
-these only the ACLs of the principal and of ``User:*``. So its cost depends neither on the number of other principals'
-ACLs nor on the number of resources. A pattern whose ACLs are unknown denies everything, except to super users.
+these only the ACLs of the principal and of ``User:*``. So its cost depends neither on other principals' ACLs nor on the
+number of resources. A pattern whose ACLs are unknown denies everything, except to super users.
 
     super user                                              allowed
     a DENY of the operation or ALL                          denied
@@ -51,12 +51,11 @@ _DENIED = {each: _EVERYTHING if each is Operation.ALL else 1 << each for each in
 
 
 class _Rule(NamedTuple):
-    """The ACLs of a pattern for one principal and host, with one bit per operation.
+    """The ACLs of a pattern for one principal and host (in Java's form, or ``*``).
 
     Attributes:
-        host: in Java's form, or ``*``.
-        denied: operations with a DENY.
-        allowed: operations with an ALLOW, including implied ones. A denied operation may also be allowed; DENY wins.
+        denied: bits of the operations with a DENY.
+        allowed: bits of those with an ALLOW, implied ones included; DENY takes precedence.
     """
 
     host: str
@@ -67,17 +66,16 @@ class _Rule(NamedTuple):
 _Rules = tuple[_Rule, ...]
 
 _NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
-"""For indexes in which only the existence of a pattern matters. Not empty, because empty rules count as no pattern."""
+"""For indexes in which only the existence of a pattern matters. Not empty: empty rules count as no pattern."""
 
 
 @functools.lru_cache(maxsize=10_000)
 def _rule(host: str, denied: int, allowed: int) -> _Rule:
-    """Create a rule. Cached, so that many equal patterns share one object."""
+    """Cached, so that many patterns share one object."""
     return _Rule(host, denied, allowed)
 
 
 def _rules(acls: Acls) -> dict[str, _Rules]:
-    """Principal to its rules."""
     merged: dict[str, dict[str, _Rule]] = {}
     for principal, written_host, operation, permission in acls:
         host = peer_address(written_host)
@@ -103,12 +101,7 @@ class Reason(NamedTuple):
 
 
 class _Names:
-    """Rules by pattern.
-
-    Attributes:
-        literal: literal name to its rules.
-        prefixed: prefix to its rules. Invariant: ``_lengths`` counts its keys by length.
-    """
+    """Rules by literal name and by prefix. Invariant: ``_lengths`` counts the prefixes by length."""
 
     def __init__(self) -> None:
         self.literal: dict[str, _Rules] = {}
@@ -142,18 +135,18 @@ class _Names:
         return not (self.literal or self.prefixed)
 
     def patterns_of(self, resource_type: ResourceType, name: str) -> list[Pattern]:
-        """The patterns that apply to the name: its own, ``*``, then prefixes, longest first."""
+        """The name's own pattern, ``*``, then its prefixes, longest first."""
         literal = [Pattern(resource_type, each, _LITERAL) for each in {name: 0, WILDCARD: 0} if each in self.literal]
         prefixes = (name[:each] for each in sorted(self._lengths, reverse=True) if each <= len(name))
         return literal + [Pattern(resource_type, each, _PREFIXED) for each in prefixes if each in self.prefixed]
 
     def prefixes_of(self, name: str) -> Iterable[_Rules]:
-        """Rules of all prefixes of the name, without a Python step per length. A slice beyond the end returns the whole
-        name, so some rules may appear twice."""
+        """Rules of all prefixes of the name, without a Python step per length. A slice beyond the end is the whole
+        name, so rules may appear twice."""
         return filter(None, map(self.prefixed.get, map(name.__getitem__, self._cuts)))
 
     def rules_of(self, name: str) -> Iterable[_Rules]:
-        """Rules of all patterns that apply to the name; some may appear twice."""
+        """Rules of all patterns that apply to the name, perhaps some twice."""
         get = self.literal.get
         prefixes = map(self.prefixed.get, map(name.__getitem__, self._cuts))
         return filter(None, (get(name), get(WILDCARD), *prefixes))
@@ -163,7 +156,7 @@ _UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # the maximum of several verdict
 
 
 class _Verdicts(dict[_Rules, int]):
-    """Cache of a pattern's rules to their verdict on one operation from one host; many patterns have equal rules."""
+    """Cache: a pattern's rules to their verdict on one operation from one host; many patterns have equal rules."""
 
     def __init__(self, host: str, operation: Operation) -> None:
         super().__init__()
@@ -180,8 +173,8 @@ class _Verdicts(dict[_Rules, int]):
 
 
 class Reach(dict[str, bool]):
-    """Resource name to whether one operation is allowed to one principal from one host, for one resource type. A name
-    is decided at its first lookup, so a ``Reach`` is valid for one ``generation`` of ``AclRules``."""
+    """Resource name to whether one operation is allowed to one principal from one host. A name is decided at its first
+    lookup, so a ``Reach`` is valid for one ``generation`` of ``AclRules``."""
 
     def __init__(self, concerned: Sequence[_Names], verdicts: _Verdicts, if_none: _Names | None) -> None:
         super().__init__()
@@ -204,8 +197,8 @@ class AclRules:
     """See the module's docstring.
 
     Attributes:
-        unknown: pattern to the reason why its ACLs are unknown. Its keys are also keys of ``acls``, with UNKNOWN_ACLS.
-        generation: number of changes; cached decisions are valid while it stays the same.
+        unknown: pattern to the reason why its ACLs are unknown; in ``acls`` it has UNKNOWN_ACLS.
+        generation: number of changes; a decision is valid until it grows.
     """
 
     def __init__(self, super_users: Collection[str] = (), *, allow_if_none: bool = False) -> None:
@@ -223,8 +216,8 @@ class AclRules:
         return self._acls
 
     def put(self, pattern: Pattern, acls: Acls, why_unknown: str | None = None) -> None:
-        """Replace a pattern's ACLs; an empty set removes the pattern. With ``why_unknown``, the ACLs are unknown and
-        the pattern denies everything it applies to."""
+        """Replace a pattern's ACLs; an empty set removes the pattern. ``why_unknown``: the ACLs are unknown, and the
+        pattern denies everything that it applies to."""
         if why_unknown is None:
             self.unknown.pop(pattern, None)
         else:

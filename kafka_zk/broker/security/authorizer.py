@@ -33,8 +33,7 @@ MOST_TOPICS = 5_000
 
 
 class _Topics(dict[str, Resource]):
-    """Cache of topic name to its resource. Names longer than a topic's, which clients may send up to 32 KB, are not
-    cached."""
+    """Names longer than a topic's, which clients may send up to 32 KB, are not cached."""
 
     def __missing__(self, name: str) -> Resource:
         made = Resource("Topic", name)
@@ -74,11 +73,11 @@ class AuthorizerCounts(NamedTuple):
 
 
 class Authorizer:
-    """Base class of authorizers. Use ``authorize`` if a denial is returned to the client, because it logs the denial.
+    """Base class of authorizers. ``authorize`` logs a denial: use it if the client receives the denial.
 
     Attributes:
         acls: the ACLs that clients can change; None if they cannot.
-        has_rules: False in a broker without ``authorizer.class.name``.
+        has_rules: False without ``authorizer.class.name``.
     """
 
     acls: AclStore | None = None
@@ -112,10 +111,8 @@ class Authorizer:
 
 
 class NoAuthorizer(Authorizer):
-    """No authorizer is configured: everything is allowed, except that requests between brokers (CLUSTER_ACTION) must
-    use the brokers' own listeners if clients have others.
-
-    Kafka accepts them on every listener.
+    """Without an authorizer everything is allowed, except that requests between brokers (CLUSTER_ACTION) must use the
+    brokers' own listeners if clients have others. Kafka accepts them on every listener.
 
     Args:
         broker_listeners: names of the inter-broker and the control-plane listener.

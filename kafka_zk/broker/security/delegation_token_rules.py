@@ -1,7 +1,7 @@
 """Who may create, renew, expire and describe which delegation token, and for how long (KIP-48). Pure.
 
-Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9. One rule is not in them: an expired token
-cannot authenticate, although it exists until the controller deletes it.
+Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9. Beyond them, an expired token cannot
+authenticate, although it exists until the controller deletes it.
 """
 
 import base64

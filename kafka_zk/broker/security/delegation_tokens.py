@@ -1,7 +1,7 @@
 """The cluster's delegation tokens in one broker's memory, updated by change notifications.
 
-The SCRAM credentials of a token are derived at its first use, which takes 1 ms. Their salt is the one of an unknown id,
-so that ids cannot be probed. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
+A token's SCRAM credentials are derived at its first use, which takes 1 ms. Their salt is that of an unknown id, so that
+ids cannot be probed. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
 """
 
 import base64
@@ -28,7 +28,8 @@ MOST_TOKENS = 20_000
 """Maximum per cluster. The list of more than 40,000 exceeds ZooKeeper's response limit, and no broker could read it."""
 
 MOST_TOKEN_BYTES = 8 * 1024
-"""Maximum size of a token's znode, renewers included: every broker keeps all tokens in memory."""
+"""Maximum size of a token's znode, renewers included: every broker must be able to read all tokens, and keeps them in
+memory."""
 
 _log = Logger()
 
@@ -81,7 +82,7 @@ class DelegationTokens:
             self._watcher.close()
 
     def _session_changed(self, state: SessionState) -> None:
-        """Read all tokens in a new session, because notifications may have been missed."""
+        """Notifications may have been missed before a new session."""
         if state is SessionState.CONNECTED and self._client.session_id != self._session_id:
             self._session_id = self._client.session_id
             ensureDeferred(self._read_again(None))
@@ -96,7 +97,7 @@ class DelegationTokens:
             _log.warn("cannot read the delegation tokens: {error}", error=error)
 
     async def _load(self, token_id: str | None = None) -> None:
-        """Read all tokens, or one. If listing them is not permitted, all are forgotten and none can authenticate."""
+        """Read all tokens, or one. If listing is not permitted, all are forgotten."""
         async with self._reading:
             try:
                 wanted = [token_id] if token_id is not None else await self._registry.token_ids()
@@ -125,7 +126,7 @@ class DelegationTokens:
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
         """The credential of a token. An invented one if the token does not exist, has expired, or its owner is not a
-        user: authentication results in a user, so a token of Group:alice would authenticate User:alice."""
+        user: a token of Group:alice would authenticate User:alice."""
         token = self._tokens.get(token_id)
         if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))

@@ -113,7 +113,6 @@ class Denials:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
     def _tell(self, kinds: list[tuple[_Kind, int]]) -> None:
-        """Report denials to observers, with the number of each."""
         if not self._events.observed or len(self._repeats) > MOST_TOLD:
             return
         for kind, times in kinds:
@@ -123,7 +122,7 @@ class Denials:
             self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
-        """Warn once per principal: a cluster whose brokers are denied access to each other stops working."""
+        """Once per principal: a cluster whose brokers are denied access to each other stops working."""
         who = context.principal[: _LONGEST_NAME + 1]
         if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
             self._strange_brokers.add(who)
@@ -136,7 +135,7 @@ class Denials:
 
 
 def _printable(name: str) -> str:
-    """Escape and shorten a name that a client chose, so that it cannot look like another line of the log."""
+    """A name that a client chose must not look like another line of the log."""
     shown = name[:_LONGEST_NAME] + "…" * (len(name) > _LONGEST_NAME)
     return shown if shown.isprintable() else ascii(shown)[1:-1]
 

@@ -1,7 +1,6 @@
 """Login checks by a user's class: a few run in threads at a time, the others wait while their clients stay connected.
 
-A check whose client has left is dropped; otherwise clients that connect and leave could fill the queue and delay all
-logins.
+Checks of clients that have left are dropped, so that they cannot delay all logins.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,9 @@
 """``authorizer.class.name=module:Class``: a Python class as authorizer.
 
 The class is called with the broker's configuration (key -> text). Its ``authorize(context, operation, resource)``
-returns whether ``context.principal`` may do that. It must not block, because the whole broker waits, and its decisions
-are not cached. An exception denies, and is logged once a minute. The optional ``authorize_any(context, operation,
-resource_type)`` returns whether the principal may do that on some resource of the type.
+returns whether ``context.principal`` may do that. It must not block, because the whole broker waits; decisions are not
+cached. An exception denies, and is logged once a minute. The optional ``authorize_any(context, operation,
+resource_type)`` returns whether it may on some resource of the type.
 """
 
 import importlib

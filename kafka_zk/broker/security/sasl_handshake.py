@@ -1,8 +1,8 @@
-"""The SASL logins of one connection: passes requests to the pure core (``sasl_server``), and its replies to the client.
+"""The SASL logins of one connection, between its requests and the pure core (``sasl_server``).
 
 As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
 tried fast, and then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the client's
-token. The client may reauthenticate before; afterwards, reauthentication is the only request allowed (KIP-368).
+token. After that, only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
@@ -99,7 +99,7 @@ class SaslHandshake(Handshake):
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_size(self, message: Buffer) -> None:
-        """Keep the limit during reauthentication, when the decoder allows larger frames. Raises ProtocolError."""
+        """Limits reauthentication, during which the decoder allows larger frames. Raises ProtocolError."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 

@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, from ``/config/users``.
 
 They are in memory, because a login must not wait for ZooKeeper, and follow change notifications. A user whose znode
-cannot be read or parsed has no credentials. If listing the users is not permitted, no user has any.
+cannot be read or parsed has none. If listing the users is not permitted, no user has any.
 
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """

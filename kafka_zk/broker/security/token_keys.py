@@ -1,8 +1,8 @@
-"""Fetches the keys of an OAuth provider periodically, so that a listener knows the provider's current keys.
+"""Fetches the keys of an OAuth provider periodically.
 
-After a failure the known keys are kept and the fetch is retried after sasl.oauthbearer.jwks.endpoint.retry.backoff.ms,
-which doubles each time. A token with an unknown key triggers an earlier fetch. Until the first success no token is
-accepted. Source: RefreshingHttpsJwks.java@3.9.
+After a failure the known keys are kept, and the fetch is retried after sasl.oauthbearer.jwks.endpoint.retry.backoff.ms,
+which doubles each time. An unknown key triggers an earlier fetch. Until the first success no token is accepted. Source:
+RefreshingHttpsJwks.java@3.9.
 """
 
 from typing import Any
