@@ -27,7 +27,7 @@ def peer_address(host: str) -> str:
 
 def address_of(text: str) -> str | None:
     """Java's form of an IP address, or of the first address of a host name; None if there is none. May block."""
-    import ipaddress  # loaded on demand: few brokers have quotas by address
+    import ipaddress  # few brokers have quotas by address
 
     try:
         address = ipaddress.ip_address(text)

@@ -279,7 +279,7 @@ class KafkaConnection(TwistedProtocol):
             self._timer = None
         if self._authentication is not None:
             self._authentication.stop()
-        self._decoder.close()  # frees a partial response, even if the connection object lives on
+        self._decoder.close()  # frees a partial response
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             one.answer.errback(self.lost)
@@ -379,7 +379,7 @@ def connect(
     AuthenticationFailed, TokenUnavailable, InvalidSecurity.
     """
     if security.tls is not None:
-        from kafka_zk.network.tls_transport import TlsConnector  # loaded on demand: it imports OpenSSL
+        from kafka_zk.network.tls_transport import TlsConnector  # it loads OpenSSL
 
         connector = partial(TlsConnector, security.tls)
     connection = KafkaConnection(reactor, client_id, request_timeout_s)

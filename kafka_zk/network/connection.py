@@ -90,8 +90,8 @@ class BrokerConnection(TwistedProtocol):
             self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
         self._session_end: Any = None  # timer at the end of the handshake's lifetime
         self._slot = Slot.IDLE
-        self._awaited: object = None  # what the handler in the slot awaits
-        self._in_flight = InFlight()  # requests before the one in the slot, with their responses
+        self._awaited: object = None  # what the slot's handler awaits
+        self._in_flight = InFlight()  # requests before the slot's
         self.active = True
         """True if bytes were received, or a full queue drained, since the last ``made_progress``."""
 
@@ -253,7 +253,7 @@ class BrokerConnection(TwistedProtocol):
                 break
             self._handle(frames.popleft())
         else:
-            if self._slot is _IDLE and not output.is_muted:  # otherwise ``_send_when_read`` mutes the peer
+            if self._slot is _IDLE and not output.is_muted:  # otherwise the connection waits already
                 output.mute(0, self._go_on)
         if frames:
             self._input.pause()

@@ -61,7 +61,8 @@ class ConnectionOutput:
         self._mutes: list[Any] = []  # timers of the throttles; cleared when none is active
 
     def send(self, parts: Sequence[Part], drained: Callable[[], None]) -> None:
-        """Queue a response. If the queue is now full, ``drained`` is called once half of it is sent."""
+        """Queue a response. If the queue is now full, ``drained`` is called when at most half of QUEUE_FULL_BYTES is
+        left."""
         writer = self.writer
         writer.write_frame(parts)
         if writer.queued_size_bytes > QUEUE_FULL_BYTES:
@@ -69,7 +70,7 @@ class ConnectionOutput:
             writer.on_drained = drained
 
     def drained(self) -> None:
-        """Half of a full queue was sent."""
+        """At most half of QUEUE_FULL_BYTES is left."""
         self.state = DRAIN[self.state]
 
     @property

@@ -33,7 +33,7 @@ class ConnectionQuotas:
     """Counts the open connections of a broker; pure.
 
     Attributes:
-        count: open connections, held ones excluded. Equals the sum over all addresses.
+        count: open connections of all addresses, held ones excluded.
         held_count: connections above the rate of their address, which only wait to be closed; they use descriptors.
         max_connections, max_connections_per_ip, max_connections_per_ip_overrides: limits for new connections.
         rates: limits on new connections per second.

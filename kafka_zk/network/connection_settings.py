@@ -32,7 +32,7 @@ class HandshakeStep(NamedTuple):
     """The response to one request of a handshake.
 
     Attributes:
-        context: set if the handshake has succeeded; the context of all later requests.
+        context: the context of all later requests, once the handshake has succeeded.
         is_refused: close the connection after the response.
         lifetime_ms: after this time the peer must authenticate again; None for no limit.
     """
@@ -87,15 +87,13 @@ class ConnectionSettings:
     """See the module's docstring.
 
     Args:
-        dispatch: handles a request, including its errors. An exception is logged with its traceback and closes the
-            connection.
+        dispatch: handles a request and its errors. An exception is logged with its traceback and closes the connection.
         versions: API key to lowest and highest version offered. Other versions close the connection, except of
             ApiVersions.
         max_request_size_bytes: socket.request.max.bytes.
         handshake: creates the handshake of a new connection; None without SASL.
         principal_of: TLS without SASL: maps a certificate (None: the peer sent none) to a principal. None or ValueError
             closes the connection.
-        read_ahead: None sends slices without reading ahead.
         memory: the budget of all requests of the broker.
         between_brokers: whether only brokers connect to this listener, so that requests may use the reserve.
         foreign_peers: limits repeated warnings about other protocols.

@@ -1,9 +1,9 @@
 """The states of a broker's connection and their transitions.
 
-Four states change independently: that of the connection (``Phase``), and those of its requests (``Input``, ``Slot``,
-``Output``). The next request begins if the phase is HANDSHAKING, OPEN or LIMITED, the slot IDLE and the output READY.
-An event is a table from the state before it to the state after it; in any other state it is a bug and raises KeyError.
-Source of ``Output``: ChannelMuteState of KafkaChannel.java@3.9.
+Four states change independently: ``Phase`` of the connection, and ``Input``, ``Slot`` and ``Output`` of its requests.
+The next request begins if the phase is HANDSHAKING, OPEN or LIMITED, the slot IDLE and the output READY. An event is a
+table from the state before it to the state after it; in any other state it is a bug and raises KeyError. Source of
+``Output``: ChannelMuteState of KafkaChannel.java@3.9.
 
 Tests: tests/kafka_zk/network/test_connection_states.py.
 """

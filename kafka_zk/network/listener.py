@@ -46,7 +46,7 @@ class ListenerSettings:
         port: 0 for a free port.
         send_buffer_size_bytes, receive_buffer_size_bytes: -1 for the system's default.
         max_idle_ms: idle connections are closed after this time; 0 or less for never.
-        inter_broker: whether only brokers connect, which ``max.connections`` does not limit.
+        inter_broker: only brokers connect, which ``max.connections`` does not limit.
         max_connections: limit of this listener.
     """
 
@@ -272,7 +272,7 @@ class Listener:
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """Count the checks since each connection last made progress.
+        """Count the checks since each connection last made progress, and close stalled and idle ones.
 
         While requests wait for memory, other waiting requests that hold some end early, and connections whose peer does
         not read its responses are closed.

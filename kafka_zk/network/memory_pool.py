@@ -1,17 +1,17 @@
 """One memory budget for all requests of a broker: their frames, and what handlers allocate.
 
-Every connection has an account. Its memory is charged until the request is answered or the connection is lost. An
-account that finds no room waits, and its connection is not read meanwhile. Rules:
+Every connection has an account, charged until its request is answered or the connection is lost. An account that finds
+no room waits, and its connection is not read meanwhile. Rules:
 
-- A part of the budget (``SMALL_SHARE``) is for small requests only, so that a few big, slow ones cannot block all
+- ``SMALL_SHARE``: a part of the budget is for small requests only, so that a few big, slow ones cannot block all
   others.
 - Accounts of brokers may use a reserve on top of the budget.
 - No account waits forever: without room, the account that has waited longest may take what it needs anyway, and keeps
   this overdraft until its request is answered. So, as in Kafka, at most one request exceeds the budget.
-- Memory that outlives a request, for example a fetch session, comes from its own share (``keep``).
+- Memory that outlives a request, for example a fetch session, has its own share (``keep``).
 
-Buffers up to ``FREE_BYTES`` are not charged. While the budget is used up, connections are read in pieces of that size,
-so small requests are still handled, and thousands of connections cannot exceed the budget with one read each.
+Buffers up to ``FREE_BYTES`` are not charged. While the budget is used up, connections are read in pieces of that size:
+small requests are still handled, and thousands of connections cannot exceed the budget with one read each.
 
 Pure: no clock, no I/O. Callbacks run inside the call that made room.
 Tests: tests/kafka_zk/network/test_memory_pool.py. Source: queued.max.request.bytes and SimpleMemoryPool.java@3.9.
@@ -151,7 +151,8 @@ class MemoryPool:
             self._serving = False
 
     def _next(self) -> _Ask | None:
-        """The next ask to grant: the first one with room, otherwise the oldest one if no account has the overdraft."""
+        """The next ask to grant: of the account with the overdraft, otherwise the first one with room, otherwise the
+        oldest one, whose account then gets the overdraft."""
         if self._overdrawn is not None and self._overdrawn._asks:
             return self._overdrawn._asks[0]
         first: _Ask | None = None

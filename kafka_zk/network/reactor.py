@@ -23,7 +23,7 @@ _log = Logger()
 class BrokerReactor(EPollReactor):
     """Waits for events and passes each to its transport. An exception, raised or returned, closes that transport."""
 
-    # Twisted's own attributes, not annotated there.
+    # Twisted does not annotate these.
     _poller: Any
     _selectables: dict[int, Any]
     seconds = staticmethod(monotonic_s)  # changes of the machine's clock do not move timers

@@ -27,8 +27,8 @@ class ReadAhead:
         self._run_in_thread = run_in_thread
 
     def __call__(self, parts: Sequence[Part]) -> "Deferred[None] | None":
-        """Return None if all slices in ``parts`` can be sent now, otherwise a Deferred that fires when they can, or on
-        a disk error, which sending meets again. The caller retains the slices until then."""
+        """Return None if all slices in ``parts`` can be sent now, otherwise a Deferred that fires when they can, or
+        after a disk error. The caller retains the slices until then."""
         cold = [
             part
             for part in parts

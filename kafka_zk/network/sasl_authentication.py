@@ -46,8 +46,7 @@ class SaslAuthentication:
         self._timer: Any = None
 
     async def authenticate(self) -> None:
-        """Authenticate for the first time: once, when the connection's versions are known and no other request was
-        sent.
+        """Authenticate for the first time, before any other request is sent.
 
         Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable; ApiError for a broker before 1.0;
         the errors of requests.

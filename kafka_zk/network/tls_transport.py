@@ -1,12 +1,12 @@
 """TLS transports for clients and listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
 
 ``ssl.SSLObject`` between two memory BIOs is Python's fastest way, because one system call moves many records. A part of
-the queue is encrypted at a time and stays queued until the socket has taken all of its ciphertext, so the queue's size
-is always the number of plaintext bytes to send.
+the queue is encrypted at a time and stays queued until the socket has taken its ciphertext, so the queue's size counts
+plaintext bytes.
 
 The protocol is connected before the handshake; what it sends waits. A failed handshake closes the connection with
-``SslAuthenticationFailed``. The socket is read only when everything received before is delivered. So while a protocol
-pauses, at most ``_RECEIVE_BYTES`` and one TLS record stay encrypted, and data is delivered before the connection's end.
+``SslAuthenticationFailed``. The socket is read only when everything received before is delivered. So a paused protocol
+leaves at most ``_RECEIVE_BYTES`` and one TLS record encrypted, and the connection's end never overtakes data.
 
 Imported on demand, because it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
 """
@@ -99,7 +99,7 @@ class TlsFrameTransport(FrameTransport):
     # --- the handshake ---
 
     def _shake_hands(self) -> Exception | None:
-        """Run one step. Returns the exception that closes the connection, otherwise None."""
+        """Run one step. Returns like ``_received``."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -304,11 +304,11 @@ class TlsFrameTransport(FrameTransport):
         return self._received()
 
     def _received(self) -> Exception | None:
-        """Process received data. Returns the exception that closes the connection, otherwise None."""
+        """Returns the exception that closes the connection, otherwise None."""
         return self._go_on()
 
     def _go_on(self) -> Exception | None:
-        """Continue the handshake and decrypt, as far as the received data allows."""
+        """Shake hands and decrypt, as far as the received data allows."""
         if self._handshaking:
             error = self._shake_hands()
             if error is not None or self._handshaking:
@@ -331,7 +331,7 @@ class TlsFrameTransport(FrameTransport):
         return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
     def _deliver(self) -> None:
-        """Decrypt all received data; the rest of a big frame goes directly into its buffer."""
+        """The rest of a big frame goes directly into its buffer."""
         buffer = _plain_buffer(self.reactor)
         while self.connected and not self._aborting and not self._is_paused:
             decoder = self._decoder

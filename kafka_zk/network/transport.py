@@ -4,10 +4,9 @@ They add ``write_frame`` to Twisted's transports. Bytes are sent with ``send`` (
 slices with ``sendfile``, so that records do not enter this process, unless one ``pread`` and one ``sendmsg`` for a
 small frame cost less. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the connection; when
 the queue is empty, it stops writing, resumes producers and completes ``loseConnection``. After ``receive_into``, the
-protocol gets a view of a buffer that all transports share, and the rest of an incomplete frame is received directly
-into the frame.
+protocol gets views of a shared buffer, and the rest of an incomplete frame is received directly into the frame.
 
-A transport retains each slice in its queue and releases it exactly once. A file that was truncated (``sendfile`` sends
+A transport retains each queued slice and releases it exactly once. A file that was truncated (``sendfile`` sends
 nothing) or cannot be read closes the connection, because the announced size cannot be met. Tests:
 tests/kafka_zk/network/test_transport.py.
 """
@@ -32,7 +31,7 @@ from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
 
 QUEUE_FULL_BYTES = 256 * 1024
-"""Above this queue size a connection begins no further request until half of it is sent."""
+"""Above this queue size a connection begins no further request until at most half of it is left."""
 
 SEND_LIMIT_BYTES = 1024 * 1024
 """Maximum sent per turn, so that one connection cannot block the others."""
@@ -133,9 +132,9 @@ class FrameTransport(_Base):
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = UNBOUNDED
     ) -> None:
-        """Receive the rest of a big frame directly into ``decoder``'s buffer and call ``received`` with the number of
-        bytes. The protocol receives everything else as a view that is valid until ``dataReceived`` returns; ``pool``
-        limits its size."""
+        """Receive the rest of a big frame directly into ``decoder``'s buffer and call ``received`` with the number
+        of bytes. The protocol receives all else as a view, valid until ``dataReceived`` returns; ``pool`` limits its
+        size."""
         self._decoder = decoder
         self._buffer = _receive_buffer(self.reactor)
         self._received_frame_part = received
@@ -161,7 +160,7 @@ class FrameTransport(_Base):
         else:
             try:
                 self._enqueue(parts)
-            except OSError as error:  # a file is gone, or too many files are open
+            except OSError as error:
                 _log.warn("{peer} closed: its answer cannot be read: {error}", peer=self.getPeer(), error=str(error))
                 self.abortConnection()
                 return
@@ -223,8 +222,8 @@ class FrameTransport(_Base):
         return sum(len(item) for item in self._queue if isinstance(item, memoryview))
 
     def taken_bytes(self) -> int:
-        """Bytes that the peer's system has acknowledged. Only differences are meaningful, and only while the queue is
-        not empty: the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
+        """Bytes that the peer's system has acknowledged. Only differences are meaningful, while the queue is not empty:
+        the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
         try:
             (kept_bytes,) = _INT.unpack(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(_INT.size)))
         except (OSError, ValueError):  # the socket is closed
@@ -240,7 +239,6 @@ class FrameTransport(_Base):
             self.startWriting()
 
     def writeSequence(self, iovec: Any) -> None:
-        """Twisted's ``writeSequence``."""
         for data in iovec:
             self.write(data)
 
@@ -312,7 +310,7 @@ class FrameTransport(_Base):
         return sent
 
     def _send_run(self) -> int:
-        """Send the buffers at the head of the queue, up to the first slice, in one call."""
+        """Send the head of the queue up to the first slice in one call."""
         queue = self._queue
         run = list(_bytes_at_head(queue))
         more = socket.MSG_MORE if len(run) < len(queue) else 0
@@ -337,7 +335,7 @@ class FrameTransport(_Base):
         return sent
 
     def doRead(self) -> Any:
-        """Receive. The rest of a big frame goes directly into its buffer."""
+        """The rest of a big frame goes directly into its buffer."""
         if self._decoder is None:
             return super().doRead()
         if self._decoder.missing is not None:
@@ -355,7 +353,7 @@ class FrameTransport(_Base):
         self.protocol.dataReceived(self._buffer[:count])  # type: ignore[call-arg,misc]
         if (
             count == RECEIVE_BUFFER_BYTES and self._decoder is not None and not self._aborting
-        ):  # there is more, maybe of one big frame
+        ):  # more is there, maybe of one big frame
             target = self._rest_of_big_frame(self._decoder)
             if target is not None:
                 return self._receive_into(target)

@@ -170,7 +170,7 @@ def _tls(keys: _Keys) -> TlsSettings:
     if algorithm not in ("https", "none", ""):
         raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: it is https, or empty for no check")
     protocols = keys.items("ssl.enabled.protocols")
-    from kafka_zk.security.tls import VERSIONS, client_context  # loaded on demand: it imports OpenSSL
+    from kafka_zk.security.tls import VERSIONS, client_context  # it loads OpenSSL
 
     usable = tuple(name for name in protocols if name in VERSIONS)
     if protocols and not usable:

@@ -32,7 +32,7 @@ class InvalidJaas(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """Class and options of a login module. Option values may be secrets, so ``repr`` omits them."""
+    """A login module's class and options, whose values may be secrets: ``repr`` omits them."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)

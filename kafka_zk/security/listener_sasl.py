@@ -63,10 +63,10 @@ class ListenerSasl:
     Attributes:
         mechanisms: enabled mechanisms.
         plain_users: user name to password; unused with ``check_password``.
-        max_reauth_ms: maximum length of a session, by mechanism; 0 or absent for no limit.
+        max_reauth_ms: maximum length of a session by mechanism; 0 or absent for no limit.
         check_password: callback for PLAIN.
         tokens: validator for OAUTHBEARER, if enabled.
-        jwks: where ``tokens``, a ``SignedTokens``, gets its keys; None if it has them or needs none.
+        jwks: source of the keys of ``tokens``, a ``SignedTokens``; None if it has them or needs none.
         blocking: mechanisms whose callback may block.
     """
 

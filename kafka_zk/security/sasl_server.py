@@ -71,7 +71,7 @@ class SaslReply:
         challenge: sent to the client.
         failure: why the login failed, for the client; None if it did not.
         is_told: False if the client gets no response.
-        reason: the reason for the log, which may say more.
+        reason: for the log, which may say more.
     """
 
     challenge: bytes = b""
@@ -100,6 +100,7 @@ class SaslServer:
 
     Args:
         before: the client's previous login, if it authenticates again.
+
     Attributes:
         state: STARTED, then AUTHENTICATING, then DONE or FAILED.
     """

@@ -1,10 +1,10 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and the credentials that Kafka keeps in ZooKeeper. Pure.
 
 An unknown user is refused at the last step, like a wrong password. Until then the client sees a salt derived from the
-name and the cluster's secret, which is the same in every attempt and on every broker.
+name and the cluster's secret, the same in every attempt and on every broker.
 
-Two deviations of Kafka are kept. Names and passwords are not normalized (SASLprep). A client's final nonce only has to
-end with the server's nonce, because librdkafka before 2.6.1 sends its own part twice.
+As in Kafka, names and passwords are not normalized (SASLprep), and a client's final nonce only has to end with the
+server's: librdkafka before 2.6.1 sends its own part twice.
 
 Source: RFC 5802, RFC 7677; ScramSaslClient.java, ScramSaslServer.java, ScramMessages.java, ScramCredentialUtils.java
 @3.9. Tests: tests/kafka_zk/security/test_scram.py.

@@ -23,7 +23,7 @@ class TlsSettings:
         authorities: trusted certificates, PEM; None for the system's.
         identity: own key and certificates, sent if the peer requests them.
         verify: whether a client verifies the broker's certificate.
-        check_host_name: and its host name.
+        check_host_name: whether the certificate must also be for the broker's host; ignored unless ``verify``.
         protocols, suites: Java's names; empty for TLS 1.2 and 1.3, and OpenSSL's suites.
     """
 

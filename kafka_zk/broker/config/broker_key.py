@@ -73,9 +73,9 @@ class BrokerKey(Generic[R]):
 
     Attributes:
         default: Kafka's default as text, as DescribeConfigs shows it; None for null.
-        default_here: the default of this broker as text.
-        topic_key: the topic key whose default this key is; None if there is none.
-        low, use, update, is_built, is_listed, in_units, fallback, needs, unbuilt: see ``Facts``.
+        default_here: this broker's default as text.
+        topic_key: the topic key whose default this is; None if there is none.
+        others: see ``Facts``.
     """
 
     def __init__(

@@ -257,7 +257,7 @@ def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder
     """None without a secret. Raises InvalidBrokerConfig."""
     if not properties.get(secret_key):
         return None
-    from kafka_zk.security.password_encoder import PasswordEncoder  # loaded on demand: it imports hashlib
+    from kafka_zk.security.password_encoder import PasswordEncoder  # it loads hashlib
 
     try:
         return PasswordEncoder.of(properties, secret_key)

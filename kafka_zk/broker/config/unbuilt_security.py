@@ -1,8 +1,8 @@
 """Keys of Apache Kafka that request security that this broker does not have: the rows with ``unbuilt``.
 
-A broker that ignored such a key would be open although its administrator believes it protected. So the broker refuses
-to start, and AlterConfigs refuses the key. A key under ``listener.name.<name>.`` counts only if the broker uses that
-listener, a key without this prefix for every listener. Kafka's default value requests nothing.
+A broker that ignored such a key would be open although its administrator believes it protected. So it refuses to start,
+and AlterConfigs refuses the key. A key under ``listener.name.<name>.`` counts only if that listener is used, others for
+every listener. Kafka's default value requests nothing.
 
 Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
 """

@@ -24,8 +24,7 @@ class RequestStats:
     Attributes:
         requests: (API key, version) to [count, sum in s until the response was ready].
         failed_count: (API key, version) to the number of requests that closed their connection.
-        produced_bytes, fetched_bytes: body sizes of Produce requests and Fetch responses, slightly more than their
-            records.
+        produced_bytes, fetched_bytes: body sizes of Produce requests and Fetch responses.
     """
 
     def __init__(self) -> None:

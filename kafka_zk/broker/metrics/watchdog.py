@@ -1,9 +1,9 @@
 """Detects turns of the reactor that take a second or longer, logs what they did, and counts them.
 
 A broker has one thread for all clients, so a long turn blocks all of them. A timer on the reactor records when it runs,
-and a thread checks a few times a second how long ago that was. If it is too long, the thread finds the request on the
-reactor's stack, so requests need no bookkeeping. The timer counts: it is exact on a busy machine, and also detects
-pauses of the whole process.
+and a thread checks how long ago that was. If it is too long, the thread finds the request on the reactor's stack, so
+requests need no bookkeeping. The timer counts: it is exact on a busy machine, and also detects pauses of the whole
+process.
 
 ``registry.client.pulse`` lets the ZooKeeper session of a frozen process expire.
 Tests: tests/kafka_zk/broker/metrics/test_watchdog.py, tests/integration/brokers/test_frozen_broker.py.

@@ -54,6 +54,7 @@ class RateBucket(Rate):
 
     Args:
         most_throttle_ms: maximum throttle time.
+
     Attributes:
         most_in_window: what an idle client may use without a throttle: ``bound`` times the window less one sample.
         throttles: recorded by the caller and by ``admit``.

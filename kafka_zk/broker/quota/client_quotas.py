@@ -119,7 +119,7 @@ class ClientQuotas:
         return RateBucket(self._window, match.bound, most_throttle_ms)
 
     def usage(self, now_ms: float, most: int) -> list[Usage]:
-        """Usage of the most recently active owners, at most ``most`` per kind of quota."""
+        """Usage of at most ``most`` owners per kind of quota, recently active ones first."""
         return [
             _usage(key, owner, bucket, now_ms)
             for key, buckets in self._buckets.items()

@@ -1,8 +1,7 @@
 """Applies quotas to requests: what is counted, and for how long the peer is muted after the response.
 
 Responses are never delayed. They say how long the client should wait, and for that time the broker does not read from
-the connection (KIP-219). Without quotas, requests do not pass through this module: ``Enforcement`` hooks in with the
-first quota and out with the last.
+the connection (KIP-219). ``Enforcement`` hooks in with the first quota and out with the last.
 
 A Produce request is counted on arrival, whatever its result; a Fetch response before it changes the client's fetch
 session (``handlers/data/fetch.py``); request time while the handler occupies the reactor. Requests between brokers are
@@ -173,7 +172,7 @@ class Enforcement:
     def _special_answer(
         self, header: RequestHeader, parts: Response, bucket: RateBucket, began_s: float, now_s: float
     ) -> Response:
-        """Count a response that is exempt, absent, or already throttled by another quota."""
+        """Count a response that is exempt, absent, or throttled already."""
         percent, now_ms = (now_s - began_s) * 100, now_s * 1000
         if parts is None or header.api_key in EXEMPT or type(parts) is ExemptFetch:
             self.exempt_time.record(percent, now_ms)
@@ -206,7 +205,8 @@ class Enforcement:
         return 0 if parts.__class__ is list else self.mute_ms(context, header, parts)
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
-        """A ``ResponseHook``: returns for how many ms to mute the peer, and writes that into the response."""
+        """A ``ResponseHook``: returns for how many ms to mute the peer, and writes that into the response if there is
+        one."""
         api_key = header.api_key
         if parts is None:
             if api_key != _PRODUCE:

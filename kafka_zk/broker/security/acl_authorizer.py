@@ -84,7 +84,7 @@ class AclAuthorizer(Authorizer):
         self._decisions = _Decisions(self._decide)
         self._decisions_on_any: dict[tuple[str, str, Operation, str], bool] = {}
         self._visible: dict[tuple[str, str], Reach] = {}  # visible topics, by principal and host
-        self._visible_count = 0  # number of decisions in ``_visible``
+        self._visible_count = 0  # decisions in ``_visible``
         self._generation = rules.generation
         self._watchers: list[ChangeWatcher] = []
         self._changed_patterns: set[Pattern] = set()

@@ -49,4 +49,4 @@ class _Check(ClientWait[T]):
 
     def abandon(self) -> None:
         super().abandon()
-        self._place.cancel()  # no effect once the work has begun; it then runs to its end
+        self._place.cancel()  # no effect once the work has begun

@@ -11,11 +11,11 @@ class LoginStats:
 
     Attributes:
         successful, failed: first logins of connections.
-        reauthentications, failed_reauthentications: later logins of connections.
+        reauthentications, failed_reauthentications: later logins.
         without_reauthentication: successful logins of clients that are too old for reauthentication.
         expired: connections closed because their session had ended.
 
-    Source: Selector.SelectorMetrics@3.9; ``kafka_zk.broker.metrics.logins`` has the names of the metrics.
+    Source: Selector.SelectorMetrics@3.9; ``kafka_zk.broker.metrics.logins`` names the metrics.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
