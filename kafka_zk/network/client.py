@@ -271,6 +271,7 @@ class KafkaConnection(TwistedProtocol):
         return done
 
     def connectionLost(self, reason: Any = None) -> None:
+        """Fail every pending request."""
         if self._end_reason is not None:
             reason = Failure(self._end_reason)
         self.lost = Failure(ConnectionDone()) if reason is None else reason

@@ -239,6 +239,7 @@ class FrameTransport(_Base):
             self.startWriting()
 
     def writeSequence(self, iovec: Any) -> None:
+        """Twisted's ``writeSequence``."""
         for data in iovec:
             self.write(data)
 
