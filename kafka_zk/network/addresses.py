@@ -1,7 +1,6 @@
-"""Addresses as Java writes them, which is how quotas, limits and ACLs name them: an IPv4 address is one also where it
-came over a socket for IPv6, and of an IPv6 address no zero is left out (``0:0:0:0:0:0:0:1``).
+"""Addresses in Java's form (Inet6Address.getHostAddress, Java 17), in which quotas, limits and ACLs name them.
 
-Source: Inet6Address.getHostAddress (Java 17).
+An IPv4-mapped IPv6 address becomes an IPv4 address. An IPv6 address keeps all its zeros (``0:0:0:0:0:0:0:1``).
 """
 
 import socket
@@ -12,8 +11,8 @@ _GROUPS = struct.Struct(">8H")
 
 
 def peer_address(host: str) -> str:
-    """The address of a peer whom ``getpeername`` calls so; anything else as it is: a client may write anything into
-    an ACL."""
+    """Convert an address from ``getpeername`` to Java's form. Any other text, which an ACL may contain, is returned
+    unchanged."""
     if ":" not in host:
         return host
     if host.startswith(_MAPPED) and "." in host:
@@ -21,14 +20,14 @@ def peer_address(host: str) -> str:
     address, percent, scope = host.partition("%")
     try:
         groups = _GROUPS.unpack(socket.inet_pton(socket.AF_INET6, address))
-    except (OSError, ValueError):  # as Python has it, a text with a NUL is another kind of mistake
+    except (OSError, ValueError):  # ValueError: a text with a NUL
         return host
     return ":".join(f"{group:x}" for group in groups) + percent + scope
 
 
 def address_of(text: str) -> str | None:
-    """An IP address, or the first address of a host's name; None for anything else. May block."""
-    import ipaddress  # few brokers have quotas of addresses
+    """Java's form of an IP address, or of the first address of a host name; None if there is none. May block."""
+    import ipaddress  # few brokers have quotas by address
 
     try:
         address = ipaddress.ip_address(text)
@@ -36,7 +35,7 @@ def address_of(text: str) -> str | None:
         return peer_address((mapped or address).compressed)
     except ValueError:
         pass
-    if "\0" in text:  # a resolver in C would see its beginning only
+    if "\0" in text:  # a C resolver would read the text up to the NUL
         return None
     try:
         found = socket.getaddrinfo(text, None, type=socket.SOCK_STREAM)

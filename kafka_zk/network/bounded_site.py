@@ -1,7 +1,7 @@
-"""An HTTP server for few clients: it refuses bodies before it reads them, and answers one request per connection.
+"""An HTTP server for few clients: it refuses large bodies unread and handles one request per connection.
 
-Twisted's parses a form of any size before a resource sees the request: 60 MB took 28 s and 1.1 GB. Any web page can
-make a browser send one to a port of this machine.
+Twisted's server parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web
+page can send one through a browser to a local port.
 Tests: tests/kafka_zk/network/test_bounded_site.py.
 """
 
@@ -21,8 +21,6 @@ _log = Logger()
 
 
 class _Channel(HTTPChannel):
-    """One connection, for one request."""
-
     maxHeaders = MAX_HEADERS
     bound_to: "BoundedSite"
     is_answering = False
@@ -39,12 +37,11 @@ class _Channel(HTTPChannel):
         channel.connectionLost(reason)
 
     def abort(self) -> None:
-        """End the connection now."""
         transport: Any = self.transport
         transport.abortConnection()
 
     def checkPersistence(self, request: Any, version: bytes) -> bool:
-        """Never: the responses to many requests in one segment would pile up."""
+        """Always False: responses to many pipelined requests would pile up."""
         request.responseHeaders.setRawHeaders(b"connection", [b"close"])
         return False
 
@@ -53,7 +50,7 @@ class _Channel(HTTPChannel):
         if self._command not in site.methods:
             self._refuse(b"405 Method Not Allowed", b"allow: %s\r\n" % b", ".join(sorted(site.methods)))
         elif self.length is None or self.length > (site.max_body_bytes if self._command == b"POST" else 0):
-            self._refuse(b"413 Content Too Large")  # None: in chunks, of any number
+            self._refuse(b"413 Content Too Large")  # None: a chunked body of unknown size
         else:
             channel: Any = super()
             channel.allHeadersReceived()
@@ -65,7 +62,7 @@ class _Channel(HTTPChannel):
         _log.warn("HTTP request from {host} refused: {status}", host=str(host), status=status.decode())
         transport.write(b"HTTP/1.1 %s\r\n%sconnection: close\r\ncontent-length: 0\r\n\r\n" % (status, header))
         self._is_refused = True
-        self.length = None  # or it would be complete
+        self.length = None  # otherwise the request would count as complete
         transport.loseConnection()
 
     def rawDataReceived(self, data: bytes) -> None:
@@ -83,7 +80,7 @@ class BoundedSite(Site):
     """Serves ``resource`` to GET and HEAD.
 
     Args:
-        posts: whether POST is served, too, with a body of at most ``max_body_bytes``.
+        posts: whether POST is served too, with a body of at most ``max_body_bytes``.
     """
 
     noisy = False
@@ -93,14 +90,14 @@ class BoundedSite(Site):
         super().__init__(resource, reactor=reactor, timeout=_IDLE_S)  # type: ignore[no-untyped-call]
         self.methods: Collection[bytes] = _READS | {b"POST"} if posts else _READS
         self.max_body_bytes = max_body_bytes
-        self.channels: dict[_Channel, None] = {}  # the oldest first
+        self.channels: dict[_Channel, None] = {}  # oldest first
 
     def log(self, request: Any) -> None:
-        """Nothing: an access log helps no one here."""
+        """Writes no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """None, which closes the connection, if there are MAX_CONNECTIONS that all wait for a response; an idle one
-        makes room."""
+        """At MAX_CONNECTIONS, close the oldest idle connection to make room; if all wait for a response, refuse
+        (None)."""
         if len(self.channels) >= MAX_CONNECTIONS:
             idle = next((channel for channel in self.channels if not channel.is_answering), None)
             if idle is None:

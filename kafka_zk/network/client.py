@@ -1,9 +1,10 @@
-"""A connection to a broker: many requests in flight, answers by correlation id.
+"""A client connection to a broker: many requests in flight, responses matched by correlation id.
 
-The versions a broker offers are asked once, when the connection is made (KIP-511: in our highest version, again in
-version 0 if the broker answers error 35). When the connection is lost, for whatever reason, every request that waits
-fails with that reason; none is left hanging. A request that is not answered in time ends the connection: answers come
-in order, so those behind it are late as well. Tests: tests/kafka_zk/network/test_client.py.
+After connecting, the client sends ApiVersions in our highest version. If the broker responds with error 35, it retries
+in the version that the response names, or 0 (KIP-511).
+
+When the connection is lost, every pending request fails with the reason. A request that times out closes the
+connection: responses arrive in order, so later ones would be late too. Tests: tests/kafka_zk/network/test_client.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,7 +42,7 @@ _log = Logger()
 
 
 class RequestTimedOut(ConnectionClosed):
-    """A broker did not answer in time; the connection was closed for it."""
+    """The broker did not respond before the timeout, so the connection was closed."""
 
 
 class _Waiting(NamedTuple):
@@ -52,11 +53,13 @@ class _Waiting(NamedTuple):
 
 
 class KafkaConnection(TwistedProtocol):
-    """See the module's docstring. Made by ``connect``.
+    """See the module's docstring. Created by ``connect``.
 
     Attributes:
-        versions: API key to lowest and highest version that the broker offers, once connected.
-        on_disconnect: called once with the reason, a Failure, when the connection is over.
+        versions: API key to the lowest and highest version that the broker offers; empty until ``negotiate`` is done.
+        on_disconnect: called once with the reason, a Failure, when the connection is closed.
+        lost: the same reason; None while the connection is open.
+        made: fires when the TCP connection is established, before a TLS handshake.
     """
 
     def __init__(self, clock: Timers, client_id: str | None, request_timeout_s: float = REQUEST_TIMEOUT_S) -> None:
@@ -64,14 +67,14 @@ class KafkaConnection(TwistedProtocol):
         self.versions: dict[int, tuple[int, int]] = {}
         self.on_disconnect: Callable[[Failure], None] | None = None
         self.lost: Failure | None = None
-        self.made: Deferred[None] = Deferred()  # fires when the connection is there
+        self.made: Deferred[None] = Deferred()
         self._clock = clock
         self._request_timeout_s = request_timeout_s
-        self._decoder = FrameDecoder(0)  # nothing was asked yet
+        self._decoder = FrameDecoder(0)  # 0: no response is expected yet
         self._waiting: dict[int, _Waiting] = {}
         self._correlation_id = 0
         self._timer: Any = None
-        self._unwanted = False  # nobody waits for it any more
+        self._unwanted = False  # abandoned before it was established
         self._end_reason: Exception | None = None
         self._disconnected: list[Deferred[None]] = []
         self._authentication: SaslAuthentication | None = None
@@ -82,7 +85,7 @@ class KafkaConnection(TwistedProtocol):
 
     @property
     def in_flight(self) -> int:
-        """How many requests wait for their answer."""
+        """Number of requests that wait for their response."""
         return len(self._waiting)
 
     def connectionMade(self) -> None:
@@ -96,7 +99,7 @@ class KafkaConnection(TwistedProtocol):
         self.made.callback(None)
 
     def version_for(self, api_key: int) -> int:
-        """The highest version that both sides know. Raises ApiError(UNSUPPORTED_VERSION)."""
+        """The highest version that both sides support. Raises ApiError(UNSUPPORTED_VERSION)."""
         lowest, highest = BROKER_VERSIONS[ApiKey(api_key)]
         offered_lowest, offered_highest = self.versions.get(api_key, (0, -1))
         version = min(highest, offered_highest)
@@ -113,15 +116,15 @@ class KafkaConnection(TwistedProtocol):
         timeout_s: float | None = None,
         **fields: Any,
     ) -> "Deferred[codec.Message]":
-        """Send one request at once; fires with the answer's message.
+        """Send one request immediately; fires with the decoded response.
 
         Args:
-            message: of the class ``codec.request(api_key)``, or a mapping of its fields, or nothing.
-            version: None for the highest that both sides know.
+            message: an instance of ``codec.request(api_key)``, a mapping of its fields, or None.
+            version: None for the highest that both sides support.
             timeout_s: None for the connection's.
-            fields: the message's fields, instead of ``message``.
+            fields: the message's fields, in addition to a mapping.
         Fails with: ApiError(UNSUPPORTED_VERSION); ConnectionClosed, RequestTimedOut; ProtocolError for a malformed
-            answer.
+        response.
         """
         try:
             used_version = self.version_for(api_key) if version is None else version
@@ -136,7 +139,7 @@ class KafkaConnection(TwistedProtocol):
     def request_encoded(
         self, api_key: int, version: int, body: Buffer, *, timeout_s: float | None = None
     ) -> "Deferred[codec.Message]":
-        """As ``request``, of a message that is encoded already; ``body`` must not change until it is sent."""
+        """Like ``request``, but with an encoded body, which must not change until it is sent."""
         answer = self.send_raw(api_key, version, [body], timeout_s=timeout_s)
         return answer.addCallback(lambda frame: codec.decode_response(api_key, version, frame))
 
@@ -149,10 +152,10 @@ class KafkaConnection(TwistedProtocol):
         expect_response: bool = True,
         timeout_s: float | None = None,
     ) -> "Deferred[memoryview]":
-        """Send a body as it is, at once and without joining its parts; fires with the answer's body.
+        """Send an encoded body without joining its parts, which must not change until they are sent; fires with the
+        response's body.
 
-        The parts must not change until they are sent. Without ``expect_response`` (acks=0) it fires with nothing
-        once the request is queued.
+        Without ``expect_response`` (acks=0) it fires with an empty body once the request is queued.
         """
         if self.lost is not None:
             return fail(self.lost)
@@ -175,12 +178,12 @@ class KafkaConnection(TwistedProtocol):
         return answer
 
     def hold_requests(self) -> None:
-        """From now on keep what is to be sent until ``release_requests``."""
+        """Hold requests back until ``release_requests``."""
         self._held: list[Sequence[Part]] = []
         self._write_frame = self._held.append
 
     def release_requests(self) -> None:
-        """Send what was held, in order."""
+        """Send the held requests in order."""
         transport: Any = self.transport
         self._write_frame = transport.write_frame
         held, self._held = self._held, []
@@ -188,7 +191,7 @@ class KafkaConnection(TwistedProtocol):
             transport.write_frame(parts)
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> "Deferred[codec.Message]":
-        """As ``request``, sent at once even while requests are held."""
+        """Like ``request``, but sent immediately even while requests are held."""
         transport: Any = self.transport
         usual, self._write_frame = self._write_frame, transport.write_frame
         try:
@@ -236,7 +239,7 @@ class KafkaConnection(TwistedProtocol):
         waiting.answer.callback(body)
 
     def end(self, reason: Exception) -> None:
-        """Abort the connection: what waits fails with ``reason``."""
+        """Abort the connection; pending requests fail with ``reason``."""
         if self._end_reason is None and self.lost is None:
             self._end_reason = reason
             _log.info("connection to {peer} closed: {reason}", peer=self._peer, reason=str(reason))
@@ -250,14 +253,14 @@ class KafkaConnection(TwistedProtocol):
         return f"{peer.host}:{peer.port}"
 
     def abandon(self) -> None:
-        """Close the connection, also if it is made only now."""
+        """Close the connection, or close it as soon as it is established."""
         if self.transport is None:
             self._unwanted = True
         else:
             self.disconnect()
 
     def disconnect(self) -> "Deferred[None]":
-        """Close the connection; requests that wait fail. Fires when it is closed."""
+        """Close the connection; pending requests fail. Fires when it is closed."""
         done: Deferred[None] = Deferred()
         if self.lost is not None:
             done.callback(None)
@@ -268,7 +271,7 @@ class KafkaConnection(TwistedProtocol):
         return done
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Fail everything that waits."""
+        """Fail every pending request."""
         if self._end_reason is not None:
             reason = Failure(self._end_reason)
         self.lost = Failure(ConnectionDone()) if reason is None else reason
@@ -277,7 +280,7 @@ class KafkaConnection(TwistedProtocol):
             self._timer = None
         if self._authentication is not None:
             self._authentication.stop()
-        self._decoder.close()  # who holds on to the connection need not hold a part of a response
+        self._decoder.close()  # frees a partial response
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             one.answer.errback(self.lost)
@@ -291,7 +294,7 @@ class KafkaConnection(TwistedProtocol):
             done.callback(None)
 
     async def negotiate(self) -> None:
-        """Ask which versions the broker offers. Raises ApiError when it does not tell."""
+        """Ask which versions the broker offers. Raises ApiError if the response has an error code."""
         version = BROKER_VERSIONS[ApiKey.API_VERSIONS][1]
         error_code, offered = await self._api_versions(version)
         if error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -302,7 +305,7 @@ class KafkaConnection(TwistedProtocol):
         self.versions = dict(offered)
 
     async def authenticate(self, settings: SaslSettings) -> None:
-        """Log in, and again before each session ends. Raises: as ``SaslAuthentication``."""
+        """Log in, and log in again before each session ends. Raises the errors of ``SaslAuthentication``."""
         from kafka_zk.network.sasl_authentication import SaslAuthentication  # most clusters have no SASL
 
         self._authentication = SaslAuthentication(self._clock, self, settings)
@@ -323,8 +326,7 @@ def _api_versions_request(version: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def _read_api_versions(version: int, body: bytes) -> tuple[int, _Versions]:
-    """The error code, and what is offered; brokers of one version all answer with the same bytes. Raises:
-    ProtocolError."""
+    """Cached: brokers of one version all send the same bytes. Raises ProtocolError."""
     answer = codec.decode_response(ApiKey.API_VERSIONS, version, body)
     offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys or []}
     return answer.error_code, offered
@@ -335,8 +337,8 @@ class _Connects(Protocol):
 
 
 Connector = Callable[[str, int, Any, float, Any, Any], _Connects]
-"""(host, port, protocol factory, timeout in s, address to bind, reactor) -> what connects: a ``FrameConnector``, or
-what a simulated world has in its place."""
+"""(host, port, protocol factory, timeout in s, address to bind, reactor) -> connector: a ``FrameConnector``, or the
+simulator's replacement."""
 
 
 class _ConnectionFactory(ClientFactory[KafkaConnection]):
@@ -353,7 +355,7 @@ class _ConnectionFactory(ClientFactory[KafkaConnection]):
 
 
 Connect = Callable[..., Awaitable[KafkaConnection]]
-"""As ``connect``; a simulated world has one of its own."""
+"""The type of ``connect``; the simulator has its own implementation."""
 
 
 def connect(
@@ -368,15 +370,17 @@ def connect(
     security: ClientSecurity = NO_SECURITY,
     connector: Connector = FrameConnector,
 ) -> "Deferred[KafkaConnection]":
-    """A connection to ``host:port``, its versions negotiated.
+    """Connect to ``host:port`` and negotiate versions.
 
-    ``timeout_s`` is for connecting, by ``connector`` unless ``security`` has TLS. Without ``negotiate`` every request
-    needs its version (old brokers, tests), and there is no SASL.
+    Args:
+        timeout_s: for connecting.
+        negotiate: if False, every request must name its version (old brokers, tests), and SASL is skipped.
+        connector: unused if ``security`` has TLS.
     Fails with: twisted's ConnectError, ConnectionClosed, RequestTimedOut, ApiError; with ``security`` also
-        AuthenticationFailed, TokenUnavailable, InvalidSecurity.
+    AuthenticationFailed, TokenUnavailable, InvalidSecurity.
     """
     if security.tls is not None:
-        from kafka_zk.network.tls_transport import TlsConnector  # only now: it loads OpenSSL
+        from kafka_zk.network.tls_transport import TlsConnector  # it loads OpenSSL
 
         connector = partial(TlsConnector, security.tls)
     connection = KafkaConnection(reactor, client_id, request_timeout_s)

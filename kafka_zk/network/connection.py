@@ -1,16 +1,16 @@
-"""The server side of a connection: frames in, requests one at a time, responses out.
+"""The server side of a connection: receives frames, handles requests, sends responses.
 
-A connection handles one request at a time and stops reading meanwhile. It also stops while the outgoing queue is full
-or the peer is throttled (``connection_output``), and while the broker has no memory for the frame
-(``connection_input``). All states are in ``connection_states``. A request is a coroutine, stepped by hand: if its
-handler never waits, the response leaves before ``dataReceived`` returns and no Deferred is made.
+A connection handles one request at a time. It does not read meanwhile, nor while the outgoing queue is full or the peer
+is throttled (``connection_output``), nor while the broker has no memory for the next frame (``connection_input``). A
+request is a coroutine, stepped by hand: if its handler never waits, the response leaves before ``dataReceived`` returns
+and no Deferred is created.
 
-Produce requests are pipelined: one that only waits for other brokers lets the next Produce begin (``in_flight``).
-Responses leave in the order of the requests.
+Produce requests are pipelined: while one waits only for other brokers, the next Produce begins (``in_flight``).
+Responses keep the order of the requests.
 
-A connection is in its handshake until that hands over a context; after it every request goes to ``dispatch``. If the
-handshake holds for a time only, it answers again after that. What the peer gets wrong ends this connection, with one
-line in the log. Tests: tests/kafka_zk/network/test_connection.py.
+The handshake handles all requests until it returns a context, and again when its lifetime ends; other requests go to
+``dispatch``. A protocol error closes the connection with one line in the log. Tests:
+tests/kafka_zk/network/test_connection.py.
 """
 
 from collections.abc import Callable, Coroutine
@@ -61,21 +61,21 @@ REQUESTS_PER_TURN = 64
 """Maximum number of small requests from one read that are handled before other connections get a turn."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-_PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as a frame begins
+_PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as the first bytes of a frame
 _HANDSHAKING, _OPEN = Phase.HANDSHAKING, Phase.OPEN
 _IDLE, _READING, _READY = Slot.IDLE, Input.READING, Output.READY
 _BARE = RequestHeader(NO_REQUEST, 0, 0, None)
-_log = Logger()  # not a class's: its events would hold on to the connection
+_log = Logger()  # at module level: a class's logger keeps the connection alive in its events
 
 
 class BrokerConnection(TwistedProtocol):
-    """One client's connection. ``on_lost`` is called once, with the connection, when it is over."""
+    """One client's connection. ``on_lost`` is called once, with the connection."""
 
     context: RequestContext
 
     def __init__(self, settings: ConnectionSettings, number: int, on_lost: Callable[["BrokerConnection"], None]):
         self._settings = settings
-        self._versions: Any = settings.versions  # looked up by plain numbers, which equal the members of ApiKey
+        self._versions: Any = settings.versions  # Any: looked up by plain ints, which equal the members of ApiKey
         self._on_lost = on_lost
         self._number = number
         self._input = ConnectionInput(settings)
@@ -88,12 +88,12 @@ class BrokerConnection(TwistedProtocol):
             self._phase = Phase.HANDSHAKING
             self._handshake = AwaitsCertificate() if settings.handshake is None else settings.handshake()
             self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
-        self._session_end: Any = None  # the timer of a handshake that holds for a time
+        self._session_end: Any = None  # timer at the end of the handshake's lifetime
         self._slot = Slot.IDLE
-        self._awaited: object = None  # what the handler in the slot waits for
-        self._in_flight = InFlight()  # requests before that one, and their answers
+        self._awaited: object = None  # what the slot's handler awaits
+        self._in_flight = InFlight()  # requests before the slot's
         self.active = True
-        """Set by what is received and by a full queue that empties, reset by ``made_progress``."""
+        """True if bytes were received, or a full queue drained, since the last ``made_progress``."""
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
@@ -116,7 +116,7 @@ class BrokerConnection(TwistedProtocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is being answered."""
+        """Whether a request is in progress."""
         return self._holds_slot or bool(self._in_flight)
 
     @property
@@ -138,21 +138,21 @@ class BrokerConnection(TwistedProtocol):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the rest of a request is all that is missing for it to be handled."""
+        """Whether the connection waits only for the rest of an incomplete frame."""
         return self._decoder.missing is not None and self._input.is_reading and self._slot is _IDLE
 
     @property
     def keeps_memory(self) -> bool:
-        """Whether it holds memory for answers that its peer does not take."""
+        """Whether it holds memory for responses that the peer does not read."""
         return self._output.seen_queued_bytes > 0 and self._memory.size_bytes > 0
 
     def expire_request_early(self) -> None:
-        """Other requests wait for memory: if the request in progress holds some, end its wait (``ClientWait``)."""
+        """If the request in progress holds memory, end its wait (``ClientWait``): other requests need the memory."""
         if isinstance(self._awaited, ClientWait) and self._memory.size_bytes:
             self._awaited.expire_early()
 
     def give_up_request(self, waited_s: float) -> None:
-        """Close the connection: the request that is being collected does not come."""
+        """Close the connection because the rest of an incomplete request does not arrive."""
         decoder = self._decoder
         _log.warn(
             "{connection} closed: {received} of the {size} bytes of a request came, then too little for {waited_s:g} s",
@@ -164,7 +164,7 @@ class BrokerConnection(TwistedProtocol):
         self.abort()
 
     def give_up_answer(self, waited_s: float) -> None:
-        """Close the connection: its peer does not take what it asked for, and others need the memory."""
+        """Close the connection: the peer does not read its responses, and other requests need the memory."""
         _log.warn(
             "{connection} closed: the peer took hardly anything of an answer for {waited_s:g} s; {size} bytes were"
             " left, and others wait for memory",
@@ -175,7 +175,7 @@ class BrokerConnection(TwistedProtocol):
         self.abort()
 
     def received(self, count: int) -> None:
-        """``count`` bytes were received into the frame that is being collected."""
+        """``count`` bytes were received into the incomplete frame."""
         self.active = True
         try:
             is_complete = self._input.filled(count)
@@ -205,9 +205,11 @@ class BrokerConnection(TwistedProtocol):
                 self._wait_for_memory()
 
     def _wait_for_memory(self) -> None:
-        """Read no further until the frame that is being collected gets the memory for its next step. The requests
-        before it come first: they hold some, and give it back. A peer that is muted, or does not take its answers, gets
-        none: it would keep it from others for as long."""
+        """Stop reading until there is memory for the next step of the incomplete frame.
+
+        Earlier requests come first, because they will return memory. While the peer is muted or does not read its
+        responses, nothing is asked for: the memory would be withheld from others meanwhile.
+        """
         self._input.pause()
         if self._slot is _IDLE and not self._frames and self._output.state is _READY:
             self._input.ask(self._got_memory)
@@ -221,15 +223,15 @@ class BrokerConnection(TwistedProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """As ``_handle_waiting``, in the turn of a timer or of another connection, which would get the exception while
-        this connection waits for ever."""
+        """Like ``_handle_waiting``, from a timer or another connection: an exception closes this connection, not the
+        caller."""
         try:
             self._handle_waiting()
         except Exception:
             self._failed(Failure())
 
     def _handle_waiting(self) -> None:
-        """Handle the frames that are there; the answers to several leave together, in one system call."""
+        """Handle the complete frames; their responses leave in one system call."""
         if len(self._frames) > 1:
             self._output.writer.hold()
             self._handle_frames()
@@ -238,7 +240,7 @@ class BrokerConnection(TwistedProtocol):
             self._handle_frames()
 
     def _handle_frames(self) -> None:
-        """Handle frames as far as nothing stands against it; read on only when there are none."""
+        """Handle frames until a request waits or the output is not ready; read again only when no frame is left."""
         frames, output = self._frames, self._output
         for _ in range(REQUESTS_PER_TURN):
             if self._slot is not _IDLE or output.state is not _READY or self._phase in CLOSED_PHASES:
@@ -251,13 +253,12 @@ class BrokerConnection(TwistedProtocol):
                 break
             self._handle(frames.popleft())
         else:
-            if self._slot is _IDLE and not output.is_muted:  # else the response decides how long the peer is muted
+            if self._slot is _IDLE and not output.is_muted:  # otherwise the connection waits already
                 output.mute(0, self._go_on)
         if frames:
             self._input.pause()
 
     def _go_on_reading(self) -> None:
-        """Everything is answered: what it held is free."""
         self._settle()
         if self._input.is_reading:
             return
@@ -270,7 +271,6 @@ class BrokerConnection(TwistedProtocol):
         self._input.settle(self._in_flight.kept_bytes, self._output.queued_memory_bytes)
 
     def _handle(self, frame: memoryview) -> None:
-        """Answer the request in ``frame``, at once or later."""
         if self._phase is _HANDSHAKING and self._handshake.takes_bare_frames:
             self._slot = BEGIN[self._slot]
             self._step(self._shake_hands(self._handshake.bare_frame(self.context, frame)), _BARE)
@@ -299,7 +299,7 @@ class BrokerConnection(TwistedProtocol):
         memory = self._memory
         memory.is_released = False
         if memory.size_bytes:
-            self._settle()  # the request before this one may have come in the same piece
+            self._settle()  # the previous request may have come in the same read
             if not self._frames:
                 self._input.hand_over_frames()
         self._step(coroutine, header)
@@ -309,7 +309,7 @@ class BrokerConnection(TwistedProtocol):
         if context is not None:
             self._authenticated(context, lifetime_ms)
         if is_refused:
-            self._settings.clock.callLater(0, self.close)  # after the response
+            self._settings.clock.callLater(0, self.close)  # after the response was sent
         return response
 
     def _is_of_handshake(self, header: RequestHeader) -> bool:
@@ -327,7 +327,8 @@ class BrokerConnection(TwistedProtocol):
             timer.cancel()
 
     def tls_established(self, certificate: bytes | None) -> None:
-        """The peer has proved that this certificate (DER) is its own; None if it has none, or need not have one."""
+        """The TLS handshake is done. ``certificate``: DER of the certificate that the peer proved to own; None if it
+        sent none."""
         if self._settings.principal_of is None:
             return
         try:
@@ -344,7 +345,7 @@ class BrokerConnection(TwistedProtocol):
         self.context = context
         if lifetime_ms is None:
             self._phase = AUTHENTICATED[self._phase]
-        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # else it is over before the next request
+        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # otherwise it has ended before the next request
             self._phase = LIMIT[self._phase]
             self._session_end = self._settings.clock.callLater(lifetime_ms / 1000, self._shake_again)
         self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes
@@ -357,9 +358,11 @@ class BrokerConnection(TwistedProtocol):
         passed: InFlightRequest | None = None,
         failure: BaseException | None = None,
     ) -> None:
-        """Run the coroutine until it waits or ends. A Deferred knows its own result, so None is sent in; while its
-        callbacks run it does not tell its failure, which is thrown. ``passed``: not the request in work, but one that
-        was in flight already."""
+        """Run the coroutine until it awaits or ends.
+
+        None is sent in, because the coroutine reads the result from the Deferred. A failure is thrown in: a Deferred
+        hides it while its callbacks run. ``passed``: the request in flight to continue; None for the one in the slot.
+        """
         try:
             if failure is None:
                 awaited: Deferred[Any] = coroutine.send(None)
@@ -395,7 +398,8 @@ class BrokerConnection(TwistedProtocol):
         passed: InFlightRequest | None,
         awaited: "Deferred[Any]",
     ) -> None:
-        """Go on with the request when what its handler awaits has a result."""
+        """Resume the request when ``awaited`` fires. If it waits only for other brokers, it leaves the slot and is in
+        flight."""
         is_lost = self._phase is Phase.LOST
         kept_bytes = awaited.kept_bytes if isinstance(awaited, ClientWait) and not is_lost else None
         if passed is None and kept_bytes is not None:
@@ -424,7 +428,7 @@ class BrokerConnection(TwistedProtocol):
         if isinstance(result, Failure):
             error: Any = result.value
             self._step(coroutine, header, passed, error)
-            # Its traceback refers to all that the handler held, and to this frame, which refers to it.
+            # The traceback refers to everything the handler held, and to this frame: break the cycle.
             error.__traceback__ = None
         else:
             self._step(coroutine, header, passed)
@@ -433,7 +437,7 @@ class BrokerConnection(TwistedProtocol):
             self._memory.close()
 
     def _answer_in_turn(self, header: RequestHeader, passed: InFlightRequest | None, outcome: Outcome) -> None:
-        """A request is done: send its answer, and those behind it that are ready, unless others are before it."""
+        """Send the response, and the ready ones behind it, unless earlier requests are still in flight."""
         in_flight = self._in_flight
         if passed is None:
             passed = in_flight.begin(header)
@@ -446,14 +450,13 @@ class BrokerConnection(TwistedProtocol):
                 self._respond(done.header, done.outcome)
 
     def _give_up(self, error: Exception) -> None:
-        """A request gets no answer, nor does any after it."""
+        """Close the connection: the request failed, and later ones get no response either."""
         if isinstance(error, ProtocolError):
             self._refuse(error)
         else:
             self.close()
 
     def _failed(self, failure: Failure) -> None:
-        """Something went wrong outside of the handler, as in ``on_response``: nobody else would hear of it."""
         _log.failure("{connection}: no answer", failure, connection=self._name)
         self.close()
 
@@ -473,7 +476,7 @@ class BrokerConnection(TwistedProtocol):
             self._output.mute(mute_ms, self._go_on)
 
     def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
-        """The slices are held while a thread reads them; the connection stays busy."""
+        """Keep the slices open while a thread reads them; the slot stays taken."""
         self._slot = READ[self._slot]
         try:
             held = hold_slices(parts)
@@ -515,7 +518,7 @@ class BrokerConnection(TwistedProtocol):
             self.close()
 
     def close(self) -> None:
-        """End the connection once what is queued has left; nothing more is handled."""
+        """Close the connection once the queue is sent; no further frame is handled."""
         if self._phase in CLOSED_PHASES:
             return
         self._phase = CLOSE[self._phase]
@@ -526,15 +529,14 @@ class BrokerConnection(TwistedProtocol):
         self._output.writer.loseConnection()
 
     def abort(self) -> None:
-        """End the connection now."""
+        """Close the connection immediately."""
         self._phase = CLOSE[self._phase]
         self._input.forget()
         self._transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Drop the responses of requests in progress, and abandon those that await a ``ClientWait``.
-
-        Frames are freed here, not when the collector finds this connection."""
+        """Drop the responses of requests in progress, and abandon those that await a ``ClientWait``. Frames are freed
+        here, not at the next garbage collection."""
         self._phase = LOSE[self._phase]
         self._forget_session_end()
         self._input.forget()

@@ -1,7 +1,6 @@
-"""What a connection receives: frames, and the memory that they hold of the broker's budget.
+"""A connection's input: the frames, and the memory they hold from the broker's budget.
 
-The connection does not read while it handles a request, nor while the broker has no memory for the next step of the
-frame that is being collected. Tests: tests/kafka_zk/network/{test_accounts,test_starvation,test_pipelines}.py.
+Tests: tests/kafka_zk/network/{test_accounts,test_starvation,test_pipelines}.py.
 """
 
 from collections import deque
@@ -17,14 +16,14 @@ from kafka_zk.protocol.frame import FrameDecoder
 BETWEEN_BROKERS = frozenset(
     (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
 )
-"""Requests that brokers need to get through when clients have used up the memory."""
+"""Requests between brokers that must get through even when clients have used up the memory."""
 
 _READING = frozenset((Input.READING, Input.READING_ASKING))
 _ASKING = frozenset((Input.ASKING, Input.READING_ASKING))
 
 
 class PushProducer(Protocol):
-    """A transport whose reading can be paused."""
+    """A transport that can pause reading."""
 
     def pauseProducing(self) -> None: ...
     def resumeProducing(self) -> None: ...
@@ -34,9 +33,9 @@ class ConnectionInput:
     """See the module's docstring.
 
     Attributes:
-        state: whether the transport may receive; not for writing.
-        decoder: collects the next frame.
-        frames: complete frames, not handled yet.
+        state: whether the transport may receive; read-only for others.
+        decoder: collects the incomplete frame.
+        frames: complete frames, oldest first.
         memory: the connection's account.
     """
 
@@ -52,15 +51,15 @@ class ConnectionInput:
         self.memory = settings.memory.account(of_broker=self._is_known and settings.between_brokers)
         self.decoder = FrameDecoder(settings.max_request_size_bytes, self.memory)
         self.frames: deque[memoryview] = deque()
-        self._frames_bytes = 0  # memory that they hold together, beside what the decoder did not hand over yet
+        self._frames_bytes = 0  # memory of ``frames``, except what the decoder still counts
         self._transport: PushProducer
         self._asked_bytes = 0
-        # When ``is_slow`` was called last:
-        self._seen_frame = 0  # the number of the frame
-        self._seen_bytes = 0  # received of it
+        # At the last call of ``is_slow``:
+        self._seen_frame = 0  # number of the incomplete frame
+        self._seen_bytes = 0  # bytes received of it
 
     def connect(self, transport: PushProducer) -> None:
-        """Pause and resume ``transport`` from now on."""
+        """Use ``transport`` for pausing and resuming."""
         self._transport = transport
 
     @property
@@ -68,7 +67,7 @@ class ConnectionInput:
         return self.state in _READING
 
     def filled(self, count: int) -> bool:
-        """``count`` bytes were received into the frame that is being collected. Returns whether it is complete. Raises:
+        """``count`` bytes were received into the incomplete frame. Returns True if it is complete now. Raises
         ProtocolError."""
         frame = self.decoder.filled(count)
         if frame is None:
@@ -77,8 +76,8 @@ class ConnectionInput:
         return True
 
     def count(self, size_bytes: int, *, is_idle: bool) -> None:
-        """Count ``size_bytes`` that were received in one piece and not all handled: the piece stays in memory until the
-        last of its frames is handled. ``is_idle``: no request is being answered."""
+        """Charge one read of ``size_bytes``, because its buffer lives until its last frame is handled. ``is_idle``: no
+        request is in progress."""
         if size_bytes <= FREE_BYTES:
             return
         if self.frames:
@@ -88,20 +87,20 @@ class ConnectionInput:
             self.memory.take_frame(size_bytes)
 
     def pause(self) -> None:
-        """Receive nothing until ``go_on``."""
+        """Stop receiving until ``go_on``."""
         if self.state in _READING:
             self.state = PAUSE[self.state]
             self._transport.pauseProducing()
 
     def go_on(self) -> None:
-        """Receive again."""
+        """Resume receiving."""
         if self.state not in _READING:
             self.state = GO_ON[self.state]
             self._transport.resumeProducing()
 
     def ask(self, granted: Callable[[], None]) -> None:
-        """Ask for the memory for the next step of the frame that is being collected, and call ``granted`` when there is
-        room, maybe at once. Does nothing while an earlier request for memory waits. The input is paused."""
+        """Ask for memory for the next step of the incomplete frame; ``granted`` may be called before this returns. Does
+        nothing while an earlier ask waits. The input must be paused."""
         if self.state in _ASKING:
             return
         self.state = ASK[self.state]
@@ -111,25 +110,25 @@ class ConnectionInput:
         self.memory.when_taken(self._asked_bytes, granted, decoder.size_bytes)
 
     def granted(self) -> None:
-        """There is room for what was asked for. Raises: ProtocolError as ``FrameDecoder.grow``."""
+        """The memory asked for was granted. Raises ProtocolError like ``FrameDecoder.grow``."""
         self.state = GRANT[self.state]
         if self._asked_bytes == self.decoder.needed_bytes:
             self.decoder.grow()
-        else:  # more came all the same, from a transport that reads ahead
+        else:  # the transport reads ahead and completed the step meanwhile
             self.memory.give_back(self._asked_bytes)
 
     def uses_reserve(self, api_key: int) -> None:
-        """Note whether the request may use the memory that is kept for brokers: not before the peer is known."""
+        """Set whether the request may use the reserve for brokers: never before the peer is authenticated."""
         self.memory.of_broker = self._is_known and (self._between_brokers or api_key in BETWEEN_BROKERS)
 
     def authenticated(self) -> None:
-        """The peer has said who it is."""
+        """The peer is authenticated."""
         self._is_known = True
         self.memory.of_broker = self._between_brokers
 
     def settle(self, in_flight_bytes: int, queued_bytes: int) -> None:
-        """Give back what the last request held. What is left belongs to the frame that is being collected, to complete
-        frames, to requests in flight and to responses in the queue."""
+        """Return the memory of the last request, except what the incomplete frame, complete frames, requests in flight
+        and queued responses hold."""
         memory, decoder = self.memory, self.decoder
         self._frames_bytes += decoder.hand_over()
         left_bytes = decoder.counted_bytes + self._frames_bytes + in_flight_bytes
@@ -139,19 +138,19 @@ class ConnectionInput:
             memory.settle(left_bytes)
 
     def hand_over_frames(self) -> None:
-        """The last frame is being handled: the request holds its memory."""
+        """The last frame is being handled: its memory now belongs to the request."""
         self.memory.frame_bytes = self._frames_bytes + self.decoder.hand_over()
         self._frames_bytes = 0
 
     def is_slow(self, least_bytes: int) -> bool:
-        """Whether since the last call no frame began, and less than ``least_bytes`` of the last one arrived."""
+        """True if, since the last call, no frame began and fewer than ``least_bytes`` of the incomplete one arrived."""
         decoder = self.decoder
         frame, received_bytes = self._seen_frame, self._seen_bytes
         self._seen_frame, self._seen_bytes = decoder.begun_count, decoder.buffered_size_bytes
         return self._seen_frame == frame and self._seen_bytes - received_bytes < least_bytes
 
     def forget(self) -> None:
-        """Drop the frames that are not handled; the account still counts what they held."""
+        """Drop all frames. Their memory stays charged to the account."""
         self.frames.clear()
         self._frames_bytes = 0
         self.decoder.hand_over()

@@ -1,4 +1,4 @@
-"""What a connection sends: its queue, which the peer may not take, and the throttle, which keeps the peer muted.
+"""A connection's output: the queue of responses, and the throttle that mutes the peer.
 
 Tests: tests/kafka_zk/network/{test_connection,test_copying_writer,test_slices}.py.
 """
@@ -16,7 +16,7 @@ from kafka_zk.protocol.frame import FrameDecoder
 
 
 class FrameWriter(Protocol):
-    """Where responses go: a ``FrameTransport``, or a ``CopyingFrameWriter`` above another transport."""
+    """Takes responses: a ``FrameTransport``, or a ``CopyingFrameWriter`` on top of another transport."""
 
     on_drained: Callable[[], None] | None
 
@@ -33,7 +33,7 @@ class FrameWriter(Protocol):
 
 @runtime_checkable
 class FrameReceiver(FrameWriter, Protocol):
-    """A ``FrameTransport``, which receives the rest of a big frame where it is collected."""
+    """A ``FrameTransport``, which receives the rest of a big frame directly into its buffer."""
 
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = ...
@@ -44,9 +44,9 @@ class ConnectionOutput:
     """See the module's docstring.
 
     Attributes:
-        state: whether the next request may begin; not for writing.
-        writer: the queue.
-        seen_queued_bytes: what the queue held when ``made_progress`` was called last.
+        state: whether the next request may begin; read-only for others.
+        writer: the queue; set when the connection is made.
+        seen_queued_bytes: size of the queue at the last call of ``made_progress``.
     """
 
     __slots__ = ("_clock", "_mutes", "_seen_taken_bytes", "_throttle_count", "seen_queued_bytes", "state", "writer")
@@ -58,10 +58,11 @@ class ConnectionOutput:
         self._seen_taken_bytes = 0
         self._clock = clock
         self._throttle_count = 0
-        self._mutes: list[Any] = []  # their timers, since the first one that is not over
+        self._mutes: list[Any] = []  # timers of the throttles; cleared when none is active
 
     def send(self, parts: Sequence[Part], drained: Callable[[], None]) -> None:
-        """Queue a response; if the queue is full, call ``drained`` as soon as half of it has left."""
+        """Queue a response. If the queue is now full, ``drained`` is called when at most half of QUEUE_FULL_BYTES is
+        left."""
         writer = self.writer
         writer.write_frame(parts)
         if writer.queued_size_bytes > QUEUE_FULL_BYTES:
@@ -69,7 +70,7 @@ class ConnectionOutput:
             writer.on_drained = drained
 
     def drained(self) -> None:
-        """The peer has taken half of a full queue."""
+        """At most half of QUEUE_FULL_BYTES is left."""
         self.state = DRAIN[self.state]
 
     @property
@@ -77,7 +78,7 @@ class ConnectionOutput:
         return self._throttle_count > 0
 
     def mute(self, mute_ms: int, unmuted: Callable[[], None]) -> None:
-        """Throttle the peer for a time, then call ``unmuted``; another throttle may still last."""
+        """Throttle the peer for ``mute_ms``, then call ``unmuted``. Throttles may overlap."""
         self._throttle_count += 1
         self.state = MUTE[self.state]
         self._mutes.append(self._clock.callLater(mute_ms / 1000, self._unmute, unmuted))
@@ -90,7 +91,7 @@ class ConnectionOutput:
         unmuted()
 
     def lost(self) -> None:
-        """The transport is gone: an hour's throttle would keep this connection in memory."""
+        """The transport is gone: cancel the timers, which would keep this connection in memory."""
         for mute in self._mutes:
             if mute.active():
                 mute.cancel()
@@ -98,13 +99,13 @@ class ConnectionOutput:
 
     @property
     def queued_memory_bytes(self) -> int:
-        """The memory that queued responses hold."""
+        """Memory held by queued responses."""
         writer = self.writer
         return writer.queued_memory_bytes if writer.queued_size_bytes else 0
 
     def made_progress(self, least_bytes: int) -> bool | None:
-        """Whether the peer has taken ``least_bytes`` of the responses that were queued at the last call, and are not
-        all gone. None if there were none, or there are none now."""
+        """Whether the peer read ``least_bytes`` of the responses queued at the last call, or all of them. None if the
+        queue was empty then or is empty now."""
         queued_bytes, taken_bytes = self.seen_queued_bytes, self._seen_taken_bytes
         self.seen_queued_bytes = self.writer.queued_size_bytes
         if not self.seen_queued_bytes:
@@ -114,8 +115,8 @@ class ConnectionOutput:
 
 
 def hold_slices(parts: Sequence[Part]) -> ExitStack:
-    """Retain the slices among ``parts`` until the stack is closed. Raises: OSError if a file is gone, or too many are
-    open."""
+    """Retain the slices among ``parts`` until the stack is closed. Raises OSError if a file is gone or too many files
+    are open."""
     with ExitStack() as held:
         for part in parts:
             if not isinstance(part, bytes | bytearray | memoryview):

@@ -1,12 +1,11 @@
-"""How many connections a broker takes: ``max.connections``, ``max.connections.per.ip`` and its overrides.
+"""Connection limits of a broker: ``max.connections``, ``max.connections.per.ip`` and its overrides.
 
-One object for all listeners of a broker. Source: ConnectionQuotas in SocketServer.scala@3.9. A full broker stops
-accepting, an address above its limit is closed as soon as it was accepted. Kafka lets the inter-broker listener of
-several go above ``max.connections`` by closing another listener's oldest connection; here it goes above it, nothing is
-closed.
+All listeners of a broker share one object. At ``max.connections``, the broker stops accepting, except on an
+inter-broker listener beside others; Kafka then closes the oldest connection of another listener, here none is closed. A
+connection above the limit of its address is accepted and closed. Source: ConnectionQuotas in SocketServer.scala@3.9.
 
-A connection is a descriptor, and logs need theirs: a broker that cannot open a file takes its log directory for lost.
-So it is full, too, when the connections have used up what the logs leave them (``descriptors_for_connections``).
+A broker that cannot open a file takes its log directory offline, so it also stops accepting when connections have used
+up the descriptors that the logs leave them (``descriptors_for_connections``).
 """
 
 import resource
@@ -18,19 +17,27 @@ from kafka_zk.network.connection_rates import ConnectionRates
 UNLIMITED = 2147483647
 
 OTHER_DESCRIPTORS = 100
-"""Of ZooKeeper, listeners, connections to other brokers, helpers, indexes and checkpoints while they are written."""
+"""Descriptors for ZooKeeper, listeners, connections to other brokers, helper processes, and indexes and checkpoints
+during a write."""
 
 
 def descriptors_for_connections(limit: int, log_files: int) -> int:
-    """How many connections a process may have that may open ``limit`` files, ``log_files`` of them segments that stay
-    open. A process that may open hardly any gives them a quarter. ``limit`` is as getrlimit has it."""
+    """Number of connections for a process that may open ``limit`` files (as from getrlimit) and keeps ``log_files``
+    segment files open. At least a quarter of ``limit``."""
     if limit == resource.RLIM_INFINITY:
         return UNLIMITED
     return max(limit // 4, limit - log_files - min(OTHER_DESCRIPTORS, limit // 4))
 
 
 class ConnectionQuotas:
-    """Counts connections; pure."""
+    """Counts the open connections of a broker; pure.
+
+    Attributes:
+        count: open connections of all addresses, held ones excluded.
+        held_count: connections above the rate of their address, which only wait to be closed; they use descriptors.
+        max_connections, max_connections_per_ip, max_connections_per_ip_overrides: limits for new connections.
+        rates: limits on new connections per second.
+    """
 
     def __init__(
         self,
@@ -45,33 +52,33 @@ class ConnectionQuotas:
         self.max_connections_per_ip_overrides = dict(max_connections_per_ip_overrides or {})
         self.rates = rates or ConnectionRates()
         self.count = 0
-        self.held_count = 0  # of those that only wait to be closed
+        self.held_count = 0
         self._descriptors = descriptors
         self._told = False
         self._per_ip: Counter[str] = Counter()
         self._waiting: list[Callable[[], None]] = []
 
     def set_limits(self, max_connections: int, max_connections_per_ip: int, overrides: Mapping[str, int]) -> None:
-        """New limits, which hold for connections from now on; those that are open stay."""
+        """Set limits for new connections; open connections stay."""
         self.max_connections = max_connections
         self.max_connections_per_ip = max_connections_per_ip
         self.max_connections_per_ip_overrides = dict(overrides)
         self._resume()
 
     def available(self) -> int:
-        """How many connections may be accepted before the broker is full."""
+        """Number of connections that may be accepted before the broker is full."""
         return max(0, min(self.max_connections - self.count, self._descriptors - self.count - self.held_count))
 
     def lacks_descriptors(self) -> bool:
-        """Whether it is for want of descriptors that nobody is accepted, and that was not said yet: once, until a tenth
-        of the connections are over."""
+        """True if the broker accepts no connection for lack of descriptors. True once, then again only after the
+        connections fell below 90 % of the limit."""
         if self._told or self.count < self._descriptors:
             return False
         self._told = True
         return True
 
     def opened(self, host: str) -> bool:
-        """Count a connection from ``host``; False, and not counted, if that is above the limit of the address."""
+        """Count a connection from ``host``. Returns False, without counting it, if the address is at its limit."""
         limit = self.max_connections_per_ip_overrides.get(host, self.max_connections_per_ip)
         if self._per_ip[host] >= limit:
             return False
@@ -80,7 +87,7 @@ class ConnectionQuotas:
         return True
 
     def closed(self, host: str) -> None:
-        """A counted connection from ``host`` is over."""
+        """A counted connection from ``host`` was closed."""
         assert self._per_ip[host] > 0
         self._per_ip[host] -= 1
         if not self._per_ip[host]:
@@ -91,11 +98,11 @@ class ConnectionQuotas:
         self._resume()
 
     def hold(self) -> None:
-        """Count a connection that is only held before it is closed."""
+        """Count a connection that is held until it is closed."""
         self.held_count += 1
 
     def release(self) -> None:
-        """A held connection is over."""
+        """A held connection was closed."""
         self.held_count -= 1
         self._resume()
 
@@ -106,6 +113,6 @@ class ConnectionQuotas:
                 resume()
 
     def when_available(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` once, as soon as a connection may be accepted again."""
+        """Call ``resume`` once, when a connection may be accepted again."""
         if resume not in self._waiting:
             self._waiting.append(resume)

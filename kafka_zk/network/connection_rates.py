@@ -1,9 +1,9 @@
-"""How many connections a second are accepted: by the broker, by each listener, from each address.
+"""Limits on new connections per second of the broker, of each listener and of each address (KIP-612).
 
-A broker or listener above its rate accepts no connection for a while. A connection from an address above its own rate
-is accepted, held unread for that while and closed; it does not count. No such while is longer than one sample.
+A broker or listener above its rate stops accepting for the throttle time. A connection from an address above its rate
+is accepted, held unread for that time and closed; it does not count. A throttle lasts at most one sample.
 
-Pure: times are ms on a clock that is never set. Source: ConnectionQuotas in SocketServer.scala@3.9 (KIP-612).
+Pure: times are ms on a monotonic clock. Source: ConnectionQuotas in SocketServer.scala@3.9.
 Tests: tests/kafka_zk/network/test_connection_rates.py.
 """
 
@@ -15,14 +15,20 @@ from kafka_zk.base.recent import Recent
 UNLIMITED_RATE = 2147483647
 
 MOST_HELD = 1000
-"""Connections that are held before they are closed; of more than that, each is closed at once."""
+"""Maximum number of connections held at a time. Further ones are closed immediately."""
 
 _MOST_ADDRESSES = 10_000
 _KEEP_MS = 3_600_000
 
 
 class ConnectionRates:
-    """``throttled_ms`` and ``address_throttled_ms``: by listener, how many throttles there were, and their sum."""
+    """Measures and limits the rates.
+
+    Attributes:
+        throttled_ms: listener to (number, sum in ms) of throttles by the rates of broker and listener; absent without
+            any.
+        address_throttled_ms: the same for the rates of addresses.
+    """
 
     def __init__(self, window: QuotaWindow | None = None) -> None:
         self._window = window or QuotaWindow()
@@ -37,12 +43,12 @@ class ConnectionRates:
         self.address_throttled_ms: dict[str, tuple[int, int]] = {}
 
     def set_limits(self, bound: int, listener_bounds: Mapping[str, int]) -> None:
-        """``max.connection.creation.rate``, and of each listener that has its own."""
+        """Set ``max.connection.creation.rate`` of the broker, and of the listeners that have their own."""
         self._bound = bound
         self._listener_bounds = dict(listener_bounds)
 
     def set_address_limit(self, address: str | None, bound: int | None) -> None:
-        """``connection_creation_rate`` of an address, or of all others (None); None for no bound."""
+        """Set ``connection_creation_rate`` of an address, or the default (None). ``bound`` None removes the limit."""
         if address is None:
             self._default_address_bound = UNLIMITED_RATE if bound is None else bound
         elif bound is None:
@@ -51,12 +57,12 @@ class ConnectionRates:
             self._address_bounds[address] = bound
 
     def is_limited(self, listener: str, *, is_protected: bool) -> bool:
-        """Whether a connection may have to wait. ``is_protected``: brokers have the listener for themselves, and the
-        broker's rate does not hold there."""
+        """Whether a connection on the listener may be throttled. ``is_protected``: an inter-broker listener, to which
+        the broker's rate does not apply."""
         return listener in self._listener_bounds or (self._bound != UNLIMITED_RATE and not is_protected)
 
     def accepted(self, listener: str, now_ms: float, *, is_protected: bool) -> int:
-        """Count a connection; returns how long no other one is accepted."""
+        """Count a connection. Returns for how many ms the listener must not accept another one."""
         rate = self._listeners.setdefault(listener, Rate(self._window))
         throttle_ms = self._throttle_ms(rate, self._listener_bounds.get(listener, UNLIMITED_RATE), now_ms)
         if not is_protected:
@@ -65,7 +71,7 @@ class ConnectionRates:
         return throttle_ms
 
     def refused_ms(self, listener: str, address: str, now_ms: float) -> int:
-        """0 if another connection from that address may be accepted, which counts it; else how long it is held."""
+        """Return 0 and count a connection if the address may have one more; otherwise for how many ms to hold it."""
         bound = self._address_bounds.get(address, self._default_address_bound)
         if bound == UNLIMITED_RATE:
             return 0
@@ -80,7 +86,7 @@ class ConnectionRates:
         return throttle_ms
 
     def accept_rate(self, listener: str, now_ms: float) -> float:
-        """Connections a second."""
+        """Accepted connections per second."""
         rate = self._listeners.get(listener)
         return 0.0 if rate is None else rate.per_second(now_ms)
 

@@ -1,4 +1,4 @@
-"""What all connections of a listener share."""
+"""Settings that all connections of a listener share."""
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -14,23 +14,28 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 ANONYMOUS = "User:ANONYMOUS"
-"""The principal of a peer that has not said who it is."""
+"""The principal of an unauthenticated peer."""
 
 MOST_BYTES_BEFORE_LOGIN = 16 * 1024
-"""Maximum frame size of a peer that may be anybody: all connections wait while one message of a login is read, and no
-mechanism of ours needs more. Kafka's ``sasl.server.max.receive.size``, which is not read, is 512 KB."""
+"""Maximum frame size before authentication: parsing a login message blocks all connections, and no mechanism here needs
+more. Kafka's ``sasl.server.max.receive.size`` (512 KB) is not read."""
 
 Dispatch = Callable[[RequestContext, RequestHeader, memoryview], Coroutine[Any, Any, Response]]
-"""Answers a request; the memoryview is its body."""
+"""Handles a request; the memoryview is its body."""
 
 ResponseHook = Callable[[RequestContext, RequestHeader, Response], int]
-"""Sees every answer before it is sent and may change the list (throttle time); returns how many ms to mute the peer."""
+"""Called with each response before it is sent; may change its parts (throttle time). Returns for how many ms to mute
+the peer."""
 
 
 class HandshakeStep(NamedTuple):
-    """The answer to one request of a handshake. ``context``: the handshake is over, and this is the context of all
-    requests to come. ``is_refused``: the connection ends after the answer. ``lifetime_ms``: after this time only the
-    handshake answers again; None for never."""
+    """The response to one request of a handshake.
+
+    Attributes:
+        context: the context of all later requests, once the handshake has succeeded.
+        is_refused: close the connection after the response.
+        lifetime_ms: after this time the peer must authenticate again; None for no limit.
+    """
 
     response: Response
     context: RequestContext | None = None
@@ -39,12 +44,11 @@ class HandshakeStep(NamedTuple):
 
 
 class Handshake(Protocol):
-    """What happens on a connection before its requests count, for example SASL, and when that is over after some time.
-    One object per connection.
+    """Handles the requests of a connection until the peer is authenticated, and again when its session ends.
 
     Attributes:
-        takes_bare_frames: whether the next frame is no request (SaslHandshake version 0).
-        max_frame_size_bytes: of the frames before the handshake is over.
+        takes_bare_frames: whether the next frame has no request header (SaslHandshake version 0).
+        max_frame_size_bytes: maximum size of frames until the handshake has succeeded.
     """
 
     takes_bare_frames: bool
@@ -53,18 +57,17 @@ class Handshake(Protocol):
     def request(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, HandshakeStep]:
-        """Answer one request. Raises ProtocolError to end the connection without an answer."""
+        """Handle one request. Raises ProtocolError to close the connection without a response."""
 
     def begins_again(self, header: RequestHeader) -> bool:
-        """Whether this request, which came within the ``lifetime_ms`` of the handshake before, begins another one."""
+        """Whether a request during the session begins another handshake."""
 
     def bare_frame(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, HandshakeStep]:
-        """Answer one frame that is no request. Raises ProtocolError."""
+        """Handle one frame without a request header. Raises ProtocolError."""
 
 
 class AwaitsCertificate:
-    """Over TLS a connection has no handshake beside that of TLS, after which nothing asks this one any more. It refuses
-    all requests, so that none is answered for a peer whose certificate has not been seen."""
+    """The handshake of TLS without SASL: refuses all requests until the peer's certificate is verified."""
 
     takes_bare_frames = False
     max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
@@ -84,18 +87,16 @@ class ConnectionSettings:
     """See the module's docstring.
 
     Args:
-        clock: the reactor, as IReactorTime.
-        dispatch: answers a request, errors included. An exception is logged with its traceback and ends the connection.
-        versions: API key to lowest and highest version offered. Any other version ends the connection, except one of
+        dispatch: handles a request and its errors. An exception is logged with its traceback and closes the connection.
+        versions: API key to lowest and highest version offered. Other versions close the connection, except of
             ApiVersions.
         max_request_size_bytes: socket.request.max.bytes.
-        handshake: makes the handshake of a new connection; None for none.
-        principal_of: over TLS without SASL, who the owner of a certificate is (None: the peer has none). None and
-            ValueError refuse the connection; no request is answered before. None if a certificate says nothing.
-        on_response: see ``ResponseHook``.
-        read_ahead: see ``ReadAhead``; None sends slices as they are.
-        memory: what all requests of the broker may hold.
-        between_brokers: whether only brokers connect to this listener: they may use the reserve.
+        handshake: creates the handshake of a new connection; None without SASL.
+        principal_of: TLS without SASL: maps a certificate (None: the peer sent none) to a principal. None or ValueError
+            closes the connection.
+        memory: the budget of all requests of the broker.
+        between_brokers: whether only brokers connect to this listener, so that requests may use the reserve.
+        foreign_peers: limits repeated warnings about other protocols.
     """
 
     clock: Timers
@@ -114,5 +115,5 @@ class ConnectionSettings:
 
     @property
     def has_handshake(self) -> bool:
-        """Whether a peer has to say who it is before its requests are answered."""
+        """Whether a peer must authenticate before its requests are handled."""
         return self.handshake is not None or self.principal_of is not None

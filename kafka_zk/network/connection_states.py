@@ -1,10 +1,9 @@
-"""The states of a broker's connection, and what each event makes of them: the only place that says what is legal.
+"""The states of a broker's connection and their transitions.
 
-A connection has four states that change independently of each other: how far the connection is (``Phase``), and what
-becomes of its requests (``Input``, ``Slot``, ``Output``). The next request begins if the phase is HANDSHAKING, OPEN or
-LIMITED, the slot IDLE and the output READY. An event is a table from the state it finds to the next one. An event that
-finds any other state is a bug of ours: KeyError. ``connection``, ``connection_input`` and ``connection_output`` carry
-out the effects. Source of ``Output``: ChannelMuteState of KafkaChannel.java@3.9.
+Four states change independently: ``Phase`` of the connection, and ``Input``, ``Slot`` and ``Output`` of its requests.
+The next request begins if the phase is HANDSHAKING, OPEN or LIMITED, the slot IDLE and the output READY. An event is a
+table from the state before it to the state after it; in any other state it is a bug and raises KeyError. Source of
+``Output``: ChannelMuteState of KafkaChannel.java@3.9.
 
 Tests: tests/kafka_zk/network/test_connection_states.py.
 """
@@ -14,7 +13,7 @@ from enum import Enum
 
 
 class _State(Enum):
-    __hash__ = object.__hash__  # Enum's own is written in Python, and the tables are looked up for every request
+    __hash__ = object.__hash__  # Enum's own is slow Python code, and every request looks up these tables
 
 
 class Phase(_State):
@@ -30,21 +29,21 @@ AUTHENTICATED: Mapping[Phase, Phase] = {
     Phase.CLOSING: Phase.CLOSING,
     Phase.LOST: Phase.LOST,
 }
-"""The handshake has ended."""
+"""The handshake has succeeded."""
 
 LIMIT: Mapping[Phase, Phase] = {
     Phase.HANDSHAKING: Phase.LIMITED,
     Phase.CLOSING: Phase.CLOSING,
     Phase.LOST: Phase.LOST,
 }
-"""The handshake has ended, and what it has agreed on holds for a time."""
+"""The handshake has succeeded, with a limited lifetime."""
 
 SHAKE_AGAIN: Mapping[Phase, Phase] = {
     Phase.LIMITED: Phase.HANDSHAKING,
     Phase.CLOSING: Phase.CLOSING,
     Phase.LOST: Phase.LOST,
 }
-"""That time is over, or the client begins another handshake before."""
+"""The lifetime has ended, or the client began another handshake before."""
 
 CLOSE: Mapping[Phase, Phase] = {
     Phase.HANDSHAKING: Phase.CLOSING,
@@ -60,7 +59,7 @@ CLOSED_PHASES = frozenset((Phase.CLOSING, Phase.LOST))
 
 
 class Slot(_State):
-    """The request that is being answered, those in flight (``in_flight``) aside."""
+    """The request in progress, not counting those in flight (``in_flight``)."""
 
     IDLE = "no request"
     HANDLING = "its handler runs"
@@ -73,10 +72,10 @@ WAIT: Mapping[Slot, Slot] = {Slot.HANDLING: Slot.WAITING}
 RESUME: Mapping[Slot, Slot] = {Slot.WAITING: Slot.HANDLING}
 
 END: Mapping[Slot, Slot] = {Slot.HANDLING: Slot.IDLE}
-"""The handler is done, or the request goes on in flight."""
+"""The handler has finished, or its request is now in flight."""
 
 READ: Mapping[Slot, Slot] = {Slot.IDLE: Slot.READING}
-"""The response has slices that are not in memory."""
+"""The response has slices that must be read from disk first."""
 
 SEND: Mapping[Slot, Slot] = {Slot.READING: Slot.IDLE}
 
@@ -121,4 +120,4 @@ MUTE: Mapping[Output, Output] = {
 }
 
 UNMUTE: Mapping[Output, Output] = {Output.MUTED: Output.READY, Output.FULL_MUTED: Output.FULL}
-"""The last of the throttles, which may overlap, is over."""
+"""The last of the overlapping throttles has ended."""

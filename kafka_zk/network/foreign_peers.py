@@ -1,11 +1,11 @@
-"""Peers that the log names once: those that do not speak Kafka's protocol or TLS, as health checks and browsers, or
-that claim to be a controller. They connect again and again."""
+"""Peers that connect again and again and are logged only once: those that speak neither Kafka's protocol nor TLS
+(health checks, browsers), or that claim to be a controller."""
 
 MOST_PEERS = 1000
 
 
 class ForeignPeers:
-    """The peers that the log has named, at most MOST_PEERS: addresses, or addresses and what was wrong."""
+    """The peers that were logged, at most MOST_PEERS: addresses, or addresses with the error."""
 
     def __init__(self) -> None:
         self._named: set[str] = set()

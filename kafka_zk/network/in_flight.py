@@ -1,11 +1,10 @@
-"""Requests of one connection whose answers have not left: the oldest only waits, the others were begun behind it.
+"""Requests of one connection whose responses have not left: the oldest still waits, later ones were begun behind it.
 
-A Produce request with acks=all that is appended waits for the followers, and holds no records any more. What awaits
-them says so (``kept_bytes``), and the connection begins the next request if it is a Produce, too. So the followers
-fetch what several requests brought at once. Every answer waits for those before it.
+After its append, a Produce request with acks=all only waits for the followers and holds no records. Its Deferred says
+so (``kept_bytes``), and the connection begins the next Produce. So followers fetch the records of several requests at a
+time. Kafka begins the next request only after the response; clients notice nothing but the latency.
 
-Kafka's brokers handle the next request of a connection when the one before is answered; a client cannot tell, but by
-the time that it takes. Pure. Tests: tests/kafka_zk/network/test_in_flight.py.
+Pure. Tests: tests/kafka_zk/network/test_in_flight.py.
 """
 
 from collections import deque
@@ -15,17 +14,24 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestHeader
 
 MAX_REQUESTS = 5
-"""As many as Kafka's producers send by default before they have an answer (max.in.flight.requests.per.connection)."""
+"""Kafka producers' default for requests without a response (max.in.flight.requests.per.connection)."""
 
 Response = list[Part] | None
-"""The parts of an answer, header included, size prefix not; None for none (acks=0)."""
+"""The parts of a response, with header and without size prefix; None for no response (acks=0)."""
 
 Outcome = Response | Exception
-"""Instead of an answer, what ends the connection."""
+"""A response, or the exception that closes the connection instead."""
 
 
 class InFlightRequest:
-    """``awaited``: what its handler waits for. ``outcome``: what became of it, once it ``is_done``."""
+    """One request in flight.
+
+    Attributes:
+        kept_bytes: memory that it holds until it is done.
+        awaited: the Deferred that its handler awaits; None once it is done.
+        is_done: whether ``outcome`` is valid.
+        outcome: the response, or the exception that closes the connection.
+    """
 
     __slots__ = ("awaited", "header", "is_done", "kept_bytes", "outcome")
 
@@ -38,7 +44,7 @@ class InFlightRequest:
 
 
 class InFlight(deque[InFlightRequest]):
-    """Oldest first. ``kept_bytes``: memory that they hold together."""
+    """The requests in flight, oldest first. ``kept_bytes``: sum of those that are not done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,18 +53,19 @@ class InFlight(deque[InFlightRequest]):
 
     @property
     def is_full(self) -> bool:
-        """Whether no other request may begin before one is answered."""
+        """Whether the next request must wait: there are MAX_REQUESTS, or one has failed, which closes the
+        connection."""
         return self._has_failed or len(self) >= MAX_REQUESTS
 
     def begin(self, header: RequestHeader, kept_bytes: int = 0) -> InFlightRequest:
-        """A request lets the next one pass, or is done before those in front of it."""
+        """Add a request: it lets the next one begin, or it is done before earlier ones."""
         request = InFlightRequest(header, kept_bytes)
         self.kept_bytes += kept_bytes
         self.append(request)
         return request
 
     def end(self, request: InFlightRequest, outcome: Outcome) -> None:
-        """A request is done, whenever its turn comes."""
+        """A request is done; its response may still have to wait for earlier ones."""
         request.awaited = None
         request.is_done = True
         request.outcome = outcome

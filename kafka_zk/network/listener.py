@@ -1,6 +1,6 @@
-"""A listener: one address on which connections are taken.
+"""A listener: one address on which the broker accepts connections.
 
-It is bound first and accepts later: a broker binds its ports, registers itself under them, and serves when it is ready.
+Binding and accepting are separate: a broker binds its ports, registers itself with them, and accepts when it is ready.
 """
 
 import math
@@ -25,21 +25,30 @@ from kafka_zk.network.transport import FramePort
 _log = Logger()
 
 IDLE_CHECKS = 10
-"""An idle connection is found after its time and at most a tenth of it."""
+"""Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times that time."""
 
 STALLED_S = 10.0
-"""A request of which nothing more came for this long will not come: its connection is closed, as others may need the
-memory of what has arrived. It is noticed after this time and at most half of it."""
+"""A connection is closed if its incomplete request receives nothing for this long, because others may need its memory.
+Noticed up to half of this time later."""
 
 STALLED_CHECKS = 2
 
 SLOW_BYTES_PER_S = 64 * 1024
-"""While others wait for memory, a request that comes more slowly counts as one that does not come."""
+"""Minimum speed of an incomplete request while other requests wait for memory. A slower one counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """``host`` "" is every address; ``port`` 0 is a free one. Buffer sizes in bytes, -1 leaves them to the system."""
+    """Settings of one listener.
+
+    Attributes:
+        host: address to bind; "" for all.
+        port: 0 for a free port.
+        send_buffer_size_bytes, receive_buffer_size_bytes: -1 for the system's default.
+        max_idle_ms: idle connections are closed after this time; 0 or less for never.
+        inter_broker: only brokers connect, which ``max.connections`` does not limit.
+        max_connections: limit of this listener.
+    """
 
     host: str
     port: int
@@ -47,25 +56,25 @@ class ListenerSettings:
     send_buffer_size_bytes: int = -1
     receive_buffer_size_bytes: int = -1
     max_idle_ms: int = 600000
-    inter_broker: bool = False  # not held back by max.connections
-    max_connections: int = UNLIMITED  # of this listener
+    inter_broker: bool = False
+    max_connections: int = UNLIMITED
 
 
 class Port(Protocol):
-    """A ``FramePort``, or what a simulated world has in its place."""
+    """A ``FramePort``, or the simulator's replacement."""
 
     accept_limit: Callable[[], int] | None
 
     def startListening(self) -> None:
-        """Bind and listen. Raises: CannotListenError."""
+        """Bind and listen. Raises CannotListenError."""
 
     def start_accepting(self) -> None: ...
 
     def stopListening(self) -> Any:
-        """Unbind; None, or a Deferred that fires when it is done."""
+        """Unbind. Returns None, or a Deferred that fires when it is done."""
 
     def getHost(self) -> Any:
-        """The address that it is bound to, with ``port``."""
+        """The bound address, with attribute ``port``."""
 
 
 OpenPort = Callable[[int, Any, int, str, Any], Port]
@@ -83,7 +92,7 @@ class _ConnectionFactory(Factory):
 
 
 class Listener:
-    """Binds, accepts, and knows its connections."""
+    """Binds a port, accepts connections, and closes idle and stalled ones."""
 
     def __init__(
         self,
@@ -102,14 +111,14 @@ class Listener:
         self._number = 0
         self._check: Any = None
         self._check_interval_s = STALLED_S / STALLED_CHECKS
-        self._idle_checks = 0  # after so many checks without a sign a connection is idle; 0 for never
+        self._idle_checks = 0  # a connection is idle after this many checks without progress; 0 for never
         if settings.max_idle_ms > 0:
             self._check_interval_s = min(self._check_interval_s, settings.max_idle_ms / IDLE_CHECKS / 1000)
             self._idle_checks = math.ceil(settings.max_idle_ms / 1000 / self._check_interval_s)
         self._stalled_checks = math.ceil(STALLED_S / self._check_interval_s)
         self._quiet_checks: dict[BrokerConnection, int] = {}
         self._all_closed: Deferred[None] | None = None
-        self._pause: Any = None  # its timer, while a rate lets no connection in
+        self._pause: Any = None  # timer, while a connection rate keeps the listener from accepting
 
     @property
     def name(self) -> str:
@@ -117,23 +126,23 @@ class Listener:
 
     @property
     def connections(self) -> list[BrokerConnection]:
-        """The connections that are open."""
+        """The open connections."""
         return list(self._quiet_checks)
 
     @property
     def port(self) -> int:
-        """The port it is bound to."""
+        """The bound port."""
         assert self._port is not None, "not bound"
         port: int = self._port.getHost().port
         return port
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port as they were asked for."""
+        """Host and port as configured."""
         return self._settings.host, self._settings.port
 
     def bind(self) -> int:
-        """Bind and listen, without accepting; returns the port. Raises twisted's CannotListenError."""
+        """Bind and listen without accepting. Returns the port. Raises twisted's CannotListenError."""
         self._port = self._bound(self._settings)
         return self.port
 
@@ -145,15 +154,15 @@ class Listener:
         return port
 
     async def move(self, host: str, port: int) -> None:
-        """Listen at another address; connections stay.
+        """Listen at another address; connections stay open.
 
-        Raises: CannotListenError, and the listener stays where it is.
+        Raises CannotListenError, and then still listens at the old address.
         """
         assert self._port is not None, "not bound"
         moved = replace(self._settings, host=host, port=port)
         try:
             taken, left = self._bound(moved), self._port
-        except CannotListenError:  # maybe because of this very port, at another host
+        except CannotListenError:  # the old port may be in the way, at another host
             taken, left = await self._exchange(moved), None
         self._settings, self._port = moved, taken
         if self._check is not None:
@@ -175,27 +184,27 @@ class Listener:
         await _closed(port)
 
     def serve_brokers_only(self, *, only: bool) -> None:
-        """Whether clients have listeners of their own: for connections to come."""
+        """Set whether only brokers use this listener. Applies to new connections."""
         self._settings = replace(self._settings, inter_broker=only)
         self._connection_settings.between_brokers = only
 
     def renew_tls(self, context: Any) -> None:
-        """Connections to come are made with this ``ssl.SSLContext``; for a listener with TLS."""
+        """Use ``context``, an ``ssl.SSLContext``, for new connections. Only for a listener with TLS."""
         port: Any = self._port
         port.context = context
 
     def start_accepting(self) -> None:
-        """From now on connections are taken."""
+        """Accept connections from now on."""
         assert self._port is not None, "not bound"
         self._port.start_accepting()
         self._schedule_check()
 
     def _accept_limit(self) -> int:
-        """How many connections may be accepted now: one after the other where there is a rate."""
+        """Number of connections to accept now; at most one at a time if a rate applies."""
         settings = self._settings
         own = settings.max_connections - len(self._quiet_checks)
         if self._pause is not None or own <= 0:
-            return 0  # until the pause, or one of its connections, is over
+            return 0  # ``_accept_again`` or ``_lost`` resumes accepting
         available = own if settings.inter_broker else min(own, self._available())
         is_limited = self._quotas.rates.is_limited(self.name, is_protected=settings.inter_broker)
         return min(available, 1) if is_limited else available
@@ -240,7 +249,7 @@ class Listener:
             self._port.start_accepting()
 
     def _hold(self, held_ms: int) -> "_HeldConnection | None":
-        """A connection from an address above its rate: nothing is read of it, and then it is closed."""
+        """Accept a connection only to close it unread, because its address is above its rate."""
         quotas = self._quotas
         if quotas.held_count >= MOST_HELD:
             return None
@@ -259,14 +268,14 @@ class Listener:
             closed.callback(None)
 
     def _schedule_check(self) -> None:
-        """One check after the other: a process that stood still for a minute has not seen twelve of them."""
+        """Only one check at a time: a suspended process must not count the checks it missed."""
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """Count, for each connection, the checks since it last got on; a busy one always does.
+        """Count the checks since each connection last made progress, and close stalled and idle ones.
 
-        While others wait for memory, nobody keeps any for nothing: neither a request that waits for something to
-        happen, nor an answer that is not taken.
+        While requests wait for memory, other waiting requests that hold some end early, and connections whose peer does
+        not read its responses are closed.
         """
         self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
@@ -287,14 +296,14 @@ class Listener:
                 connection.abort()
 
     def stop_accepting(self) -> "Deferred[None]":
-        """Close the port; connections stay. The Deferred fires when it is closed."""
+        """Close the port; connections stay open. Fires when the port is closed."""
         for timer in (self._check, self._pause):
             if timer is not None and timer.active():
                 timer.cancel()
         return Deferred.fromCoroutine(self._close_port())
 
     async def stop(self, timeout_s: float = 5.0) -> None:
-        """Close the port and all connections, with what is queued on them; after ``timeout_s`` without."""
+        """Close the port, and all connections once their queues are sent, or after ``timeout_s`` at the latest."""
         await self.stop_accepting()
         if not self._quiet_checks:
             return
@@ -318,7 +327,7 @@ async def _closed(port: Port | None) -> None:
 
 
 class _HeldConnection(TwistedProtocol):
-    """Is not read, and closed after a time. ``over`` is called once, when it is gone."""
+    """Closed unread after ``held_ms``. ``over`` is called once, when it is lost."""
 
     def __init__(self, clock: Any, held_ms: int, over: Callable[[], None]) -> None:
         self._clock = clock
@@ -338,8 +347,6 @@ class _HeldConnection(TwistedProtocol):
 
 
 class _ListenerConnection(BrokerConnection):
-    """Knows what to give back, and sets its socket up."""
-
     host: str
     socket_settings: ListenerSettings
 

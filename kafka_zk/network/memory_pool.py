@@ -1,21 +1,19 @@
-"""One budget for what the requests of a broker hold: their frames, and what is made of them while they are answered.
+"""One memory budget for all requests of a broker: their frames, and what handlers allocate.
 
-Every connection has an account. What it takes counts until its request is answered or the connection is over. An
-account that finds no room waits; its connection is not read meanwhile. Who gets what:
+Every connection has an account, charged until its request is answered or the connection is lost. An account that finds
+no room waits, and its connection is not read meanwhile. Rules:
 
-- a part of the budget (``SMALL_SHARE``) is only for requests that are small, so that a few big ones that come slowly do
-  not keep everybody else waiting;
-- accounts of brokers may use a reserve on top of the budget;
-- nobody waits for ever: when there is no room, one account, the one that has waited longest, may take what it needs all
-  the same. It has the overdraft until its request is answered, then the next one has it. So the budget is exceeded by
-  what one request needs, as Kafka's memory pool overshoots by one;
-- what lasts longer than a request, a fetch session, is kept in a share of its own (``keep``).
+- ``SMALL_SHARE``: a part of the budget is for small requests only, so that a few big, slow ones cannot block all
+  others.
+- Accounts of brokers may use a reserve on top of the budget.
+- No account waits forever: without room, the account that has waited longest may take what it needs anyway, and keeps
+  this overdraft until its request is answered. So, as in Kafka, at most one request exceeds the budget.
+- Memory that outlives a request, for example a fetch session, has its own share (``keep``).
 
-What is smaller than ``FREE_BYTES`` is not counted. While the budget is used up, connections are read in pieces of that
-size: small requests go on being answered, and thousands of connections cannot exceed the budget by what each of them
-happens to send.
+Buffers up to ``FREE_BYTES`` are not charged. While the budget is used up, connections are read in pieces of that size:
+small requests are still handled, and thousands of connections cannot exceed the budget with one read each.
 
-Pure: no clock, no I/O. Callbacks run inside of the call that made room.
+Pure: no clock, no I/O. Callbacks run inside the call that made room.
 Tests: tests/kafka_zk/network/test_memory_pool.py. Source: queued.max.request.bytes and SimpleMemoryPool.java@3.9.
 """
 
@@ -27,20 +25,20 @@ from kafka_zk.base.turns import ClientWait
 from kafka_zk.protocol.errors import ProtocolError
 
 DEFAULT_LIMIT_BYTES = 96 * 1024 * 1024
-"""For queued.max.request.bytes=-1, which Kafka takes for no limit. With the overdraft for one frame of
-socket.request.max.bytes (100 MB) and what an idle broker needs (50 MB), a broker stays below 300 MB."""
+"""Used for queued.max.request.bytes=-1, which means no limit in Kafka. With an overdraft of one frame of
+socket.request.max.bytes (100 MB) and the needs of an idle broker (50 MB), a broker stays below 300 MB."""
 
 SMALL_BYTES = 2 * 1024 * 1024
-"""A request up to this size is a small one: a batch of message.max.bytes fits."""
+"""Maximum size of a small request: a batch of message.max.bytes fits."""
 
 SMALL_SHARE = 4
-"""One in so many bytes of the budget is for small requests only."""
+"""1/SMALL_SHARE of the budget is for small requests only."""
 
 KEPT_SHARE = 4
-"""One in so many bytes of the budget can be used by what lasts longer than a request."""
+"""1/KEPT_SHARE of the budget may be used by memory that outlives a request."""
 
 BROKER_RESERVE_SHARE = 12
-"""One byte on top of so many of the budget is for requests between brokers."""
+"""The reserve for requests between brokers is 1/BROKER_RESERVE_SHARE of the budget, on top of it."""
 
 FREE_BYTES = 4096
 
@@ -49,7 +47,7 @@ _BROKER, _SMALL, _BIG = range(3)  # kinds of requests
 
 
 class _Ask:
-    """Memory that an account waits for; ``number`` counts them."""
+    """Memory that an account waits for, in the queue ``line``; ``number`` is the order of asking."""
 
     __slots__ = ("account", "granted", "line", "number", "size_bytes")
 
@@ -69,12 +67,14 @@ class _Ask:
 
 
 class MemoryPool:
-    """See the module's docstring. Belongs to the reactor's thread.
+    """See the module's docstring. Only for the reactor's thread.
 
     Attributes:
-        used_bytes: what all accounts hold and what is kept, without the overdraft.
-        overdraft_bytes: what one account holds above it.
-        receive_bytes: how much of a connection is read at once: 0 for whatever fits into the buffer.
+        limit_bytes: the budget, without the reserve for brokers.
+        used_bytes: memory of all accounts plus ``kept_bytes``, without the overdraft.
+        overdraft_bytes: memory that one account holds above the limit.
+        kept_bytes: memory that outlives requests; at most 1/KEPT_SHARE of the budget.
+        receive_bytes: maximum per read: FREE_BYTES while the budget is used up; 0 for the whole buffer.
     """
 
     def __init__(self, limit_bytes: int = -1) -> None:
@@ -86,33 +86,33 @@ class MemoryPool:
         self.overdraft_bytes = 0
         self.kept_bytes = 0
         self.receive_bytes = 0
-        self._limits_bytes = (  # by kind
+        self._limits_bytes = (  # indexed by kind
             limit_bytes + limit_bytes // BROKER_RESERVE_SHARE,
             limit_bytes,
             limit_bytes - limit_bytes // SMALL_SHARE,
         )
-        # Each kind waits in a line of its own, of which only the first is looked at.
+        # One queue per kind; only its first ask is considered.
         self._lines: tuple[dict[_Ask, None], ...] = ({}, {}, {})
         self._ask_count = 0
         self._overdrawn: MemoryAccount | None = None
         self._serving = False
 
     def account(self, *, of_broker: bool = False) -> "MemoryAccount":
-        """A new account, which holds nothing."""
+        """Open an account that holds nothing."""
         return MemoryAccount(self, of_broker)
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody found no room."""
+        """Whether an account waits for memory."""
         return any(self._lines)
 
     @property
     def keepable_bytes(self) -> int:
-        """What ``keep`` would give."""
+        """The most that ``keep`` grants now."""
         return self.limit_bytes // KEPT_SHARE - self.kept_bytes
 
     def keep(self, size_bytes: int) -> bool:
-        """Take memory for something that lasts, if its share of the budget has room for it."""
+        """Take memory that outlives a request. Returns False if its share of the budget has no room."""
         if size_bytes > self.keepable_bytes:
             return False
         self.kept_bytes += size_bytes
@@ -120,7 +120,7 @@ class MemoryPool:
         return True
 
     def drop(self, size_bytes: int) -> None:
-        """What was kept is gone."""
+        """Return kept memory."""
         assert size_bytes <= self.kept_bytes
         self.kept_bytes -= size_bytes
         self._use(-size_bytes)
@@ -141,8 +141,7 @@ class MemoryPool:
         self._serve()
 
     def _serve(self) -> None:
-        """Give to those who wait what there is."""
-        if self._serving:  # by a callback of ``_serve``, which looks again
+        if self._serving:  # called from a callback below; the loop continues
             return
         self._serving = True
         try:
@@ -152,7 +151,8 @@ class MemoryPool:
             self._serving = False
 
     def _next(self) -> _Ask | None:
-        """Who comes next: whoever finds room, else the first of all, if nobody has the overdraft."""
+        """The next ask to grant: of the account with the overdraft, otherwise the first one with room, otherwise the
+        oldest one, whose account then gets the overdraft."""
         if self._overdrawn is not None and self._overdrawn._asks:
             return self._overdrawn._asks[0]
         first: _Ask | None = None
@@ -176,7 +176,7 @@ class MemoryPool:
 
 
 UNBOUNDED = MemoryPool(2**62)
-"""For clients, who take what they asked for."""
+"""For client connections, which only receive what they requested."""
 
 
 class Reservation(ClientWait[None]):
@@ -196,7 +196,16 @@ class Reservation(ClientWait[None]):
 
 
 class MemoryAccount:
-    """What one connection holds. Implements ``protocol.memory.Memory``."""
+    """The memory of one connection. Implements ``protocol.memory.Memory``.
+
+    Attributes:
+        of_broker: whether the request may use the reserve for brokers.
+        size_bytes: all memory charged to the account, overdraft included.
+        frame_bytes: the part held by the frame of the request in progress.
+        is_released: whether that request has released its frame.
+        reserved_bytes: the part that it reserved.
+        overdraft_bytes: the part above the budget; 0 unless this account has the overdraft.
+    """
 
     __slots__ = (
         "_asks", "_pool", "frame_bytes", "is_released", "of_broker", "overdraft_bytes", "reserved_bytes", "size_bytes",
@@ -207,23 +216,24 @@ class MemoryAccount:
         self._asks: list[_Ask] = []
         self.of_broker = of_broker
         self.size_bytes = 0
-        self.frame_bytes = 0  # of the request that is being answered
-        self.is_released = False  # that request has let go of its frame
-        self.reserved_bytes = 0  # for it
-        self.overdraft_bytes = 0  # a part of size_bytes
+        self.frame_bytes = 0
+        self.is_released = False
+        self.reserved_bytes = 0
+        self.overdraft_bytes = 0
 
     def take(self, size_bytes: int) -> None:
-        """Count memory that is in use already."""
+        """Charge memory that is already in use."""
         self._add(size_bytes)
 
     def take_frame(self, size_bytes: int) -> None:
-        """Count the frame of the request that is being answered, unless the request has let go of it already."""
+        """Charge the frame of the request in progress, unless the request has already released it."""
         if not self.is_released:
             self._add(size_bytes)
             self.frame_bytes += size_bytes
 
     def try_take(self, size_bytes: int, whole_bytes: int = 0) -> bool:
-        """Count memory that will be used, if there is room for it; ``whole_bytes`` is what it may become with time."""
+        """Charge memory if there is room. ``whole_bytes``: the size that it may grow to; decides whether the request is
+        small."""
         if not self._pool._has_room(self._kind(size_bytes, whole_bytes), size_bytes):
             return False
         self._add(size_bytes)
@@ -235,24 +245,24 @@ class MemoryAccount:
         return _SMALL if max(self.size_bytes + size_bytes, whole_bytes) <= SMALL_BYTES else _BIG
 
     def when_taken(self, size_bytes: int, granted: Callable[[], None], whole_bytes: int = 0) -> None:
-        """Take memory as soon as there is room for it and then call ``granted``, maybe at once."""
+        """Charge memory as soon as there is room, then call ``granted``, possibly before this returns."""
         self._pool._ask(self, size_bytes, granted, self._kind(size_bytes, whole_bytes))
 
     def reserve(self, size_bytes: int) -> "Deferred[None]":
-        """Take memory as soon as there is room. Fails with ClientGone when it is abandoned.
+        """Charge memory as soon as there is room. Fails with ClientGone when it is abandoned.
 
-        Raises: ProtocolError, at once, if one request asks for more than the budget. (A Deferred that had failed
-        already would be held by the exception's traceback, and hold it.)
+        Raises ProtocolError immediately if one request reserves more than the budget. (A Deferred that has already
+        failed would be held by the exception's traceback, and hold it.)
         """
         if self.reserved_bytes + size_bytes > self._pool.limit_bytes:
             raise ProtocolError(f"a request that needs more than {self._pool.limit_bytes} bytes of memory")
         self.reserved_bytes += size_bytes
-        if not size_bytes or self.try_take(size_bytes):  # who needs nothing must not get the overdraft
+        if not size_bytes or self.try_take(size_bytes):  # 0 bytes must not take the overdraft
             return succeed(None)
         return Reservation(self, size_bytes)
 
     def withdraw(self) -> None:
-        """Do not wait any longer."""
+        """Cancel all waiting asks."""
         for ask in self._asks:
             del ask.line[ask]
         self._asks.clear()
@@ -260,7 +270,7 @@ class MemoryAccount:
         self._pool._serve()
 
     def give_back(self, size_bytes: int) -> None:
-        """Memory that was taken is free again."""
+        """Return memory that was charged."""
         assert size_bytes <= self.size_bytes
         self.reserved_bytes = max(0, self.reserved_bytes - size_bytes)
         self._remove(size_bytes)
@@ -268,7 +278,7 @@ class MemoryAccount:
         self._pool._serve()
 
     def release(self) -> None:
-        """The request that is being answered only waits from now on, and holds nothing."""
+        """The request in progress only waits from now on: return its memory."""
         size_bytes = self.frame_bytes + self.reserved_bytes
         self.frame_bytes = 0
         self.is_released = True
@@ -276,11 +286,12 @@ class MemoryAccount:
             self.give_back(size_bytes)
 
     def settle(self, left_bytes: int = 0) -> None:
-        """The request is answered: give back the overdraft and all but ``left_bytes``, which belong to the next one."""
+        """The request is answered: return the overdraft, and everything but ``left_bytes``, which belong to the next
+        request."""
         pool = self._pool
         self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)
-        if self.overdraft_bytes:  # what is left counts as everybody's
+        if self.overdraft_bytes:  # the rest now counts against the budget
             pool.overdraft_bytes -= self.overdraft_bytes
             pool._use(self.overdraft_bytes)
             self.overdraft_bytes = 0
@@ -289,7 +300,7 @@ class MemoryAccount:
         pool._serve()
 
     def close(self) -> None:
-        """The connection is over: nothing is held, nobody waits."""
+        """The connection is lost: cancel all asks and return everything."""
         for ask in self._asks:
             del ask.line[ask]
         self._asks.clear()
@@ -305,7 +316,6 @@ class MemoryAccount:
         self.size_bytes += size_bytes
 
     def _remove(self, size_bytes: int) -> None:
-        """The overdraft first."""
         pool = self._pool
         overdraft_bytes = min(size_bytes, self.overdraft_bytes)
         self.overdraft_bytes -= overdraft_bytes

@@ -1,4 +1,4 @@
-"""Work that a broker does again and again. What it raises is logged, and it goes on."""
+"""Periodic work of a broker. Exceptions of the task are logged and do not end it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,9 +12,9 @@ _log = Logger()
 
 
 class Periodic:
-    """Calls ``task`` every ``interval_ms``, the first time after one interval, until ``stop``.
+    """Calls ``task`` every ``interval_ms``, first after one interval, until ``stop``.
 
-    A task that takes its time (a coroutine) may still run when it is called again.
+    A coroutine may still be running when the task is called again.
     """
 
     def __init__(self, clock: Timers, interval_ms: int, task: Callable[[], object]) -> None:

@@ -1,10 +1,8 @@
-"""Twisted's epoll reactor with less between an event and the transport that it is for.
+"""Twisted's epoll reactor with a shorter path from an event to its transport.
 
-Twisted runs every event in a logging context of its own (seven Python calls) and asks the transport for its descriptor
-first. A broker's transports are ours, so plain readiness goes straight to ``doRead`` or ``doWrite``; whatever else
-epoll reports (hang-up, error, both at once) goes the way it always went.
-
-What many events of a turn ask for can be done once, when all have been handled (``at_end_of_turn``).
+Twisted handles every event in a logging context (seven Python calls) and asks the transport for its descriptor first.
+Our transports need neither, so plain readiness calls ``doRead`` or ``doWrite`` directly. Other events (hang-up, error,
+both at once) take Twisted's path.
 Tests: tests/kafka_zk/network/test_reactor.py.
 """
 
@@ -23,20 +21,20 @@ _log = Logger()
 
 
 class BrokerReactor(EPollReactor):
-    """One turn: wait for events, hand each to its transport; an exception or an error returned ends that transport."""
+    """Waits for events and passes each to its transport. An exception, raised or returned, closes that transport."""
 
-    # Twisted's own attributes, not annotated there.
+    # Twisted does not annotate these.
     _poller: Any
     _selectables: dict[int, Any]
-    seconds = staticmethod(monotonic_s)  # timers are due though somebody sets the machine's clock
+    seconds = staticmethod(monotonic_s)  # changes of the machine's clock do not move timers
     _due: tuple[Callable[[], object], ...] = ()
 
     def at_end_of_turn(self, call: Callable[[], object]) -> None:
-        """Call it when the events of this turn are handled; in the next turn if none is under way."""
+        """Call ``call`` after the events of this turn, or in the next turn if no turn is running."""
         self._due += (call,)
 
     def timeout(self) -> float | None:
-        """Twisted's: how long the next turn may wait."""
+        """How long the next turn may wait, in s; None for no limit."""
         return 0 if self._due else super().timeout()
 
     def doPoll(self, timeout: float | None) -> None:
@@ -63,7 +61,7 @@ class BrokerReactor(EPollReactor):
             self._end_turn()
 
     def _end_turn(self) -> None:
-        """What the calls ask for themselves has to wait for the next turn."""
+        """Run the calls that are due; calls that they add run in the next turn."""
         due, self._due = self._due, ()
         for call in due:
             try:
@@ -75,7 +73,7 @@ class BrokerReactor(EPollReactor):
 
 
 def install() -> BrokerReactor:
-    """Make it this process's reactor. Raises: ReactorAlreadyInstalledError."""
+    """Install this reactor for the process. Raises ReactorAlreadyInstalledError."""
     reactor = BrokerReactor()  # type: ignore[no-untyped-call]
     installReactor(reactor)
     return reactor

@@ -1,8 +1,8 @@
-"""Bringing file slices into the page cache before they are sent.
+"""Loads file slices into the page cache before they are sent.
 
-``sendfile`` of pages that are not in memory blocks the reactor until the disk has answered. So slices outside a log's
-active segment are looked at first (``preadv`` with RWF_NOWAIT, which never waits: a few microseconds), and only if
-something is missing they are read by a thread, into nowhere. The active segment's end was written a moment ago.
+``sendfile`` of uncached pages blocks the reactor until the disk has read them. So slices outside a log's active segment
+are probed (``preadv`` with RWF_NOWAIT never blocks and takes a few microseconds), and a thread reads those that are not
+cached. The active segment was just written and is not probed.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.storage.files import files
 
 PROBE_EVERY_BYTES = 128 * 1024
-"""Linux reads ahead in windows of this size: one page of each tells about the rest."""
+"""Linux reads ahead in windows of this size, so one page of each is probed."""
 
 _CHUNK_BYTES = 256 * 1024
 
@@ -27,8 +27,8 @@ class ReadAhead:
         self._run_in_thread = run_in_thread
 
     def __call__(self, parts: Sequence[Part]) -> "Deferred[None] | None":
-        """None if all slices in ``parts`` can be sent now, else a Deferred that fires when they can (or on an error,
-        which sending will meet again). The caller holds references to the slices until then."""
+        """Return None if all slices in ``parts`` can be sent now, otherwise a Deferred that fires when they can, or
+        after a disk error. The caller retains the slices until then."""
         cold = [
             part
             for part in parts
@@ -38,10 +38,10 @@ class ReadAhead:
         ]
         if not cold:
             return None
-        # Only numbers go to the thread: a slice belongs to the reactor, its descriptor stays open while it is held.
+        # The thread gets only numbers: the slices belong to the reactor and keep their descriptors open.
         try:
             ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
-        except OSError:  # sending meets it again
+        except OSError:  # sending will raise it again
             return None
         deferred = self._run_in_thread(lambda: _read_all(ranges))
         deferred.addErrback(_ignore_disk_error)
@@ -53,7 +53,7 @@ def is_in_page_cache(file_slice: Slice) -> bool:
     end = file_slice.position + file_slice.size_bytes
     try:
         descriptor = file_slice.fileno()
-    except OSError:  # reading meets it again
+    except OSError:  # reading will raise it again
         return False
     return files.is_cached(descriptor, [*range(file_slice.position, end, PROBE_EVERY_BYTES), end - 1])
 

@@ -1,4 +1,4 @@
-"""Waiting on the reactor until a descriptor of this process has something to read, so that no thread needs to.
+"""Waits on the reactor until a file descriptor is readable, without a thread.
 
 Tests: tests/kafka_zk/network/test_readable.py.
 """
@@ -11,14 +11,12 @@ from zope.interface import implementer
 
 
 def when_readable(reactor: Any, descriptor: int) -> "Deferred[None]":
-    """Fires when there is something to read, or the other end is closed. Cancel it before the descriptor is closed."""
+    """Fires when the descriptor is readable or its other end is closed. Cancel it before the descriptor is closed."""
     return _Waiting(reactor, descriptor).fired
 
 
 @implementer(IReadDescriptor)
 class _Waiting:
-    """One wait for one descriptor."""
-
     def __init__(self, reactor: Any, descriptor: int) -> None:
         self._reactor = reactor
         self._descriptor = descriptor
@@ -37,5 +35,4 @@ class _Waiting:
             self.fired.callback(None)
 
     def connectionLost(self, reason: object) -> None:
-        """The other end is closed, or the reactor ends."""
         self.doRead()

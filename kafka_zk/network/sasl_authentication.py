@@ -1,6 +1,6 @@
-"""Authenticating a connection, and again before its session ends (KIP-368).
+"""Authenticates a connection with SASL, and again before its session ends (KIP-368).
 
-While it authenticates again a broker accepts nothing else, so requests wait meanwhile. Tokens are fetched in a thread.
+During reauthentication a broker accepts no other requests, so they are held. Tokens are fetched in a thread.
 Tests: tests/kafka_zk/network/test_sasl_authentication.py.
 """
 
@@ -22,23 +22,22 @@ _log = Logger()
 
 
 class Connection(Protocol):
-    """What a ``KafkaConnection`` lets its login do."""
+    """The methods of ``KafkaConnection`` that authentication uses."""
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> Awaitable[codec.Message]:
-        """Send one request although requests are held; returns its answer."""
+        """Send one request even while requests are held; returns its response."""
 
     def hold_requests(self) -> None:
-        """Keep what others ask until ``release_requests``."""
+        """Hold other requests until ``release_requests``."""
 
     def release_requests(self) -> None: ...
 
     def end(self, reason: Exception) -> object:
-        """Close the connection; what waits fails with ``reason``."""
+        """Close the connection; pending requests fail with ``reason``."""
 
 
 class SaslAuthentication:
-    """Of one connection. Raises (from ``authenticate``): SaslAuthenticationFailed, UnsupportedSaslMechanism,
-    TokenUnavailable; ApiError for a broker before 1.0; what requests raise."""
+    """The authentication of one connection."""
 
     def __init__(self, reactor: Any, connection: Connection, settings: SaslSettings) -> None:
         self._reactor = reactor
@@ -47,11 +46,15 @@ class SaslAuthentication:
         self._timer: Any = None
 
     async def authenticate(self) -> None:
-        """Called once, when the connection's versions are known and nothing else was sent."""
+        """Authenticate for the first time, before any other request is sent.
+
+        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable; ApiError for a broker before 1.0;
+        the errors of requests.
+        """
         await self._exchange(await self._client())
 
     def stop(self) -> None:
-        """The connection is lost."""
+        """The connection is lost: cancel reauthentication."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
@@ -84,6 +87,6 @@ class SaslAuthentication:
             await self._exchange(client)
             self._connection.release_requests()
         except Exception as error:
-            # Without it the broker would close the connection at the next request: so it ends now, with the reason.
+            # The broker would close the connection at the next request; closing it now keeps the reason.
             _log.warn("authenticating again failed: {error}", error=str(error))
             self._connection.end(error)

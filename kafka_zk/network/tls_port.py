@@ -1,8 +1,7 @@
-"""A listener's port over TLS: handshakes that are bounded in number and in time, and whose certificate the peer has.
+"""A TLS port of a listener, with handshakes limited in number and time.
 
-A storm of handshakes must not delay other clients, and a handshake that never ends must not keep a connection: in one
-turn of the reactor a few steps of handshakes run, the others wait for the next, and a handshake that is not over after
-``HANDSHAKE_TIMEOUT_S`` ends. Imported when a listener has TLS: it loads OpenSSL.
+Many handshakes must not delay other clients, so only a few steps run in each turn of the reactor. A handshake that
+takes longer than ``HANDSHAKE_TIMEOUT_S`` is closed. Imported on demand, because it loads OpenSSL.
 """
 
 import ssl
@@ -21,7 +20,7 @@ from kafka_zk.security.tls import reason
 
 HANDSHAKE_TIMEOUT_S = 10.0
 HANDSHAKE_STEPS_PER_TURN = 8
-"""A step with RSA takes half a millisecond."""
+"""A step with RSA takes 0.5 ms."""
 
 _log = Logger()
 
@@ -30,11 +29,11 @@ class Authenticates(Protocol):
     """A protocol above TLS."""
 
     def tls_established(self, certificate: bytes | None) -> None:
-        """The handshake is over. ``certificate``: the peer's, as DER."""
+        """The handshake is done. ``certificate``: the peer's, DER; None if it sent none."""
 
 
 class HandshakeTurns:
-    """Lets a few steps of handshakes run in each turn of the reactor, the others in the order in which they came."""
+    """Runs at most ``steps_per_turn`` handshake steps per turn of the reactor; the others wait in order."""
 
     def __init__(self, reactor: Any, steps_per_turn: int = HANDSHAKE_STEPS_PER_TURN) -> None:
         self._reactor = reactor
@@ -64,12 +63,12 @@ class HandshakeTurns:
             self._left -= 1
             try:
                 self._waiting.popleft()()
-            except Exception:  # the others' steps go on
+            except Exception:  # other connections' steps must still run
                 _log.failure("a step of a handshake failed")
 
 
 class TlsFrameServer(TlsFrameTransport, tcp.Server):
-    """A connection that a ``TlsPort`` accepted. It is not read while a step of its handshake waits for its turn."""
+    """A connection accepted by a ``TlsPort``. It is not read while a step of its handshake waits."""
 
     def __init__(self, sock: Any, protocol: Any, client: Any, server: "TlsPort", *args: Any) -> None:
         self._port = server
@@ -125,12 +124,12 @@ def _sentence(error: BaseException) -> str:
 
 
 class TlsPort(FramePort):
-    """A ``FramePort`` whose connections speak TLS. ``on_failure`` is called for each handshake that fails.
+    """A ``FramePort`` whose connections use TLS. ``on_failure`` is called for each failed handshake.
 
     Attributes:
-        context: of the connections to come; it may be replaced.
-        failures: the addresses, each with a reason, of which the log has told that TLS failed.
-        turns: the handshakes of all connections.
+        context: used for new connections; may be replaced.
+        failures: (address, reason) pairs of failed handshakes that were logged.
+        turns: limits the handshake steps of all connections.
     """
 
     transport = TlsFrameServer  # type: ignore[assignment]

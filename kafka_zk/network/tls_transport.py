@@ -1,13 +1,14 @@
-"""Transports over TLS, for clients and for listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
+"""TLS transports for clients and listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
 
-``ssl.SSLObject`` between two memory BIOs is the fastest of the ways that Python has, since one system call moves many
-records. Part of the queue is encrypted at a time; it leaves the queue when the socket has taken all of its ciphertext,
-so that the queue's size stays the measure of what is to be sent. The protocol is connected before the handshake; what
-it sends waits for it. A handshake that fails ends the connection with ``SslAuthenticationFailed``. The socket is read
-only when everything received before has been delivered. So what a protocol that pauses leaves encrypted is at most
-``_RECEIVE_BYTES`` and one TLS record, and the end of the connection overtakes nothing.
+``ssl.SSLObject`` between two memory BIOs is Python's fastest way, because one system call moves many records. A part of
+the queue is encrypted at a time and stays queued until the socket has taken its ciphertext, so the queue's size counts
+plaintext bytes.
 
-Imported when something wants TLS: it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
+The protocol is connected before the handshake; what it sends waits. A failed handshake closes the connection with
+``SslAuthenticationFailed``. The socket is read only when everything received before is delivered. So a paused protocol
+leaves at most ``_RECEIVE_BYTES`` and one TLS record encrypted, and the connection's end never overtakes data.
+
+Imported on demand, because it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
 """
 
 import contextlib
@@ -35,21 +36,20 @@ from kafka_zk.security.tls import client_context, closed_early, handshake_failur
 from kafka_zk.security.tls_settings import TlsSettings
 
 ENCRYPT_BYTES = 64 * 1024
-"""How much of the queue is encrypted at a time."""
+"""Maximum part of the queue that is encrypted at a time."""
 
 _RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
 _MOST_CONTROL_BYTES = 16 * 1024
-"""What OpenSSL may want to send by itself while the peer takes nothing. A peer that asks for new keys again and again
-(KeyUpdate) and never reads would let it grow."""
+"""Maximum of OpenSSL's own unsent messages, which a peer could grow by requesting new keys (KeyUpdate) without
+reading."""
 
 _NO_CIPHERTEXT = memoryview(b"")
 _log = Logger()
-_plain_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one for each thread
+_plain_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one per thread
 
 
 def _plain_buffer(reactor: Any) -> memoryview:
-    """What is decrypted for the protocol, of all transports of ``reactor``."""
     buffer = _plain_buffers.get(reactor)
     if buffer is None:
         buffer = _plain_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -57,7 +57,7 @@ def _plain_buffer(reactor: Any) -> memoryview:
 
 
 class ClosedEarly(ConnectionLost):
-    """The broker closed a connection on which nothing but the handshake was received."""
+    """The broker closed a connection after sending nothing but the handshake."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__()
@@ -71,7 +71,8 @@ class TlsFrameTransport(FrameTransport):
     """Mixin for Twisted's TCP transports; see the module's docstring."""
 
     def _set_up_tls(self, context: ssl.SSLContext, *, server_hostname: str | None = None) -> None:
-        """Called once, before anything is received or sent; a client names the host that it connects to."""
+        """Called once, before anything is received or sent. ``server_hostname``: the host a client connects to; None
+        for a server."""
         self._queue = deque()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
@@ -79,55 +80,54 @@ class TlsFrameTransport(FrameTransport):
         )
         self._handshaking = True
         self._is_paused = False
-        self._has_received = False  # anything but the handshake
-        self._ciphertext = _NO_CIPHERTEXT  # what the socket has yet to take
-        self._encrypted_bytes = 0  # of the queue's head, whose ciphertext that is
-        self._control_bytes = 0  # of the ciphertext that OpenSSL wants to send by itself
+        self._has_received = False  # application data, beyond the handshake
+        self._ciphertext = _NO_CIPHERTEXT  # not yet taken by the socket
+        self._encrypted_bytes = 0  # plaintext bytes at the queue's head that ``_ciphertext`` contains
+        self._control_bytes = 0  # part of the ciphertext that is OpenSSL's own messages
 
     def _failure(self, error: BaseException) -> Exception:
-        """What ends the connection after an error of TLS."""
+        """The exception that closes the connection after a TLS error."""
         raise NotImplementedError
 
     def _closed_early(self) -> Exception:
-        """What ends a connection that the peer closed before it sent anything but the handshake."""
+        """The exception that closes the connection if the peer closed it after nothing but the handshake."""
         return self._failure(ssl.SSLEOFError()) if self._handshaking else main.CONNECTION_LOST
 
     def _handshake_done(self) -> None:
-        """TLS has agreed with the peer."""
+        """Called when the handshake has succeeded."""
 
     # --- the handshake ---
 
     def _shake_hands(self) -> Exception | None:
-        """One step; returns the exception that ends the connection, else None."""
+        """Run one step. Returns like ``_received``."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             pass
         except (ssl.SSLError, ValueError) as error:
             self._take_control()
-            self._send_control()  # the alert, so that the broker's log has the reason, too
+            self._send_control()  # the alert, so that the broker can log the reason
             return self._failure(error)
         else:
             self._handshaking = False
             self._handshake_done()
         self._take_control()
-        self._control_bytes = 0  # a chain of certificates is as long as its owner made it
+        self._control_bytes = 0  # a certificate chain may be longer than the limit
         self.startWriting()
         return None
 
     def _take_control(self) -> None:
-        """What OpenSSL wants to send by itself: steps of the handshake, new keys, alerts."""
         control = self._outgoing.read()
         if control:
             self._control_bytes += len(control)
             self._ciphertext = memoryview(bytes(self._ciphertext) + control)
 
     def _send_control(self) -> None:
-        with contextlib.suppress(OSError):  # doWrite meets it again
+        with contextlib.suppress(OSError):  # doWrite will raise it again
             self._send_ciphertext()
 
     def _send_ciphertext(self) -> int:
-        """How many bytes the socket took. Keeps no reference to what has left. Raises: OSError."""
+        """Return how many bytes the socket took, and drop them. Raises OSError."""
         sent = self.socket.send(self._ciphertext)
         self._ciphertext = self._ciphertext[sent:]
         if not self._ciphertext:
@@ -145,17 +145,17 @@ class TlsFrameTransport(FrameTransport):
         if not self._ciphertext:
             self._encrypted_bytes = 0
             return len(data)
-        return 0  # it is queued, and known to be encrypted
+        return 0  # the caller queues it; ``_encrypted_bytes`` says that it is encrypted
 
     def _encrypt(self, data: bytes | memoryview) -> None:
-        """Nothing may be left of the last ciphertext."""
+        """Encrypt ``data``. The previous ciphertext must have been sent."""
         self._tls.write(data)
         self._encrypted_bytes = len(data)
         self._ciphertext = memoryview(self._outgoing.read())
 
     def doWrite(self) -> Any:
-        """As ``FrameTransport.doWrite``, once the handshake is over and what OpenSSL sends by itself has left."""
-        if not self.connected:  # what was read in this turn has ended it
+        """Like ``FrameTransport.doWrite``, after the handshake and OpenSSL's own messages."""
+        if not self.connected:  # a read in this turn closed it
             return None
         if self._ciphertext and not self._encrypted_bytes:
             ended = self._write_control()
@@ -179,7 +179,7 @@ class TlsFrameTransport(FrameTransport):
         return None
 
     def _last_words(self) -> Exception:
-        """The peer takes nothing more; what it sent before may be the alert that says why."""
+        """The peer stopped receiving; its last message may be the alert with the reason."""
         reason: Any = self.doRead()
         return reason if isinstance(reason, Exception) else main.CONNECTION_LOST
 
@@ -199,17 +199,17 @@ class TlsFrameTransport(FrameTransport):
                 self._encrypt(self._head())
         except BlockingIOError:
             return None
-        except (OSError, ValueError):  # also if a slice's file got shorter
+        except (OSError, ValueError):  # also raised if a slice's file was truncated
             return main.CONNECTION_LOST
         return None
 
     @property
     def queued_memory_bytes(self) -> int:
-        """What the queue holds beside slices, and its ciphertext."""
+        """Memory held by the queue (without slices) and its ciphertext."""
         return super().queued_memory_bytes + len(self._ciphertext)
 
     def _head(self) -> bytes | memoryview:
-        """The beginning of the queue, at most ENCRYPT_BYTES. Raises: OSError."""
+        """The beginning of the queue, at most ENCRYPT_BYTES. Raises OSError."""
         pieces: list[bytes | memoryview] = []
         size_bytes = 0
         for item in islice(self._queue, MAX_RUN):
@@ -228,7 +228,6 @@ class TlsFrameTransport(FrameTransport):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _remove(self, count: int) -> None:
-        """Take what was sent off the queue."""
         self._encrypted_bytes = 0
         self.queued_size_bytes -= count
         self._sent_bytes += count
@@ -248,7 +247,7 @@ class TlsFrameTransport(FrameTransport):
             count -= min(count, size_bytes)
 
     def _postLoseConnection(self) -> Exception:
-        with contextlib.suppress(ssl.SSLError, ValueError):  # it waits for the peer's farewell; ours is written
+        with contextlib.suppress(ssl.SSLError, ValueError):  # our close_notify is written; unwrap waits for the peer's
             self._tls.unwrap()
         self._take_control()
         self._send_control()
@@ -261,7 +260,7 @@ class TlsFrameTransport(FrameTransport):
         super().pauseProducing()  # type: ignore[no-untyped-call]
 
     def resumeProducing(self) -> None:
-        """What was received meanwhile is decrypted in the next turn, before anything more is received."""
+        """Resume. Data received while paused is decrypted in the next turn, before more is received."""
         self._is_paused = False
         if self._has_rest:
             self.reactor.callLater(0, self._deliver_rest)
@@ -281,7 +280,7 @@ class TlsFrameTransport(FrameTransport):
             super().resumeProducing()  # type: ignore[no-untyped-call]
 
     def _run_guarded(self, step: Callable[[], Exception | None]) -> None:
-        """Run ``step`` outside of ``doRead``, where an error must end this connection and nothing else."""
+        """Run ``step`` outside of ``doRead``; an exception closes only this connection."""
         if not self.connected or self._aborting or self._is_paused:
             return
         try:
@@ -305,11 +304,11 @@ class TlsFrameTransport(FrameTransport):
         return self._received()
 
     def _received(self) -> Exception | None:
-        """There is something to go on with; returns the exception that ends the connection, else None."""
+        """Returns the exception that closes the connection, otherwise None."""
         return self._go_on()
 
     def _go_on(self) -> Exception | None:
-        """Shake hands and decrypt, as far as what has been received allows."""
+        """Shake hands and decrypt, as far as the received data allows."""
         if self._handshaking:
             error = self._shake_hands()
             if error is not None or self._handshaking:
@@ -332,7 +331,7 @@ class TlsFrameTransport(FrameTransport):
         return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
     def _deliver(self) -> None:
-        """Decrypt all that is there, the rest of a big frame to where it belongs."""
+        """The rest of a big frame goes directly into its buffer."""
         buffer = _plain_buffer(self.reactor)
         while self.connected and not self._aborting and not self._is_paused:
             decoder = self._decoder
@@ -349,24 +348,25 @@ class TlsFrameTransport(FrameTransport):
                 self.protocol.dataReceived(buffer[:count])  # type: ignore[call-arg,misc]
 
     def _decrypt(self, target: memoryview) -> int:
-        """Fill ``target`` as far as there is something, record by record. Raises: ssl.SSLError."""
+        """Decrypt into ``target`` until it is full or no record is left. Returns the number of bytes. Raises
+        ssl.SSLError."""
         filled = 0
         try:
             while filled < len(target):
                 count = self._tls.read(len(target) - filled, target[filled:])
-                if not count:  # the peer's farewell
+                if not count:  # close_notify
                     raise ssl.SSLZeroReturnError
                 filled += int(count)
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError:
-            if not filled:  # or it is met again, after what came before it
+            if not filled:  # otherwise the next call raises it, after this data
                 raise
         return filled
 
 
 class TlsFrameClient(TlsFrameTransport, tcp.Client):
-    """A connection that a ``TlsConnector`` opened. Raises: ConnectError for a host that TLS cannot name."""
+    """A connection opened by a ``TlsConnector``. Raises ConnectError for a host name that TLS does not accept."""
 
     def __init__(self, settings: TlsSettings, host: str, *args: Any) -> None:
         self._settings = settings
@@ -392,7 +392,7 @@ class TlsFrameClient(TlsFrameTransport, tcp.Client):
 
 
 class TlsConnector(FrameConnector):
-    """A connector whose transport is a ``TlsFrameClient``. Raises: InvalidSecurity."""
+    """A connector whose transport is a ``TlsFrameClient``. Raises InvalidSecurity."""
 
     def __init__(self, settings: TlsSettings, *args: Any) -> None:
         client_context(settings)

@@ -1,15 +1,14 @@
-"""TCP transports whose outgoing queue holds bytes and file slices, for our listeners and for our clients.
+"""TCP transports for listeners and clients, whose outgoing queue holds bytes and file slices.
 
-``write_frame`` is what they add to Twisted's transports. Bytes go out by ``send`` (with MSG_MORE while something
-follows), slices by ``sendfile``: records do not enter this process, unless they are so few that one ``pread`` and one
-``sendmsg`` for the whole frame are less work. What Twisted asks of ``doWrite`` is kept: it returns
-the exception that ends the connection, stops writing and resumes producers when the queue is empty, and finishes
-``loseConnection`` only then. Reading differs if the protocol asked for it (``receive_into``): it gets a view of a
-buffer that all transports share, and the rest of a frame that is being collected is received straight into the frame.
+They add ``write_frame`` to Twisted's transports. Bytes are sent with ``send`` (with MSG_MORE while more follows),
+slices with ``sendfile``, so that records do not enter this process, unless one ``pread`` and one ``sendmsg`` for a
+small frame cost less. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the connection; when
+the queue is empty, it stops writing, resumes producers and completes ``loseConnection``. After ``receive_into``, the
+protocol gets views of a shared buffer, and the rest of an incomplete frame is received directly into the frame.
 
-A transport holds a reference to each slice in its queue and gives it back exactly once: when it was sent, or when the
-connection ends, however it ends. A file that got shorter (``sendfile`` sends nothing) or cannot be read ends the
-connection: the peer was promised bytes that are gone. Tests: tests/kafka_zk/network/test_transport.py.
+A transport retains each queued slice and releases it exactly once. A file that was truncated (``sendfile`` sends
+nothing) or cannot be read closes the connection, because the announced size cannot be met. Tests:
+tests/kafka_zk/network/test_transport.py.
 """
 
 import errno
@@ -32,35 +31,33 @@ from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
 
 QUEUE_FULL_BYTES = 256 * 1024
-"""From this size of its queue on a connection handles no further request; half of it lets it go on."""
+"""Above this queue size a connection begins no further request until at most half of it is left."""
 
 SEND_LIMIT_BYTES = 1024 * 1024
-"""At most this much goes out in one turn, so that one connection cannot hold up the others."""
+"""Maximum sent per turn, so that one connection cannot block the others."""
 
 RECEIVE_BUFFER_BYTES = 128 * 1024
-"""What is received at once of small requests: several batches of 16 KB, of which a producer has five under way."""
+"""Maximum received at a time for small requests: several batches of 16 KB, of which a producer has five in flight."""
 
 RECEIVE_INTO_FROM_BYTES = 16 * 1024
-"""A frame that lacks less is received with whatever follows it, which saves a turn per frame."""
+"""If less than this is missing, a frame is received together with what follows it, which saves a turn per frame."""
 
 MAX_RUN = 64
-"""So many pieces go out in one call; far below the system's limit of 1,024."""
+"""Maximum number of buffers per ``sendmsg``, far below the system's limit of 1,024."""
 
 RECEIVE_LIMIT_BYTES = 1024 * 1024
 
-_receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one for each thread
+_receive_buffers: "WeakKeyDictionary[Any, memoryview]" = WeakKeyDictionary()  # by reactor, so one per thread
 _FRAME_SIZE = struct.Struct(">i")
 _INT = struct.Struct("i")
 _JOIN_BELOW_BYTES = 4096
 _COPY_BELOW_BYTES = 4096
-"""A frame with slices that are no larger is copied; so at most this is kept for a peer that takes nothing."""
+"""Frames whose slices are not larger are copied, so a peer that does not read costs at most this much memory."""
 _log = Logger()
 
 if TYPE_CHECKING:
 
     class _Base(tcp.Connection):
-        """What Twisted does not annotate."""
-
         def abortConnection(self) -> None: ...
         def getPeer(self) -> Any: ...
         def startWriting(self) -> None: ...
@@ -73,7 +70,6 @@ else:
 
 
 def _receive_buffer(reactor: Any) -> memoryview:
-    """The buffer that the transports of ``reactor`` share."""
     buffer = _receive_buffers.get(reactor)
     if buffer is None:
         buffer = _receive_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -81,8 +77,6 @@ def _receive_buffer(reactor: Any) -> memoryview:
 
 
 class _SliceInQueue:
-    """What is still to be sent of a slice."""
-
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
     def __init__(self, file_slice: Slice) -> None:
@@ -92,7 +86,7 @@ class _SliceInQueue:
 
 
 def _bytes_at_head(queue: deque[memoryview | _SliceInQueue]) -> Iterator[memoryview]:
-    """What stands before the first slice, at most MAX_RUN pieces."""
+    """The byte buffers before the first slice, at most MAX_RUN."""
     for item in islice(queue, MAX_RUN):
         if not isinstance(item, memoryview):
             return
@@ -100,7 +94,7 @@ def _bytes_at_head(queue: deque[memoryview | _SliceInQueue]) -> Iterator[memoryv
 
 
 def _copied(part: Slice) -> memoryview:
-    """What a slice holds that was retained, and is released. Raises: OSError, also if its file got shorter."""
+    """Read a retained slice and release it. Raises OSError, also if its file was truncated."""
     try:
         data = part.read()
     finally:
@@ -111,20 +105,23 @@ def _copied(part: Slice) -> memoryview:
 
 
 def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
-    """Give back the slices among them."""
     for item in items:
         if isinstance(item, _SliceInQueue):
             item.file_slice.release()
 
 
 class FrameTransport(_Base):
-    """Mixin for Twisted's TCP transports; see the module's docstring."""
+    """Mixin for Twisted's TCP transports; see the module's docstring.
+
+    Attributes:
+        queued_size_bytes: bytes in the queue, slices included.
+    """
 
     queued_size_bytes = 0
     _sent_bytes = 0  # of what was queued
     _held = False
     on_drained: Callable[[], None] | None = None
-    """Called once, by the reactor, as soon as the queue has at most half of QUEUE_FULL_BYTES left; then forgotten."""
+    """Called once and then cleared, in the reactor, when the queue is at most half of QUEUE_FULL_BYTES."""
 
     _queue: deque[memoryview | _SliceInQueue]
     _buffer: memoryview
@@ -135,24 +132,24 @@ class FrameTransport(_Base):
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = UNBOUNDED
     ) -> None:
-        """From now on receive the rest of a big frame where ``decoder`` collects it, and tell ``received`` how much.
-        Everything else is given to the protocol as a view that is good until ``dataReceived`` returns; ``pool`` says
-        how much at once."""
+        """Receive the rest of a big frame directly into ``decoder``'s buffer and call ``received`` with the number
+        of bytes. The protocol receives all else as a view, valid until ``dataReceived`` returns; ``pool`` limits its
+        size."""
         self._decoder = decoder
         self._buffer = _receive_buffer(self.reactor)
         self._received_frame_part = received
         self._pool = pool
 
     def write_frame(self, parts: Sequence[Part]) -> None:
-        """Queue one frame: its size and then ``parts``, in order; send what the socket takes at once.
+        """Queue one frame, its size followed by ``parts``, and send what the socket takes immediately.
 
-        Takes a reference to every slice. Nothing happens when the connection is lost or being aborted; a slice whose
-        file is gone aborts it.
+        Retains every slice. Does nothing if the connection is lost or being aborted. A slice whose file is gone aborts
+        the connection.
         """
         if not self.connected or self._aborting or self._writeDisconnected:
             return
         idle = not self._queue and not self._held
-        # Most answers leave at once, without a turn of the reactor. An error is met again by doWrite.
+        # Most responses leave here, without a turn of the reactor. After an error, doWrite raises it again.
         if len(parts) == 1 and isinstance(parts[0], bytes):
             frame = _FRAME_SIZE.pack(len(parts[0])) + parts[0]
             sent = self._try_to_send(frame) if idle else 0
@@ -163,7 +160,7 @@ class FrameTransport(_Base):
         else:
             try:
                 self._enqueue(parts)
-            except OSError as error:  # a file is gone, or too many are open
+            except OSError as error:
                 _log.warn("{peer} closed: its answer cannot be read: {error}", peer=self.getPeer(), error=str(error))
                 self.abortConnection()
                 return
@@ -175,7 +172,6 @@ class FrameTransport(_Base):
             self.startWriting()
 
     def _try_to_send(self, data: bytes) -> int:
-        """How many bytes the socket took."""
         try:
             sent: int = self.socket.send(data)
         except OSError:
@@ -183,16 +179,16 @@ class FrameTransport(_Base):
         return sent
 
     def hold(self) -> None:
-        """Queue frames until ``send_held``: the answers to requests that came together leave together."""
+        """Queue frames until ``send_held``, so that responses to requests from one read leave together."""
         self._held = True
 
     def send_held(self) -> None:
-        """Send what was queued since ``hold``, as far as the socket takes it."""
+        """Send the frames queued since ``hold``, as far as the socket takes them."""
         self._held = False
         if self._queue and self.connected and not self._aborting:
             self._send_queue()
             if self._queue or self.disconnecting or self.on_drained is not None:
-                self.startWriting()  # doWrite sends the rest, and tells whoever waits for room
+                self.startWriting()  # doWrite sends the rest and calls ``on_drained``
 
     def _enqueue(self, parts: Sequence[Part]) -> None:
         size_bytes = 0
@@ -222,20 +218,20 @@ class FrameTransport(_Base):
 
     @property
     def queued_memory_bytes(self) -> int:
-        """What the queue holds beside slices."""
+        """Memory held by the queue, without slices."""
         return sum(len(item) for item in self._queue if isinstance(item, memoryview))
 
     def taken_bytes(self) -> int:
-        """How much the peer's system has taken of what was ever queued, to be compared while something is: ours takes
-        megabytes on top, and asks for more only when a third of them is free."""
+        """Bytes that the peer's system has acknowledged. Only differences are meaningful, while the queue is not empty:
+        the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
         try:
             (kept_bytes,) = _INT.unpack(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(_INT.size)))
-        except (OSError, ValueError):  # it is over
+        except (OSError, ValueError):  # the socket is closed
             return self._sent_bytes
         return self._sent_bytes - int(kept_bytes)
 
     def write(self, data: bytes) -> None:
-        """Twisted's ``write``; for what is not a frame."""
+        """Twisted's ``write``, for data that is not a frame."""
         if data and self.connected and not self._aborting and not self._writeDisconnected:
             self._queue.append(memoryview(data))
             self.queued_size_bytes += len(data)
@@ -251,7 +247,7 @@ class FrameTransport(_Base):
         return self.queued_size_bytes > self.bufferSize
 
     def doWrite(self) -> Any:
-        """Send from the queue. Returns the exception that ends the connection, else None."""
+        """Send from the queue. Returns the exception that closes the connection, otherwise None."""
         error = self._send_queue()
         if error is not None:
             return error
@@ -260,7 +256,7 @@ class FrameTransport(_Base):
             drained()
             if not self.connected or self._aborting:
                 return None
-        if self._queue or self.on_drained is not None:  # filled and sent again meanwhile: tell it in the next turn
+        if self._queue or self.on_drained is not None:  # refilled by ``drained``: continue in the next turn
             return None
         self.stopWriting()
         if self.producer is not None and (not self.streamingProducer or self.producerPaused):
@@ -274,7 +270,7 @@ class FrameTransport(_Base):
         return None
 
     def _send_queue(self) -> Exception | None:
-        """Send until the queue is empty, the socket is full or SEND_LIMIT_BYTES are out."""
+        """Send until the queue is empty, the socket is full or SEND_LIMIT_BYTES are sent."""
         queue = self._queue
         budget_bytes = SEND_LIMIT_BYTES
         try:
@@ -295,7 +291,7 @@ class FrameTransport(_Base):
                     if item.remaining_bytes == 0:
                         queue.popleft()
                         item.file_slice.release()
-                    elif sent < wanted:  # the socket is full: the reactor tells when a third of it is free
+                    elif sent < wanted:  # the socket is full; it is writable again when a third is free
                         budget_bytes = sent
                 self.queued_size_bytes -= sent
                 self._sent_bytes += sent
@@ -307,7 +303,6 @@ class FrameTransport(_Base):
         return None
 
     def _send_bytes(self, item: memoryview, flags: int) -> int:
-        """Send what is at the head of the queue."""
         sent: int = self.socket.send(item, flags)
         if sent == len(item):
             self._queue.popleft()
@@ -316,7 +311,7 @@ class FrameTransport(_Base):
         return sent
 
     def _send_run(self) -> int:
-        """Send the bytes at the head of the queue, up to the first slice, in one call."""
+        """Send the head of the queue up to the first slice in one call."""
         queue = self._queue
         run = list(_bytes_at_head(queue))
         more = socket.MSG_MORE if len(run) < len(queue) else 0
@@ -334,14 +329,14 @@ class FrameTransport(_Base):
         return sent
 
     def _send_slice(self, item: _SliceInQueue, count: int) -> int:
-        """Send up to ``count`` bytes from the file; 0 means that it ends before the slice does."""
+        """Send up to ``count`` bytes of a slice. Returns 0 if the file is shorter than the slice."""
         sent = os.sendfile(self.socket.fileno(), item.file_slice.fileno(), item.position, count)
         item.position += sent
         item.remaining_bytes -= sent
         return sent
 
     def doRead(self) -> Any:
-        """Receive; the rest of a big frame goes straight to where it belongs."""
+        """The rest of a big frame goes directly into its buffer."""
         if self._decoder is None:
             return super().doRead()
         if self._decoder.missing is not None:
@@ -359,7 +354,7 @@ class FrameTransport(_Base):
         self.protocol.dataReceived(self._buffer[:count])  # type: ignore[call-arg,misc]
         if (
             count == RECEIVE_BUFFER_BYTES and self._decoder is not None and not self._aborting
-        ):  # there is more, and maybe it is of one big frame
+        ):  # more is there, maybe of one big frame
             target = self._rest_of_big_frame(self._decoder)
             if target is not None:
                 return self._receive_into(target)
@@ -384,8 +379,8 @@ class FrameTransport(_Base):
         return None
 
     def connectionLost(self, reason: Any) -> None:
-        """Give back the slices, then as Twisted does. What refers to the protocol goes, or the collector would have to
-        find both."""
+        """Release the slices, then close like Twisted. References to the protocol are cleared, so that no garbage
+        collection is needed to free it."""
         _release(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0
@@ -396,7 +391,7 @@ class FrameTransport(_Base):
 
 
 class FrameServer(FrameTransport, tcp.Server):
-    """A connection that a ``FramePort`` accepted."""
+    """A connection accepted by a ``FramePort``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._queue = deque()
@@ -404,7 +399,7 @@ class FrameServer(FrameTransport, tcp.Server):
 
 
 class FrameClient(FrameTransport, tcp.Client):
-    """A connection that a ``FrameConnector`` opened."""
+    """A connection opened by a ``FrameConnector``."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._queue = deque()
@@ -419,9 +414,10 @@ class FrameConnector(tcp.Connector):
 
 
 class FramePort(tcp.Port):
-    """A port that binds and listens first and accepts only from ``start_accepting`` on.
+    """A port that binds and listens first, and accepts only after ``start_accepting``.
 
-    ``accept_limit``: how many connections may be accepted now; at 0 it stops until ``start_accepting`` is called again.
+    ``accept_limit`` returns how many connections may be accepted now; at 0 the port stops until ``start_accepting`` is
+    called again.
     """
 
     transport = FrameServer
@@ -429,7 +425,7 @@ class FramePort(tcp.Port):
     _accepting = False
 
     def startReading(self) -> None:
-        """Nothing before ``start_accepting``: Twisted calls this as the last step of listening."""
+        """Does nothing before ``start_accepting``, because Twisted calls this at the end of listening."""
         if self._accepting:
             super().startReading()  # type: ignore[no-untyped-call]
 

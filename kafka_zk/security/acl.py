@@ -1,4 +1,4 @@
-"""The vocabulary of ACLs: numbers as the wire has them, names as znodes and tools have them.
+"""ACL types: numbers as in the protocol, names as in znodes and tools.
 
 Source: ResourceType.java, PatternType.java, AclOperation.java, AclPermissionType.java, SecurityUtils.java@3.9.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
-"""The literal name that stands for all resources of a type, and the host that stands for all hosts."""
+"""As a literal resource name: all resources of a type. As a host: all hosts."""
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -19,7 +19,7 @@ WILDCARD_PRINCIPAL = "User:*"
 class _Named(enum.IntEnum):
     @property
     def label(self) -> str:
-        """``TransactionalId`` of TRANSACTIONAL_ID: as znodes and logs have it."""
+        """The name in znodes and logs, for example ``TransactionalId`` for TRANSACTIONAL_ID."""
         return _camel_case(self.name)
 
 
@@ -39,7 +39,7 @@ class ResourceType(_Named):
 
 
 class PatternType(_Named):
-    """ANY and MATCH (whatever applies to a resource of that name) are for filters only."""
+    """ANY and MATCH are for filters only; MATCH selects the patterns that apply to a resource of the given name."""
 
     ANY = 1
     MATCH = 2
@@ -75,7 +75,7 @@ class Permission(_Named):
 
 
 class Pattern(NamedTuple):
-    """The resources that ACLs are for. ``pattern_type``: LITERAL or PREFIXED."""
+    """The resources that an ACL applies to. ``pattern_type``: LITERAL or PREFIXED."""
 
     resource_type: ResourceType
     name: str
@@ -85,7 +85,7 @@ class Pattern(NamedTuple):
         return f"{self.resource_type.label}:{self.pattern_type.name}:{self.name}"
 
     def matches(self, resource_type: ResourceType, name: str) -> bool:
-        """Whether it applies to that resource."""
+        """Whether the pattern applies to that resource."""
         if resource_type is not self.resource_type:
             return False
         if self.pattern_type is PatternType.PREFIXED:
@@ -94,7 +94,7 @@ class Pattern(NamedTuple):
 
 
 class Acl(NamedTuple):
-    """Who (``User:alice``), from which host, may or must not do what."""
+    """Allows or denies one operation to a principal (``User:alice``) from a host."""
 
     principal: str
     host: str
@@ -109,7 +109,7 @@ Acls = frozenset[Acl]
 
 
 class AclFilter(NamedTuple):
-    """Which ACLs to list or to remove; None and ANY for all. Source: AclBindingFilter.java@3.9."""
+    """Selects ACLs to list or to remove; None and ANY select all. Source: AclBindingFilter.java@3.9."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -143,7 +143,7 @@ IMPLIED: Mapping[Operation, Sequence[Operation]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""Who may do one of these may do that as well. Source: AclAuthorizer.matchingAclExists@3.9."""
+"""ALLOW of an operation on the right implies the one on the left. Source: AclAuthorizer.matchingAclExists@3.9."""
 
 SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.TOPIC: (
@@ -170,11 +170,11 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations that each type of resource has. Source: AclEntry.supportedOperations@3.9."""
+"""The operations of each resource type. Source: AclEntry.supportedOperations@3.9."""
 
 
 def named(kind: type[E], name: str) -> E | None:
-    """The member of that name, written as in znodes (``ClusterAction``) in any case; None if there is none."""
+    """Find a member by its name in znodes (``ClusterAction``), ignoring case; None if there is none."""
     return _by_label(kind).get(name.lower())
 
 
@@ -189,11 +189,11 @@ def _camel_case(name: str) -> str:
 
 
 class InvalidAcl(Exception):
-    """An ACL that cannot be; one sentence."""
+    """The ACL is invalid; the message is one sentence."""
 
 
 def check(pattern: Pattern, acl: Acl) -> None:
-    """Raises: InvalidAcl, in the words of Kafka where it has some. Source: AclApis.handleCreateAcls@3.9."""
+    """Raises InvalidAcl, with Kafka's message where Kafka has one. Source: AclApis.handleCreateAcls@3.9."""
     if pattern.resource_type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise InvalidAcl(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not pattern.name:

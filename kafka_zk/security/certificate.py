@@ -1,4 +1,4 @@
-"""What a broker looks at in its own certificates: whose they are, for which hosts, and until when. Pure.
+"""Reads subject, host names and expiry from a certificate. Pure.
 
 Source: RFC 5280 4.1. Tests: tests/kafka_zk/security/test_certificate.py.
 """
@@ -23,32 +23,37 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """``subject`` as Java writes it. ``names``: hosts, addresses and others of its subjectAltName. ``not_after_ms``:
-    its end, in ms since the epoch."""
+    """A certificate's content.
+
+    Attributes:
+        subject: distinguished name in Java's form.
+        names: host names, addresses and others of its subjectAltName.
+        not_after_ms: expiry, ms since the epoch.
+    """
 
     subject: str
     names: frozenset[str]
     not_after_ms: int
 
     def days_left(self, now_ms: int) -> float:
-        """Negative once it has expired."""
+        """Days until it expires; negative afterwards."""
         return (self.not_after_ms - now_ms) / _DAY_MS
 
 
 def certificates(pem: str) -> list[Certificate]:
-    """Those of a PEM text, in its order. Raises: ValueError."""
+    """Read the certificates of a PEM text, in order. Raises ValueError."""
     return [certificate(_decoded(block)) for block in _BLOCK.findall(pem)]
 
 
 def certificate(data: bytes) -> Certificate:
-    """Of a DER certificate. Raises: ValueError."""
+    """Read a DER certificate. Raises ValueError."""
     signed = list(der.elements(der.element(data).content))
     fields = list(der.elements(signed[0].content)) if signed else []
     if fields and fields[0].tag == _VERSION_TAG:
         del fields[0]
     if len(fields) < 6:  # serial number, signature, issuer, validity, subject, key
         raise ValueError("a certificate that is cut off")
-    _, not_after = der.elements(fields[3].content)  # another number of them is a ValueError, too
+    _, not_after = der.elements(fields[3].content)  # another number of elements raises ValueError
     return Certificate(name_text(fields[4].encoded), _alternative_names(fields[6:]), _time_ms(not_after))
 
 
@@ -60,7 +65,7 @@ def _decoded(block: str) -> bytes:
 
 
 def _time_ms(time: der.Element) -> int:
-    """Two digits of a year mean 1950 to 2049."""
+    """Time in ms since the epoch. UTCTime has two digits for the years 1950 to 2049."""
     text = time.content.decode("ascii")
     if time.tag == _UTC_TIME:
         text = ("19" if text >= "50" else "20") + text

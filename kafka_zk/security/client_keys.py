@@ -1,8 +1,8 @@
-"""The security keys of a client's configuration, in the spelling of Java, librdkafka or kafka-python.
+"""Reads the security keys of a client's configuration, in the spelling of Java, librdkafka or kafka-python.
 
-Files are read now, so that the result needs no file later and can be sent to other machines. Whatever is unknown or
-contradicts itself is refused with one sentence, which never shows a secret. Keys of TLS or SASL with a protocol that
-does not use them are refused, too: a client that believes to be protected must not be open.
+Files are read immediately, so the result can be sent to other machines. Unknown keys and contradictions are refused
+with one sentence that shows no secret. So are TLS or SASL keys that the protocol does not use, because the client would
+be unprotected without its user's knowledge.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
 Tests: tests/kafka_zk/security/test_client_keys.py.
@@ -33,7 +33,7 @@ from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 MOST_STORE_BYTES = 16 * 1024 * 1024
-"""Of a file with keys or certificates; more would be a device, or the wrong file."""
+"""Maximum size of a file with keys or certificates; a larger one is a device or the wrong file."""
 
 _CALLBACK = "sasl.login.callback.handler.class"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
@@ -48,9 +48,9 @@ _TRUE_FALSE = {"true": True, "false": False}
 
 
 def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
-    """What the keys of security say, spelled with ``.`` or with ``_``; all other keys are ignored.
+    """Read the security keys, spelled with ``.`` or ``_``; other keys are ignored.
 
-    Raises: InvalidSecurity for the first value, or file, that cannot be used, and for contradictions.
+    Raises InvalidSecurity for the first unusable value or file, and for contradictions.
     """
     keys = _Keys(properties)
     protocol = keys.text("security.protocol", "PLAINTEXT").upper()
@@ -68,7 +68,7 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
 
 
 def security_keys(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of security among others: those known, and those that look as if they were meant to be."""
+    """The security keys among ``properties``, including unknown ones with the prefix of a security key."""
     return {key: value for key, value in properties.items() if _is_of_security(key)}
 
 
@@ -78,8 +78,8 @@ def _is_of_security(key: str) -> bool:
 
 
 class _Keys:
-    """The given keys that have a meaning, in Java's or librdkafka's spelling with dots; empty texts count as absent,
-    but for the one key whose empty value means something."""
+    """The keys with a meaning, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except for
+    ``ssl.endpoint.identification.algorithm``."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
         self._given: dict[str, Any] = {}
@@ -100,7 +100,6 @@ class _Keys:
                 self._given[meant] = value
 
     def first(self, prefixes: tuple[str, ...]) -> str | None:
-        """The first given key with one of these prefixes, in alphabetical order."""
         return min((key for key in self._given if key.startswith(prefixes)), default=None)
 
     def has(self, key: str) -> bool:
@@ -134,20 +133,19 @@ class _Keys:
         return flag
 
     def items(self, key: str) -> tuple[str, ...]:
-        """Between commas or, as in librdkafka, colons."""
+        """Split at commas or, as in librdkafka, colons."""
         value = self._given.get(key, "")
         parts = re.split("[,:]", value) if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())
 
     def one_of(self, *keys: str) -> str | None:
-        """The one of these keys that is given."""
+        """The given key; None without one. Raises InvalidSecurity for several."""
         given = [key for key in keys if self.has(key)]
         if len(given) > 1:
             raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")
         return given[0] if given else None
 
     def content(self, key: str) -> bytes:
-        """Of the file that the key names, or of the key itself."""
         return self.file(key) if key.endswith(".location") else self.text(key, "").encode()
 
     def file(self, key: str) -> bytes:
@@ -157,7 +155,7 @@ class _Keys:
                 content = file.read(MOST_STORE_BYTES + 1)
         except OSError as error:
             raise InvalidSecurity(f"{key}={path}: {error.strerror}") from None
-        except (ValueError, RuntimeError) as error:  # a NUL, or the home of an unknown user
+        except (ValueError, RuntimeError) as error:  # a NUL in the path, or the home of an unknown user
             raise InvalidSecurity(f"{key}={path!r}: {error}") from None
         if len(content) > MOST_STORE_BYTES:
             raise InvalidSecurity(f"{key}={path}: it has more than 16 MB, which no store has")
@@ -172,7 +170,7 @@ def _tls(keys: _Keys) -> TlsSettings:
     if algorithm not in ("https", "none", ""):
         raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: it is https, or empty for no check")
     protocols = keys.items("ssl.enabled.protocols")
-    from kafka_zk.security.tls import VERSIONS, client_context  # only now: it loads OpenSSL
+    from kafka_zk.security.tls import VERSIONS, client_context  # it loads OpenSSL
 
     usable = tuple(name for name in protocols if name in VERSIONS)
     if protocols and not usable:
@@ -185,7 +183,7 @@ def _tls(keys: _Keys) -> TlsSettings:
         protocols=usable,
         suites=keys.items("ssl.cipher.suites"),
     )
-    client_context(settings)  # now, so that what OpenSSL refuses is a matter of the configuration
+    client_context(settings)  # so that OpenSSL reports errors now, as errors of the configuration
     return settings
 
 
@@ -227,7 +225,7 @@ def _identity(keys: _Keys) -> Identity | None:
 
 
 def _store_type(keys: _Keys, name: str, data: bytes) -> str:
-    """Java reads PKCS12 and JKS under each other's names; so the file says what it is."""
+    """By the content, because Java reads PKCS12 and JKS under each other's names."""
     key = f"ssl.{name}.type"
     wanted = keys.text(key, "").upper()
     if wanted and wanted not in stores.TYPES:
@@ -243,7 +241,7 @@ def _store_type(keys: _Keys, name: str, data: bytes) -> str:
 
 @contextlib.contextmanager
 def _about(keys: _Keys, key: str) -> Iterator[None]:
-    """What is refused in this block is about the value of ``key``."""
+    """Prefix InvalidSecurity with ``key`` and its file."""
     try:
         yield
     except InvalidSecurity as error:
@@ -328,7 +326,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
 
 
 def _endpoint_authorities(keys: _Keys) -> str | None:
-    """Of the token endpoint, which is not the brokers' matter: the system's by default."""
+    """Authorities for the token endpoint, not for brokers; None for the system's."""
     if not keys.has("https.ca.location"):
         return None
     data = keys.file("https.ca.location")
@@ -345,7 +343,6 @@ def _checked_unsecured(tokens: Any) -> Any:
 
 
 def _client(keys: _Keys, options: Mapping[str, str] | None) -> tuple[str, Password, str | None, Any]:
-    """Client id, secret, scope and SASL extensions."""
     if options is not None:
         for name in ("clientId", "clientSecret"):
             if not options.get(name):

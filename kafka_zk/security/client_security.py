@@ -1,6 +1,6 @@
-"""How a client is secured: the typed result of its configuration, and the names of the keys that make it.
+"""A client's security settings, parsed, and the names of their configuration keys.
 
-Values only, so that a client without security loads nothing of it; ``client_keys`` reads the configuration.
+Values only: a client without security loads nothing else of this package. ``client_keys`` reads the configuration.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,18 @@ LOGIN_MODULES: Mapping[str, str] = {
     "SCRAM-SHA-512": f"{JAVA_PACKAGE}scram.ScramLoginModule",
     "OAUTHBEARER": f"{JAVA_PACKAGE}oauthbearer.OAuthBearerLoginModule",
 }
-"""What JAAS calls each mechanism, of clients and of brokers."""
+"""JAAS login modules of clients and brokers, by mechanism."""
 MECHANISMS = tuple(LOGIN_MODULES)
 
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """How a client logs in.
+    """How a client authenticates with SASL.
 
-    ``username``, ``password``: of PLAIN and SCRAM. ``is_token``: they are the id and the HMAC of a delegation token.
-    ``tokens``: where the tokens of OAUTHBEARER come from, one of the classes in ``token_sources``.
+    Attributes:
+        username, password: for PLAIN and SCRAM.
+        is_token: whether they are the id and HMAC of a delegation token.
+        tokens: source of OAUTHBEARER tokens, an instance of a class in ``token_sources``.
     """
 
     mechanism: str
@@ -39,8 +41,12 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """``protocol`` is one of ``PROTOCOLS``; ``tls`` and ``sasl`` are there if it has them. It can be pickled, and its
-    ``repr`` shows no secret."""
+    """One client's security settings; can be pickled, and ``repr`` shows no secret.
+
+    Attributes:
+        protocol: one of ``PROTOCOLS``.
+        tls, sasl: not None if and only if the protocol uses them.
+    """
 
     protocol: str = "PLAINTEXT"
     tls: TlsSettings | None = None
@@ -70,11 +76,11 @@ LIBRDKAFKA_KEYS = frozenset(
         "oauth.cb",
     }
 )  # fmt: skip
-"""Those that Java does not have; ``oauth.cb`` is confluent-kafka's ``oauth_cb``."""
+"""Keys that Java does not have; ``oauth.cb`` is confluent-kafka's ``oauth_cb``."""
 
 ALIASES: Mapping[str, str] = {
     "sasl.mechanisms": "sasl.mechanism",
-    # kafka-python's, whose names have ``_`` for ``.``
+    # kafka-python's keys, which have ``_`` for ``.``
     "sasl.plain.username": "sasl.username",
     "sasl.plain.password": "sasl.password",
     "ssl.cafile": "ssl.ca.location",
@@ -94,8 +100,8 @@ WITHOUT_MEANING = frozenset(
         "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     }
 )  # fmt: skip
-"""Keys of Java's clients that are accepted and change nothing, so that their files can be used as they are."""
+"""Keys of Java clients that are accepted without effect, so that their files can be used unchanged."""
 
 KEYS = JAVA_KEYS | LIBRDKAFKA_KEYS | ALIASES.keys() | WITHOUT_MEANING
 KEYS_BY_FIELD: Mapping[str, str] = {key.replace(".", "_"): key for key in KEYS}
-"""The same keys with ``_`` for ``.``, as keyword arguments are spelled."""
+"""Spelling with ``_``, as in keyword arguments, to key."""

@@ -1,4 +1,4 @@
-"""Reading DER: as much of it as certificates and key stores need. Pure.
+"""Parses DER, as far as certificates and key stores need it. Pure.
 
 Source: ITU-T X.690.
 """
@@ -10,7 +10,7 @@ SEQUENCE, OBJECT_IDENTIFIER, OCTET_STRING = 0x30, 0x06, 0x04
 
 
 class Element(NamedTuple):
-    """``encoded`` is the whole element, ``content`` without tag and length."""
+    """One DER element. ``encoded``: all its bytes; ``content``: without tag and length."""
 
     tag: int
     content: bytes
@@ -18,7 +18,7 @@ class Element(NamedTuple):
 
 
 def elements(data: bytes) -> Iterator[Element]:
-    """The elements one after the other. Raises: ValueError."""
+    """Iterate over consecutive elements. Raises ValueError."""
     position = 0
     while position < len(data):
         start = position
@@ -40,7 +40,7 @@ def elements(data: bytes) -> Iterator[Element]:
 
 
 def element(data: bytes) -> Element:
-    """The one element that there is. Raises: ValueError."""
+    """Parse exactly one element. Raises ValueError."""
     found = list(elements(data))
     if len(found) != 1:
         raise ValueError(f"DER with {len(found)} elements, 1 is expected")
@@ -48,7 +48,7 @@ def element(data: bytes) -> Element:
 
 
 def object_identifier(content: bytes) -> str:
-    """``2.5.4.3``. Raises: ValueError."""
+    """Decode an object identifier, for example ``2.5.4.3``. Raises ValueError."""
     numbers: list[int] = []
     number = 0
     for octet in content:

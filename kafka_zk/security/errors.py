@@ -1,16 +1,16 @@
-"""What security raises. No message contains a password, a token or a key."""
+"""Security exceptions. No message contains a password, token or key."""
 
 
 class InvalidSecurity(ValueError):
-    """A setting of security, or a file that it names, cannot be used; the message says which and what to do."""
+    """A security setting, or a file that it names, is invalid; the message says which and what to do."""
 
 
 class AuthenticationFailed(Exception):
-    """A peer was not accepted, or did not accept us; trying again with the same settings does not help."""
+    """Authentication failed, of a peer or of this client; retrying with the same settings does not help."""
 
 
 class SaslAuthenticationFailed(AuthenticationFailed):
-    """A SASL exchange failed. A broker sends ``str(error)`` to the client; ``reason``: what its log has instead."""
+    """A SASL exchange failed. A broker sends ``str(error)`` to the client and logs ``reason``, if it is set."""
 
     def __init__(self, message: str, reason: str | None = None) -> None:
         super().__init__(message)
@@ -22,4 +22,4 @@ class UnsupportedSaslMechanism(AuthenticationFailed):
 
 
 class SslAuthenticationFailed(AuthenticationFailed):
-    """The TLS handshake failed: a certificate, a host name, or no TLS at the other end."""
+    """The TLS handshake failed: wrong certificate, wrong host name, or a peer that does not use TLS."""

@@ -1,4 +1,4 @@
-"""When to say that a certificate is near its end. Pure. Tests: tests/kafka_zk/security/test_expiry.py."""
+"""Warnings about certificates that expire soon. Pure. Tests: tests/kafka_zk/security/test_expiry.py."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,13 +8,13 @@ LIMITS_DAYS = (7, 30)
 
 
 class ExpiryWarnings:
-    """Says it of each certificate once for each limit that it has passed, and once when it has expired."""
+    """Warns once per certificate and limit of LIMITS_DAYS, and once when the certificate has expired."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, Certificate], int] = {}
 
     def due(self, shown: Mapping[str, Sequence[Certificate]], now_ms: int) -> list[str]:
-        """A sentence for each certificate, by listener, of which it is time to say so."""
+        """Return the warnings that are due now. ``shown``: listener name to its certificates."""
         present = {(name, each): _limit(each, now_ms) for name, found in shown.items() for each in found}
         due = [key for key, limit in present.items() if limit is not None and limit < self._told.get(key, 1 << 31)]
         self._told = {key: limit for key, limit in present.items() if limit is not None}
@@ -22,7 +22,7 @@ class ExpiryWarnings:
 
 
 def _limit(certificate: Certificate, now_ms: int) -> int | None:
-    """The smallest limit that is passed, in days; 0: it has expired; None: none."""
+    """In days; 0 if expired; None if no limit is reached."""
     left = certificate.days_left(now_ms)
     return next((limit for limit in (0, *LIMITS_DAYS) if left <= limit), None)
 

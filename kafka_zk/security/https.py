@@ -1,4 +1,4 @@
-"""One document from a web server, such as those of OAuth providers. Blocks; imported where it is used."""
+"""Fetches one document from a web server, for example from an OAuth provider. Blocks."""
 
 import http.client
 import urllib.error
@@ -12,15 +12,15 @@ MAX_RESPONSE_BYTES = 1_000_000
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Another address would get the client's secret, or say who is trusted."""
+    """Redirects are refused: they could leak the client's secret or substitute trusted keys."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def fetch(request: urllib.request.Request, tls: TlsSettings) -> bytes:
-    """The answer's body. Raises: HTTPError; OSError if the server cannot be reached, or its answer is not HTTP or not
-    whole; ValueError for a longer one."""
+    """Return the response body. Raises HTTPError; OSError if the server is unreachable or its response is incomplete;
+    ValueError above MAX_RESPONSE_BYTES."""
     handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
     if request.full_url.lower().startswith("https:"):
         from kafka_zk.security.tls import client_context

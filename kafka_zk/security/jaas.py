@@ -1,4 +1,4 @@
-"""JAAS login configurations: who a program is, as Java's administrators write it down.
+"""Parses JAAS login configurations, in which Java's administrators write credentials.
 
     KafkaClient {
         org.apache.kafka.common.security.scram.ScramLoginModule required
@@ -7,9 +7,9 @@
     };
 
 A file (JVM option ``java.security.auth.login.config``) has sections, each with any number of login modules. A property
-(``sasl.jaas.config``) has exactly one module and no section. Messages say where a text is wrong and never repeat its
-words, which may be passwords. Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration
-(Java 17). Tests: tests/kafka_zk/security/test_jaas.py.
+(``sasl.jaas.config``) has exactly one module and no section. Messages never repeat the text, which may hold passwords.
+Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration (Java 17).
+Tests: tests/kafka_zk/security/test_jaas.py.
 """
 
 import re
@@ -27,19 +27,19 @@ _FLAGS = ("required", "requisite", "sufficient", "optional")
 
 
 class InvalidJaas(ValueError):
-    """The text is not a JAAS login configuration; the message says where and repeats no value."""
+    """The message says where the text is wrong and repeats no value."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """The class of a login module, and its options, whose values may be secrets and are not printed."""
+    """A login module's class and options, whose values may be secrets: ``repr`` omits them."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
 
 
 def parse_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
-    """The login modules of each section. Raises: InvalidJaas."""
+    """Parse a file into section name to login modules. Raises InvalidJaas."""
     tokens = _Tokens(text)
     sections = {}
     while not tokens.at_end():
@@ -54,7 +54,7 @@ def parse_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
 
 
 def parse_property(text: str) -> LoginModule:
-    """The one login module of a ``sasl.jaas.config``. Raises: InvalidJaas."""
+    """Parse the one login module of a ``sasl.jaas.config``. Raises InvalidJaas."""
     tokens = _Tokens(text)
     if tokens.at_end():
         raise InvalidJaas("it is empty; a login module is needed, such as `….ScramLoginModule required username=…;`")
@@ -65,7 +65,7 @@ def parse_property(text: str) -> LoginModule:
 
 
 def property_text(module: LoginModule) -> str:
-    """The text of a ``sasl.jaas.config`` that makes this module."""
+    """The ``sasl.jaas.config`` text of a module."""
     options = (f" {name}={_quoted(value)}" for name, value in module.options.items())
     return f"{module.name} required{''.join(options)};"
 
@@ -88,7 +88,7 @@ def _module(tokens: "_Tokens") -> LoginModule:
 
 
 class _Tokens:
-    """The words and signs of a text; ``place`` is that of the token taken last."""
+    """The tokens of a text. ``place`` is the line of the last one taken."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokenize(text))
@@ -114,7 +114,6 @@ class _Tokens:
             raise InvalidJaas(f"{self.place}: {found} where {sign!r} is expected")
 
     def take(self, sign: str) -> bool:
-        """Whether the next token is ``sign``; if so it is taken."""
         if not self.at_end() and self._tokens[self._next][:2] == ("sign", sign):
             self._next += 1
             return True
@@ -128,7 +127,7 @@ class _Tokens:
 
 
 def _tokenize(text: str) -> Iterator[tuple[str, str, int]]:
-    """Kind, value and line number of each token."""
+    """Yield kind, value and line number of each token."""
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)

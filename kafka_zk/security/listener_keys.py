@@ -1,11 +1,10 @@
-"""The keys of ``server.properties`` as one listener sees them, and the login modules that JAAS has for it.
+"""The keys of ``server.properties`` that apply to one listener, and its JAAS login modules.
 
-A key counts for a listener under ``listener.name.<listener>.`` or, unless it says who may log in, without the prefix; a
-key of SASL also under ``listener.name.<listener>.<mechanism>.``, which wins.
+A key applies with the prefix ``listener.name.<listener>.`` or, unless it grants access, without it. A SASL key may also
+have the prefix ``listener.name.<listener>.<mechanism>.``, which takes precedence.
 
-A login module stands in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, or else in the file that
-``java.security.auth.login.config`` names: in its section ``<listener>.KafkaServer``, or ``KafkaServer`` if there is
-none, which has a module for each mechanism.
+A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, otherwise in the file that
+``java.security.auth.login.config`` names: in section ``<listener>.KafkaServer`` or, if absent, ``KafkaServer``.
 
 Source: BrokerSecurityConfigs, ChannelBuilders, JaasContext.java@3.9.
 """
@@ -19,10 +18,10 @@ from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.jaas import LoginModule
 
 BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER")
-"""Those that a broker can enable, in the order in which Kafka lists them to clients."""
+"""The mechanisms that a broker can enable, in the order that Kafka returns to clients."""
 
 LISTENER_PREFIX = "listener.name."
-"""Of lower case only, by which dynamic keys are refused; the listener's name may be of any."""
+"""Must be in lower case, because dynamic keys are checked by it; the listener's name may be in any case."""
 
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
@@ -53,7 +52,7 @@ _OTHER_KEYS = frozenset(
 
 
 def is_read_for_listener(key: str) -> bool:
-    """Whether a key counts under ``listener.name.<listener>.``, if the listener has what it is about."""
+    """Whether a key may have the prefix ``listener.name.<listener>.``."""
     return key in TLS_KEYS or key in _OTHER_KEYS
 
 
@@ -61,7 +60,7 @@ class ListenerKeys:
     """See the module's docstring.
 
     Attributes:
-        own: the keys that have the listener's prefix, without it.
+        own: the keys with the listener's prefix, stripped of it.
     """
 
     def __init__(self, properties: Mapping[str, str], listener: str) -> None:
@@ -81,7 +80,7 @@ class ListenerKeys:
         return key in self.own
 
     def of_mechanism(self, mechanism: str, key: str, default: str = "") -> str:
-        """A key that may have the prefix of a mechanism behind that of the listener."""
+        """A key that may have the prefix of a mechanism after the listener's prefix."""
         return self.own.get(f"{mechanism.lower()}.{key}", self.text(key, default)).strip()
 
     def own_of_mechanism(self, mechanism: str, key: str) -> str:
@@ -89,14 +88,14 @@ class ListenerKeys:
         return self.own.get(f"{mechanism.lower()}.{key}", "").strip()
 
     def name_of(self, mechanism: str, key: str) -> str:
-        """How that is written."""
+        """The full name of such a key."""
         return f"{self._prefix}{mechanism.lower()}.{key}"
 
     def tls(self) -> dict[str, str]:
         return {key: self.text(key) for key in TLS_KEYS if self.is_own(key) or key in self._properties}
 
     def login_of(self, mechanism: str) -> dict[str, str]:
-        """The keys with which this broker gets a token of OAUTHBEARER, to log in to others."""
+        """The keys for fetching the OAUTHBEARER token with which this broker authenticates at others."""
         keys = {
             "sasl.oauthbearer.token.endpoint.url": self.of_mechanism(mechanism, "sasl.oauthbearer.token.endpoint.url"),
             _LOGIN_CALLBACK: self.own_of_mechanism(mechanism, _LOGIN_CALLBACK),
@@ -104,7 +103,7 @@ class ListenerKeys:
         return {key: value for key, value in keys.items() if value} if mechanism == "OAUTHBEARER" else {}
 
     def mechanisms(self) -> tuple[str, ...]:
-        """Raises: InvalidSecurity for a mechanism that a broker cannot enable."""
+        """The enabled mechanisms. Raises InvalidSecurity for one that a broker cannot enable."""
         named = [name.strip() for name in self.text("sasl.enabled.mechanisms", "GSSAPI").split(",") if name.strip()]
         unknown = [name for name in named if name not in BROKER_MECHANISMS]
         if unknown or not named:
@@ -114,7 +113,7 @@ class ListenerKeys:
         return tuple(name for name in BROKER_MECHANISMS if name in named)
 
     def login_module(self, mechanism: str) -> LoginModule:
-        """Raises: InvalidSecurity, which repeats nothing of the texts."""
+        """The login module of a mechanism. Raises InvalidSecurity without repeating the configured texts."""
         key = self.name_of(mechanism, "sasl.jaas.config")
         text = self.own_of_mechanism(mechanism, "sasl.jaas.config")
         if not text:

@@ -1,11 +1,10 @@
-"""How clients log in at one listener with SASL: what its keys and its login modules make.
+"""SASL settings of one listener, made from its keys and login modules.
 
-Where Kafka has the class of a callback handler, a Python class is taken as ``module:Class``. It is made once, with the
-options of the login module, and asked off the reactor's thread, so that it may wait for others:
+Where Kafka has the class of a callback handler, a Python class is given as ``module:Class``. One instance is created
+with the options of the login module. It is called off the reactor's thread, so it may block:
 
-    PLAIN         authenticate(username, password) -> whether that is right; what it raises fails the login
-    OAUTHBEARER   validate(token) -> the user's name, and when the token expires in seconds since the epoch;
-                  ValueError refuses it
+    PLAIN         authenticate(username, password) -> True if the password is right; an exception fails the login
+    OAUTHBEARER   validate(token) -> (user name, expiry in s since the epoch); ValueError refuses the token
 
 Source: SaslChannelBuilder.java, PlainServerCallbackHandler.java, VerificationKeyResolverFactory.java@3.9.
 """
@@ -45,9 +44,9 @@ _NOT_VERIFIED = "Authentication failed: credentials for user could not be verifi
 
 @dataclass(frozen=True, slots=True)
 class JwksEndpoint:
-    """Where the keys of an OAuth provider are, and how often they are fetched again.
+    """The JWKS URL of an OAuth provider, and when its keys are fetched again.
 
-    ``tls``: of https; None for the system's authorities.
+    ``tls``: for https; None for the system's authorities.
     """
 
     url: str
@@ -59,10 +58,17 @@ class JwksEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSasl:
-    """``mechanisms``: those that clients may use. ``plain_users``: the passwords of PLAIN.
-    ``max_reauth_ms``: how long a session lasts, by mechanism; 0 or none for ever.
-    ``check_password``: of PLAIN, instead of ``plain_users``. ``tokens``: of OAUTHBEARER. ``jwks``: where ``tokens``,
-    a ``SignedTokens``, gets its keys from; None if it has them. ``blocking``: the mechanisms that may wait."""
+    """The SASL settings of one listener.
+
+    Attributes:
+        mechanisms: enabled mechanisms.
+        plain_users: user name to password; unused with ``check_password``.
+        max_reauth_ms: maximum length of a session by mechanism; 0 or absent for no limit.
+        check_password: callback for PLAIN.
+        tokens: validator for OAUTHBEARER, if enabled.
+        jwks: source of the keys of ``tokens``, a ``SignedTokens``; None if it has them or needs none.
+        blocking: mechanisms whose callback may block.
+    """
 
     mechanisms: tuple[str, ...]
     plain_users: Mapping[str, Password] = field(repr=False)
@@ -74,7 +80,7 @@ class ListenerSasl:
 
 
 def listener_sasl(keys: ListenerKeys) -> ListenerSasl:
-    """Raises: InvalidSecurity."""
+    """Read the SASL settings of a listener. Raises InvalidSecurity."""
     mechanisms = keys.mechanisms()
     options = {mechanism: keys.login_module(mechanism).options for mechanism in mechanisms}
     callbacks = {
@@ -114,7 +120,7 @@ def _number(keys: ListenerKeys, mechanism: str, key: str, default: int, what: st
 
 
 def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) -> Any:
-    """The object of a Python class; None where Kafka's own handler does it."""
+    """Create the Python callback; None for Kafka's own handler."""
     key, name = keys.name_of(mechanism, SERVER_CALLBACK), keys.own_of_mechanism(mechanism, SERVER_CALLBACK)
     if name in ("", _DEFAULT_HANDLERS[mechanism]) or (mechanism == "OAUTHBEARER" and name in _SIGNED_HANDLERS):
         return None
@@ -126,7 +132,7 @@ def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) ->
     module, _, attribute = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), attribute)(dict(options))
-    except Exception as error:  # it is another's code; what it says may have the options
+    except Exception as error:  # foreign code: its message may contain the options
         raise InvalidSecurity(f"{key}={name}: the class cannot be imported and made: {type(error).__name__}") from None
     if not callable(getattr(made, _METHODS[mechanism], None)):
         raise InvalidSecurity(f"{key}={name}: the class has no method {_METHODS[mechanism]}")
@@ -137,7 +143,7 @@ def _password_check(callback: Any) -> Callable[[str, str], bool]:
     def check(username: str, password: str) -> bool:
         try:
             return callback.authenticate(username, password) is True
-        except Exception as error:  # it is another's code; what it says may have the password
+        except Exception as error:  # foreign code: its message may contain the password
             raise SaslAuthenticationFailed(_NOT_VERIFIED, f"the callback raises {type(error).__name__}") from None
 
     return check
@@ -151,7 +157,7 @@ class _CallbackTokens(TokenValidator):
         try:
             name, expires_s = self._callback.validate(token)
             valid = ValidToken(name, int(float(expires_s) * 1000))
-        except Exception as error:  # it is another's code
+        except Exception as error:  # foreign code
             raise RefusedToken(f"the callback raises {type(error).__name__}") from None
         if not isinstance(name, str) or not name or valid.expires_ms <= now_ms:
             raise RefusedToken("the callback names no user, or the token has expired")
@@ -166,7 +172,7 @@ def _tokens(
     if callback is not None:
         return _CallbackTokens(callback), None
     if handler not in _SIGNED_HANDLERS:
-        if url:  # its administrator believes that tokens are verified
+        if url:  # the administrator believes that tokens are verified
             wanted = keys.name_of("OAUTHBEARER", SERVER_CALLBACK)
             raise InvalidSecurity(f"{JWKS_URL}={url}: without effect unless {wanted}={_SIGNED_HANDLERS[0]}")
         return UnsecuredTokens(options), None
@@ -211,7 +217,7 @@ def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksE
 
 
 def _tls(options: Mapping[str, str]) -> TlsSettings | None:
-    """The login module's own keys of TLS are those of the endpoint."""
+    """From the login module's ``ssl.`` options."""
     own = {key: value for key, value in options.items() if key.startswith("ssl.")}
     if not own:
         return None

@@ -1,7 +1,7 @@
-"""How one listener of a broker is secured: the keys of ``server.properties`` that it obeys, and what they make.
+"""Security settings of one listener, made from ``server.properties``.
 
-Whatever this broker cannot give is refused with one sentence, so that no listener is open although its administrator
-believes that it is protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
+Unsupported settings are refused with one sentence, so that no listener is open although its administrator believes it
+protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
 
 Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuilders.java@3.9.
 """
@@ -17,7 +17,7 @@ from kafka_zk.security.listener_keys import ListenerKeys
 from kafka_zk.security.principal_mapping import PrincipalMapper
 from kafka_zk.security.tls_settings import TlsSettings
 
-if TYPE_CHECKING:  # imported where a listener has SASL
+if TYPE_CHECKING:  # imported on demand, if a listener has SASL
     from kafka_zk.security.listener_sasl import ListenerSasl
 
 CLIENT_AUTH = ("none", "requested", "required")
@@ -25,7 +25,8 @@ CLIENT_AUTH = ("none", "requested", "required")
 
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
-    """``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: from a certificate's subject to a user."""
+    """TLS settings of one listener. ``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: certificate subject to
+    user."""
 
     settings: TlsSettings
     client_auth: str
@@ -34,7 +35,12 @@ class ListenerTls:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSecurity:
-    """``protocol`` is one of ``client_security.PROTOCOLS``; ``tls`` and ``sasl`` are there if it has them."""
+    """Security settings of one listener.
+
+    Attributes:
+        protocol: one of ``client_security.PROTOCOLS``.
+        tls, sasl: not None if and only if the protocol uses them.
+    """
 
     protocol: str = "PLAINTEXT"
     tls: ListenerTls | None = None
@@ -42,12 +48,12 @@ class ListenerSecurity:
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether it knows its users from ZooKeeper."""
+        """Whether the listener needs the SCRAM credentials in ZooKeeper."""
         return self.sasl is not None and any(name.startswith("SCRAM") for name in self.sasl.mechanisms)
 
 
 def listener_security(properties: Mapping[str, str], listener: str, protocol: str) -> ListenerSecurity:
-    """How the listener named ``listener`` is secured. Reads the files that the keys name. Raises: InvalidSecurity."""
+    """Read the settings of a listener, and the files that they name. Raises InvalidSecurity."""
     keys = ListenerKeys(properties, listener)
     try:
         return ListenerSecurity(
@@ -60,7 +66,7 @@ def listener_security(properties: Mapping[str, str], listener: str, protocol: st
 
 
 def inter_broker_security(properties: Mapping[str, str], listener: str, protocol: str) -> ClientSecurity:
-    """How a broker connects to the same listener of other brokers. Raises: InvalidSecurity."""
+    """How a broker connects to this listener of other brokers. Raises InvalidSecurity."""
     if protocol == "PLAINTEXT":
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security
@@ -101,12 +107,12 @@ def _tls(keys: ListenerKeys, *, has_sasl: bool) -> ListenerTls:
     if client_auth not in CLIENT_AUTH:
         raise InvalidSecurity(f"ssl.client.auth={client_auth}: it is one of {', '.join(CLIENT_AUTH)}")
     if has_sasl and not keys.is_own("ssl.client.auth"):
-        client_auth = "none"  # without the listener's prefix it does not apply to SASL_SSL, as in Kafka
+        client_auth = "none"  # as in Kafka, SASL_SSL only obeys the key with the listener's prefix
     return ListenerTls(settings, client_auth, PrincipalMapper(keys.text("ssl.principal.mapping.rules", "DEFAULT")))
 
 
 def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """The SASL_SSL listeners to which an ``ssl.client.auth`` without a prefix does not apply."""
+    """The SASL_SSL listeners that ignore ``ssl.client.auth``, because it has no prefix."""
     if properties.get("ssl.client.auth", "none").strip().lower() == "none":
         return []
     return [

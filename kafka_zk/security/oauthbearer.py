@@ -1,7 +1,6 @@
-"""SASL OAUTHBEARER, a client's side, and when a token has to be renewed. Pure.
+"""The client's side of SASL OAUTHBEARER, and when to renew a token. Pure.
 
-A broker that refuses a token answers with a JSON document; the client then sends one byte and is told the document
-again as the reason of the failure.
+A broker refuses a token with a JSON document. The client then sends one byte and receives the document again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer.py.
@@ -22,9 +21,12 @@ _EXTENSION = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token as a client has it.
+    """An access token on the client's side.
 
-    ``expires_ms``: since the epoch. ``started_ms``: when it was issued, None if that is not known.
+    Attributes:
+        expires_ms: ms since the epoch.
+        started_ms: when it was issued, ms since the epoch; None if unknown.
+        extensions: SASL extensions that are sent with it.
     """
 
     value: Password
@@ -34,8 +36,8 @@ class Token:
 
 
 def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
-    """Yields what the client sends; takes what the broker answers. Raises: SaslAuthenticationFailed for a token or an
-    extension that cannot be sent."""
+    """Yields the client's messages; send it the broker's responses. Raises SaslAuthenticationFailed if the broker
+    refuses the token, or the token or an extension has invalid characters."""
     pairs = [f"{key}={value}" for key, value in token.extensions.items()]
     if _TOKEN.fullmatch(token.value.value) is None:
         raise SaslAuthenticationFailed("The token has characters that no bearer token has")
@@ -48,7 +50,7 @@ def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
 
 
 def renewal_ms(token: Token, now_ms: int, factor: float = 0.8, least_ms: int = 60_000) -> int:
-    """When a token should be fetched again, in ms since the epoch.
+    """When to fetch the token again, in ms since the epoch.
 
     Source: ExpiringCredentialRefreshingLogin.java@3.9 (sasl.login.refresh.window.factor, .min.period.seconds).
     """

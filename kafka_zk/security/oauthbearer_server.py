@@ -1,7 +1,7 @@
-"""SASL OAUTHBEARER, a broker's side. Pure.
+"""The broker's side of SASL OAUTHBEARER. Pure.
 
-A token that is refused gets a JSON document; the client then sends one byte and gets the document again, as the
-reason of the failure. Anything else it sends ends its login, too: Kafka would take another token.
+The broker refuses a token with a JSON document. The client then sends one byte, and receives the document again as the
+reason of the failure. Any other message also ends the login; Kafka would accept another token.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslServer.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer_server.py.
@@ -17,26 +17,26 @@ from kafka_zk.security.password import Password
 from kafka_zk.security.token_validation import RefusedToken, ValidToken
 
 MECHANISM = "OAUTHBEARER"
-_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name; its commas and equals signs are escaped
-_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # without a choice for each letter, which is slow
+_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name, whose commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # avoids an alternative per letter, which is slow
 _FIRST = re.compile(rf"n,(?:a=(?P<authzid>{_NAME}))?,\x01(?P<pairs>(?:[^\x01]*\x01)*)\x01", re.DOTALL)
 _PAIR = re.compile(r"(?P<key>[A-Za-z]+)=(?P<value>[\x21-\x7e \t\r\n]+)")
 _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.IGNORECASE)
 
 
 class ClientFirst(NamedTuple):
-    """What a client says first; ``authorization_id`` is empty if it asks for none."""
+    """A client's first message; ``authorization_id`` is empty if the client requests none."""
 
     token: Password
     authorization_id: str
 
 
 class ExplainedFailure(SaslAuthenticationFailed):
-    """Its message is for the client, unlike those of the mechanism's other failures."""
+    """A failure whose own message is sent to the client, not a generic one."""
 
 
 def client_first(message: bytes) -> ClientFirst:
-    """Raises: SaslAuthenticationFailed, without the token in its message."""
+    """Parse a client's first message. Raises SaslAuthenticationFailed, without the token in its message."""
     try:
         found = _FIRST.fullmatch(message.decode())
     except UnicodeDecodeError:
@@ -52,17 +52,18 @@ def client_first(message: bytes) -> ClientFirst:
 
 
 class OAuthBearerServer:
-    """One client's login. ``validate`` raises RefusedToken. ``accepted``: the token, once it is."""
+    """One client's login. ``validate`` raises RefusedToken. ``accepted``: the valid token; None until it was
+    accepted."""
 
     def __init__(self, validate: Callable[[str], ValidToken]) -> None:
         self._validate = validate
         self._refusal: str | None = None
         self.accepted: ValidToken | None = None
         self.reason: str | None = None
-        """Why the token was refused, for the log."""
+        """Why the token was refused, for the log; None if it was not."""
 
     def answer(self, message: bytes) -> bytes:
-        """Raises: SaslAuthenticationFailed; ExplainedFailure."""
+        """Return the response to a message. Raises SaslAuthenticationFailed; ExplainedFailure."""
         if self._refusal is not None:
             raise ExplainedFailure(self._refusal)
         first = client_first(message)
@@ -82,6 +83,6 @@ class OAuthBearerServer:
 
 
 def _document(error: RefusedToken) -> str:
-    """With the spaces that Kafka sends."""
+    """With the same spaces as Kafka's."""
     status = f'{{"status":{json.dumps(error.status)}'
     return f"{status}}}" if error.scope is None else f'{status}, "scope":{json.dumps(error.scope)}}}'

@@ -1,4 +1,4 @@
-"""A secret that no text shows by accident. Source: org.apache.kafka.common.config.types.Password@3.9."""
+"""A secret that is not printed by accident. Source: org.apache.kafka.common.config.types.Password@3.9."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ HIDDEN = "[hidden]"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Password:
-    """A password, token or private key; ``repr`` and ``str`` are ``[hidden]``. It can be pickled."""
+    """A password, token or private key. ``repr`` and ``str`` return ``[hidden]``; it can be pickled."""
 
     value: str
 

@@ -12,21 +12,21 @@ MECHANISM = "PLAIN"
 
 
 def plain_client(username: str, password: str) -> Generator[bytes, bytes, None]:
-    """Yields what the client sends; takes what the broker answers."""
+    """Yields the client's one message."""
     yield f"\0{username}\0{password}".encode()
 
 
 def is_same_password(expected: str | None, password: str) -> bool:
-    """None: there is no such user, which takes as long to find out as a wrong password."""
+    """Compare in constant time. ``expected`` None: an unknown user, which takes as long as a wrong password."""
     return hmac.compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
 
 
 def plain_user(message: bytes, is_right: Callable[[str, str], bool]) -> str:
-    """The user that a client's message proves.
+    """Return the user whom a client's message authenticates.
 
     Args:
-        is_right: whether a user has a password.
-    Raises: SaslAuthenticationFailed with Kafka's words.
+        is_right: whether a user has this password.
+    Raises SaslAuthenticationFailed with Kafka's messages.
     """
     try:
         tokens = message.decode().split("\0")

@@ -1,4 +1,4 @@
-"""``ssl.principal.mapping.rules``: which user a certificate's distinguished name is. Pure.
+"""``ssl.principal.mapping.rules``: maps a certificate's distinguished name to a user. Pure.
 
 Source: SslPrincipalMapper.java@3.9; KIP-371. Tests: tests/kafka_zk/security/test_principal_mapping.py.
 """
@@ -14,7 +14,7 @@ _KEY = "ssl.principal.mapping.rules"
 
 
 class _Rule(NamedTuple):
-    """``pattern`` None: the name as it is."""
+    """``pattern`` None: DEFAULT, which keeps the name."""
 
     pattern: re.Pattern[str] | None
     replacement: str
@@ -22,7 +22,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalMapper:
-    """The rules of one listener. Raises: InvalidSecurity."""
+    """The rules of one listener. Raises InvalidSecurity."""
 
     def __init__(self, rules: str) -> None:
         self._rules: list[_Rule] = []
@@ -39,7 +39,7 @@ class PrincipalMapper:
             self._rules.append(_Rule(None, "", ""))
 
     def user(self, distinguished_name: str) -> str | None:
-        """The name that the first rule gives that fits the whole distinguished name; None if none fits."""
+        """Apply the first rule that matches the whole distinguished name; None if no rule matches."""
         for rule in self._rules:
             if rule.pattern is None:
                 return distinguished_name
@@ -61,7 +61,7 @@ def _rule(found: re.Match[str]) -> _Rule:
 
 
 def _expanded(replacement: str, found: re.Match[str]) -> str:
-    """As Java's replaceAll: ``$n`` takes as many digits as make the number of a group; the others are text."""
+    """Like Java's replaceAll: of ``$n``, the longest number of a group is replaced, and further digits are text."""
     groups = found.re.groups
 
     def expand(place: re.Match[str]) -> str:

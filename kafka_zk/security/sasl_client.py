@@ -1,6 +1,6 @@
-"""The client's side of every mechanism, ready to run: a generator of what is sent.
+"""The client's side of each SASL mechanism, as a generator.
 
-It yields each message and takes the broker's answer; it ends when the client is satisfied.
+It yields each message, is sent the broker's response, and ends when the client is satisfied.
 """
 
 from collections.abc import Generator
@@ -12,9 +12,9 @@ SaslClient = Generator[bytes, bytes, None]
 
 
 def sasl_client(settings: SaslSettings, random: Random) -> SaslClient:
-    """The messages of one login. OAUTHBEARER blocks here while a token is fetched.
+    """The messages of one login. For OAUTHBEARER this call blocks while a token is fetched.
 
-    Raises: TokenUnavailable; SaslAuthenticationFailed, also from the generator.
+    Raises TokenUnavailable; SaslAuthenticationFailed, also from the generator.
     """
     if settings.mechanism == "OAUTHBEARER":
         from kafka_zk.security.oauthbearer import oauthbearer_client

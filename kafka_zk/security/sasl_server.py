@@ -1,8 +1,7 @@
 """How a broker authenticates a client: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
-``SaslServer`` is one client's login. It takes what the client sends and returns what it is sent, or raises: what a
-client gets wrong ends its login. A client that is logged in may do so again before its session ends, with the same
-mechanism and as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, observed with its brokers.
+Any error ends the login. An authenticated client may log in again before its session ends, with the same mechanism and
+as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, observed with its brokers.
 """
 
 from collections.abc import Callable
@@ -21,13 +20,13 @@ from kafka_zk.security.scram import ScramCredential, ScramServer, TokenCredentia
 
 
 class Credentials(Protocol):
-    """Who may log in with SCRAM."""
+    """SCRAM credentials of users and delegation tokens."""
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential, an invented one for a user that does not exist."""
+        """The user's credential; an invented one if the user does not exist."""
 
     def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a delegation token, an invented one for a token that does not exist."""
+        """The credential of a delegation token; an invented one if the token does not exist."""
 
 
 class SaslState(Enum):
@@ -38,13 +37,17 @@ class SaslState(Enum):
 
 
 class UnexpectedRequest(Exception):
-    """A request that does not belong into the login: the connection ends without an answer to it."""
+    """A request that is invalid during the login: the connection is closed without a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who a client has proved to be. ``expires_ms``: until when that holds, since the epoch; None for ever.
-    ``is_token``: with a delegation token."""
+    """The authenticated user.
+
+    Attributes:
+        expires_ms: when the credential expires, ms since the epoch; None for never.
+        is_token: whether the client used a delegation token.
+    """
 
     user: str
     mechanism: str
@@ -52,7 +55,8 @@ class Login:
     is_token: bool = False
 
     def lifetime_ms(self, now_ms: int, max_reauth_ms: int) -> int | None:
-        """How long the session lasts, None for ever. ``max_reauth_ms``: connections.max.reauth.ms, 0 for no limit."""
+        """Length of a session that begins now; None for no limit. ``max_reauth_ms``: connections.max.reauth.ms, 0 for
+        no limit."""
         limits = [] if self.expires_ms is None else [max(0, self.expires_ms - now_ms)]
         if max_reauth_ms > 0:
             limits.append(max_reauth_ms)
@@ -61,8 +65,14 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class SaslReply:
-    """``challenge``: what the client is sent. ``failure``: why the login has failed, in words for the client if
-    ``is_told``; else it gets no answer. ``reason``: the same for the log, where that may say more."""
+    """The response to one message.
+
+    Attributes:
+        challenge: sent to the client.
+        failure: why the login failed, for the client; None if it did not.
+        is_told: False if the client gets no response.
+        reason: for the log, which may say more.
+    """
 
     challenge: bytes = b""
     failure: str | None = None
@@ -72,8 +82,12 @@ class SaslReply:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """What all logins at a listener share. ``nonce`` makes a random, printable text without a comma; ``wall_ms`` is the
-    wall clock, for tokens that expire."""
+    """Shared by all logins at a listener.
+
+    Attributes:
+        nonce: returns a random, printable text without a comma.
+        wall_ms: the wall clock, ms since the epoch, for tokens that expire.
+    """
 
     sasl: ListenerSasl
     credentials: Credentials
@@ -82,7 +96,14 @@ class SaslListener:
 
 
 class SaslServer:
-    """One client's login; ``before``: who the client is already, if it logs in again."""
+    """One client's login: takes its messages and returns the responses.
+
+    Args:
+        before: the client's previous login, if it authenticates again.
+
+    Attributes:
+        state: STARTED, then AUTHENTICATING, then DONE or FAILED.
+    """
 
     def __init__(self, listener: SaslListener, before: Login | None = None) -> None:
         self._listener = listener
@@ -94,34 +115,35 @@ class SaslServer:
         self._asked_versions = before is not None
         self.state = SaslState.STARTED
         self.login: Login | None = None
-        """Who the client is, once DONE."""
+        """The authenticated user; not None if and only if the state is DONE."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
         return self._sasl.mechanisms
 
     def again(self) -> "SaslServer":
-        """The next login of a client whose login is DONE."""
+        """Start the next login of an authenticated client."""
         return SaslServer(self._listener, self.login)
 
     @property
     def may_wait(self) -> bool:
-        """Whether ``authenticate`` may take long: it must not be called on the reactor's thread then."""
+        """Whether ``authenticate`` may block, so that it must not run on the reactor's thread."""
         return self._mechanism in self._sasl.blocking
 
     def lifetime_ms(self) -> int | None:
-        """How long a login that is DONE holds from now on; None for ever."""
+        """How long the session lasts from now; None for no limit. Only valid in state DONE."""
         assert self.login is not None, "not logged in"
         return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
     def api_versions(self) -> None:
-        """The client asks what the broker offers; it may do so once. Raises: UnexpectedRequest."""
+        """The client sent ApiVersions, which it may do once. Raises UnexpectedRequest."""
         if self.state is not SaslState.STARTED or self._asked_versions:
             raise UnexpectedRequest("ApiVersions again during the login")
         self._asked_versions = True
 
     def handshake(self, mechanism: str) -> bool:
-        """Whether the mechanism is enabled; if not, the login has failed. Raises: UnexpectedRequest."""
+        """The client chose a mechanism. Returns False, and fails the login, if it is not enabled. Raises
+        UnexpectedRequest."""
         if self.state is not SaslState.STARTED:
             raise UnexpectedRequest("SaslHandshake again during the login")
         is_enabled = mechanism in self._sasl.mechanisms
@@ -130,7 +152,7 @@ class SaslServer:
         return is_enabled
 
     def authenticate(self, message: bytes) -> SaslReply:
-        """The next message of the mechanism. Raises: UnexpectedRequest before the handshake."""
+        """Handle the mechanism's next message. Raises UnexpectedRequest before the handshake."""
         if self.state is not SaslState.AUTHENTICATING:
             raise UnexpectedRequest("SaslAuthenticate without SaslHandshake")
         if self._before is not None and self._before.mechanism != self._mechanism:
@@ -195,7 +217,7 @@ class SaslServer:
         return final
 
     def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
-        """Who the client says it is, and what would prove that now."""
+        """The claimed login, and the credential that proves it now."""
         if not first.is_token:
             credential = self._listener.credentials.find(self._mechanism, first.username)
             return Login(first.username, self._mechanism), credential
@@ -203,6 +225,6 @@ class SaslServer:
         return Login(found.owner, self._mechanism, found.expires_ms, is_token=True), found.credential
 
     def _hidden(self) -> str:
-        """Kafka's words where the reason would help to guess."""
+        """Kafka's generic message: the reason would help an attacker."""
         what = "authentication" if self._before is None else "re-authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"

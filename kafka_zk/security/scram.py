@@ -1,11 +1,10 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and the credentials that Kafka keeps in ZooKeeper. Pure.
 
-A client is a generator: it yields what it sends and takes what the broker answers. ``ScramServer`` answers the two
-messages of a client. An unknown user is refused at the last step as a wrong password is; until then the client sees a
-salt that depends on the name and a secret of the cluster only, so it is the same at every try and on every broker.
+An unknown user is refused at the last step, like a wrong password. Until then the client sees a salt derived from the
+name and the cluster's secret, the same in every attempt and on every broker.
 
-Two habits of Kafka are kept. Names and passwords are not normalized (SASLprep). A client's nonce must end with the
-server's nonce and need not be equal to the whole, since librdkafka before 2.6.1 sends its own part twice.
+As in Kafka, names and passwords are not normalized (SASLprep), and a client's final nonce only has to end with the
+server's: librdkafka before 2.6.1 sends its own part twice.
 
 Source: RFC 5802, RFC 7677; ScramSaslClient.java, ScramSaslServer.java, ScramMessages.java, ScramCredentialUtils.java
 @3.9. Tests: tests/kafka_zk/security/test_scram.py.
@@ -23,19 +22,19 @@ from typing import NamedTuple
 from kafka_zk.security.errors import SaslAuthenticationFailed
 
 MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""The hash function of each mechanism, by the name that ``hashlib`` knows."""
+"""Mechanism to hash function, by its name in ``hashlib``."""
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
-"""What the broker accepts in AlterUserScramCredentials; a client accepts more (see ``_MOST_ITERATIONS``)."""
+"""Limits of the broker in AlterUserScramCredentials. A client accepts up to ``_MOST_ITERATIONS``."""
 
 NONCE_BITS = 130
-_MOST_ITERATIONS = 1_000_000  # a second of a client's time; a hostile server could ask for hours
+_MOST_ITERATIONS = 1_000_000  # 1 s of a client's time; a hostile server could request hours
 _GS2 = "n,,"
-_VALUE = r"[\x01-\x2b\x2d-\x7f\u0080-\U0010ffff]+"  # anything but NUL and the comma
+_VALUE = r"[\x01-\x2b\x2d-\x7f\u0080-\U0010ffff]+"  # anything but NUL and comma
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
-_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name; its commas and equals signs are escaped
-_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # without a choice for each letter, which is slow
+_PLAIN = r"[\x01-\x2b\x2d-\x3c\x3e-\x7f\u0080-\U0010ffff]"  # in a name, whose commas and equals signs are escaped
+_NAME = rf"(?:{_PLAIN}|=2C|=3D){_PLAIN}*(?:=(?:2C|3D){_PLAIN}*)*"  # avoids an alternative per letter, which is slow
 _BASE64 = r"[A-Za-z0-9/+]+={0,2}"
 _EXTENSIONS = rf"(?P<extensions>(?:,[A-Za-z][A-Za-z0-9]*={_VALUE})*)"
 _CLIENT_FIRST = re.compile(
@@ -52,7 +51,7 @@ _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker keeps of a user's password for one mechanism."""
+    """What a broker stores of a user's password for one mechanism."""
 
     salt: bytes
     stored_key: bytes = field(repr=False)
@@ -61,7 +60,7 @@ class ScramCredential:
 
 
 class TokenCredential(NamedTuple):
-    """What a broker knows of a delegation token. ``owner``: whose it is; ``expires_ms``: since the epoch."""
+    """What a broker stores of a delegation token. ``owner``: its user; ``expires_ms``: ms since the epoch."""
 
     credential: ScramCredential
     owner: str = ""
@@ -69,7 +68,7 @@ class TokenCredential(NamedTuple):
 
 
 class ClientFirst(NamedTuple):
-    """What a client says first. ``is_token``: the user name is the id of a delegation token."""
+    """A client's first message. ``is_token``: the user name is the id of a delegation token."""
 
     username: str
     nonce: str
@@ -78,7 +77,7 @@ class ClientFirst(NamedTuple):
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """What a client derives from the password; with 4096 iterations a few milliseconds of work."""
+    """The key derived from a password; takes a few ms at 4096 iterations."""
     return hashlib.pbkdf2_hmac(MECHANISMS[mechanism], password.encode(), salt, iterations)
 
 
@@ -90,13 +89,13 @@ def credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> S
 
 
 def encode_credential(credential: ScramCredential) -> str:
-    """As ``/config/users/<user>`` has it under the mechanism's name."""
+    """Encode a credential as in ``/config/users/<user>``."""
     salt, stored, server = map(_base64, (credential.salt, credential.stored_key, credential.server_key))
     return f"salt={salt},stored_key={stored},server_key={server},iterations={credential.iterations}"
 
 
 def decode_credential(text: str) -> ScramCredential:
-    """Raises: ValueError that repeats nothing of the text."""
+    """Decode a credential. Raises ValueError without repeating the text."""
     fields = dict(part.strip().split("=", 1) for part in text.split(",") if "=" in part)
     try:
         salt, stored, server = (
@@ -108,7 +107,7 @@ def decode_credential(text: str) -> ScramCredential:
 
 
 def invented_credential(mechanism: str, username: str, secret: bytes) -> ScramCredential:
-    """A credential for a user that does not exist: the same for the same name, and no password fits it."""
+    """A credential for an unknown user: always the same for a name, and no password matches it."""
     seed = hmac.digest(secret, f"{mechanism}\0{username}".encode(), "sha512")
     size = hashlib.new(MECHANISMS[mechanism]).digest_size
     salt = nonce_text(int.from_bytes(seed) % (1 << NONCE_BITS))
@@ -118,12 +117,12 @@ def invented_credential(mechanism: str, username: str, secret: bytes) -> ScramCr
 def scram_client(
     mechanism: str, username: str, password: str, nonce: str, *, is_token: bool = False
 ) -> Generator[bytes, bytes, None]:
-    """Yields what the client sends; takes what the broker answers.
+    """Yields the client's messages; send it the broker's responses.
 
     Args:
         nonce: random, printable and without a comma.
         is_token: the user name is the id of a delegation token.
-    Raises: SaslAuthenticationFailed when the server does not prove that it knows the password.
+    Raises SaslAuthenticationFailed if the broker refuses, or does not prove that it knows the password.
     """
     extensions = ",tokenauth=true" if is_token else ""
     bare = f"n={_escaped(username)},r={nonce}{extensions}"
@@ -154,7 +153,7 @@ def scram_client(
 
 
 def client_first(message: bytes) -> ClientFirst:
-    """Raises: SaslAuthenticationFailed."""
+    """Parse a client's first message. Raises SaslAuthenticationFailed."""
     found = _CLIENT_FIRST.fullmatch(_text(message))
     if found is None:
         raise SaslAuthenticationFailed("Invalid SASL/SCRAM client first message")
@@ -168,10 +167,10 @@ def client_first(message: bytes) -> ClientFirst:
 
 
 class ScramServer:
-    """The broker's half, once it knows the user's credential (or has invented one)."""
+    """The broker's side, given the user's credential or an invented one."""
 
     def __init__(self, mechanism: str, first: ClientFirst, credential: ScramCredential, nonce: str) -> None:
-        """``nonce``: random, printable and without a comma. Raises: SaslAuthenticationFailed for a weak credential."""
+        """``nonce``: random, printable and without a comma. Raises SaslAuthenticationFailed for too few iterations."""
         if credential.iterations < MIN_ITERATIONS:
             raise SaslAuthenticationFailed(
                 f"Iterations {credential.iterations} is less than the minimum {MIN_ITERATIONS} for {mechanism}"
@@ -184,7 +183,8 @@ class ScramServer:
         self.first_message = f"r={self._nonce},s={_base64(credential.salt)},i={credential.iterations}".encode()
 
     def final_message(self, client_final: bytes) -> bytes:
-        """Raises: SaslAuthenticationFailed when the client does not prove that it knows the password."""
+        """Return the final message. Raises SaslAuthenticationFailed if the client does not prove that it knows the
+        password."""
         found = _CLIENT_FINAL.fullmatch(_text(client_final))
         if found is None:
             raise SaslAuthenticationFailed("Invalid SASL/SCRAM client final message")

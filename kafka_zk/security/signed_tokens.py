@@ -1,8 +1,8 @@
-"""Tokens that an OAuth provider has signed, checked with its public keys. Pure, but for ``cryptography``.
+"""Verifies tokens with the public keys of the OAuth provider that signed them. Pure, except for ``cryptography``.
 
-``exp``, ``iat`` and the claim with the user's name are needed; ``aud`` must name one of the expected audiences, and
-must be absent if none is expected, as in Kafka. The algorithm must fit the key; ``none`` and those with a shared secret
-are refused. Imported where a listener has ``sasl.oauthbearer.jwks.endpoint.url``.
+``exp``, ``iat`` and the user's claim are required. ``aud`` must contain an expected audience, and be absent if none is
+expected, as in Kafka. The algorithm must fit the key; ``none`` and shared-secret algorithms are refused. Imported on
+demand, for ``sasl.oauthbearer.jwks.endpoint.url``.
 
 Source: RFC 7515, 7517, 7518, 8037, 9864; KIP-768; ValidatorAccessTokenValidator.java, ClaimValidationUtils.java@3.9.
 """
@@ -36,18 +36,23 @@ _CURVES: Mapping[str, tuple[str, type[ec.EllipticCurve], int]] = {
     "ES384": ("P-384", ec.SECP384R1, 48),
     "ES512": ("P-521", ec.SECP521R1, 66),
 }
-"""By algorithm: the curve, and the bytes of each half of a signature."""
+"""Algorithm to curve name, curve, and size in bytes of each half of a signature."""
 
-_ED25519 = ("EdDSA", "Ed25519")  # RFC 9864 has a new name for it
+_ED25519 = ("EdDSA", "Ed25519")  # two names for the same algorithm (RFC 9864)
 _KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
 class InvalidKeys(ValueError):
-    """A document is no JSON web key set."""
+    """The document is not a JSON Web Key Set."""
 
 
 class VerificationKey(NamedTuple):
-    """``algorithm``: the only one it is for, None for all of its type. ``curve``: of EC and OKP."""
+    """One public key.
+
+    Attributes:
+        algorithm: the only allowed one; None for all of the key's type.
+        curve: for EC and OKP.
+    """
 
     key_id: str | None
     type: str
@@ -58,7 +63,8 @@ class VerificationKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedClaims:
-    """sasl.oauthbearer.expected.audience, .expected.issuer (None: any), .sub.claim.name and .clock.skew.seconds."""
+    """The keys sasl.oauthbearer.expected.audience, .expected.issuer (None: any), .sub.claim.name and
+    .clock.skew.seconds."""
 
     audience: frozenset[str] = frozenset()
     issuer: str | None = None
@@ -67,7 +73,7 @@ class ExpectedClaims:
 
 
 def read_keys(document: bytes) -> list[VerificationKey]:
-    """The keys of a JSON web key set with which something can be verified; others are left out. Raises: InvalidKeys."""
+    """Read the usable keys of a JSON Web Key Set; others are skipped. Raises InvalidKeys."""
     try:
         listed = json.loads(document)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -111,7 +117,7 @@ def _number(text: str) -> int:
 
 
 def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes) -> bool:
-    """Whether the signature is the key's; ``algorithm`` fits the key's type."""
+    """Whether ``signature`` was made with the key. ``algorithm`` must fit the key's type."""
     try:
         if algorithm in _ED25519:
             key.key.verify(signature, signed)
@@ -134,7 +140,8 @@ def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes
 
 
 class SignedTokens(TokenValidator):
-    """``keys`` are replaced as often as they are fetched; ``on_missed_key`` is called when a token's is missing."""
+    """Validates signed tokens with ``keys``, which each fetch replaces. ``on_missed_key`` is called for an unknown
+    key."""
 
     def __init__(self, expected: ExpectedClaims) -> None:
         self._expected = expected

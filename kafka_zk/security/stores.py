@@ -1,6 +1,6 @@
-"""Key stores and trust stores, whatever wrote them, as PEM texts: PEM, PKCS12 and Java's JKS. Pure.
+"""Reads key stores and trust stores (PEM, PKCS12, Java's JKS) into PEM texts. Pure.
 
-JKS needs nothing beside Python. PKCS12 needs the package ``cryptography`` (the extra ``kafka-zk[security]``).
+JKS needs only Python. PKCS12 needs the package ``cryptography`` (the extra ``kafka-zk[security]``).
 
 Source: sun.security.provider.JavaKeyStore, KeyProtector, sun.security.pkcs12.PKCS12KeyStore,
 sun.security.validator.TrustStoreUtil (Java 17); DefaultSslEngineFactory.java@3.9.
@@ -37,7 +37,7 @@ _SHA1_BYTES = 20
 
 
 def type_of(data: bytes) -> str:
-    """Which of ``TYPES`` a store has by its content; PKCS12 for what is none of the others."""
+    """Detect which of ``TYPES`` a store is; PKCS12 if it is neither PEM nor JKS."""
     if data[:4] == _JKS_MAGIC:
         return "JKS"
     return "PEM" if b"-----BEGIN " in data else "PKCS12"
@@ -48,8 +48,8 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
     Args:
         kind: one of ``TYPES``.
-        key_password: of the key itself; the store's by default.
-    Raises: InvalidSecurity for the end of a sentence that names the store.
+        key_password: password of the key; the store's by default.
+    Raises InvalidSecurity; the caller prefixes the message with the store.
     """
     if kind == "PEM":
         return pem_identity(data, data, key_password)
@@ -60,10 +60,9 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
 
 def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
-    """The certificates that a trust store makes trusted: its own entries and, if it has a key, the key's certificate.
+    """The trusted certificates: a store's own entries and, if it has a key, the key's certificate.
 
-    As in Java, the issuers that come with a key are not trusted for that.
-    Raises: InvalidSecurity as ``identity``.
+    As in Java, issuers stored with a key are not trusted. Raises InvalidSecurity like ``identity``.
     """
     if kind == "PEM":
         found = [block for label, block in _pem_blocks(data) if label in _CERTIFICATES]
@@ -82,7 +81,7 @@ def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
 
 
 def pem_identity(key: bytes, certificates: bytes, key_password: Password | None) -> Identity:
-    """Of one PEM text with the key and one with the certificates; they may be the same. Raises: InvalidSecurity."""
+    """Read a PEM text with the key and one with the certificates, which may be the same. Raises InvalidSecurity."""
     keys = [block for label, block in _pem_blocks(key) if label.endswith("PRIVATE KEY")]
     chain = [block for label, block in _pem_blocks(certificates) if label in _CERTIFICATES]
     if len(keys) != 1 or not chain:
@@ -106,7 +105,7 @@ def _pem(label: str, data: bytes) -> str:
 
 def _pkcs12_identity(data: bytes, store_password: Password, key_password: Password) -> Identity:
     store = _pkcs12(data, store_password)
-    from cryptography.hazmat.primitives import serialization  # which is there now
+    from cryptography.hazmat.primitives import serialization  # installed, or ``_pkcs12`` would have failed
 
     if store.key is None or store.cert is None:
         raise InvalidSecurity("there is no private key with its certificate in it")
@@ -126,10 +125,10 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 
 
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
-    """The certificates without the key's own and those of its issuers.
+    """The certificates except those of the key and its issuers.
 
-    Java marks its entries with an attribute that ``cryptography`` does not show. So the names of issuers tell which
-    certificates are left out. Java calls the issuers of a key by their subjects: an entry with another name stays.
+    Java marks its entries with an attribute that ``cryptography`` does not expose, so issuers are recognized by their
+    subject. Java names a key's issuers by their subject; an entry with another name is kept.
     """
     if store.key is None:
         return list(store.additional_certs)
@@ -140,7 +139,7 @@ def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificat
 
 
 def _issuers(store: "PKCS12KeyAndCertificates") -> set["Name"]:
-    """The names of the issuers of the key's certificate, as far as the store has their certificates."""
+    """Subjects of the key's issuers, as far as the store contains them."""
     found: set[Name] = set()
     ahead = [store.cert] if store.cert else []
     while ahead:
@@ -165,7 +164,6 @@ def _pkcs12_pem(entry: "PKCS12Certificate") -> str:
 
 
 def _pkcs12(data: bytes, password: Password | None) -> "PKCS12KeyAndCertificates":
-    """What is in the store. Raises: InvalidSecurity."""
     try:
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError:
@@ -214,7 +212,7 @@ class _JksReader:
 
 
 def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
-    """What is in the store; with a password its integrity is checked first."""
+    """With a password, checks the integrity first."""
     if data[:4] != _JKS_MAGIC:
         raise InvalidSecurity("it is not a JKS file")
     if password is not None:
@@ -250,7 +248,7 @@ def _jks_identity(data: bytes, store_password: Password, key_password: Password)
 
 
 def _jks_key(protected: bytes, password: Password) -> bytes:
-    """Java's own protection: a stream of SHA-1 digests over the key, and one more as a check."""
+    """Decrypt Java's own protection: a stream of SHA-1 digests over the key, and one digest as a check."""
     try:
         algorithm, sealed = der.elements(der.element(protected).content)
         kind = der.object_identifier(next(der.elements(algorithm.content)).content)

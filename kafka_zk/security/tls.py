@@ -1,10 +1,10 @@
-"""TLS contexts, and what a failed handshake means to a person.
+"""TLS contexts, and readable reasons of failed handshakes.
 
-Importing this module loads OpenSSL, so import it only where TLS is wanted.
+Importing this module loads OpenSSL.
 Tests: tests/kafka_zk/security/test_tls.py.
 """
 
-from __future__ import annotations  # ssl is not loaded for annotations alone
+from __future__ import annotations  # annotations alone do not load ssl (see ``lean_imports``)
 
 import contextlib
 import os
@@ -19,12 +19,12 @@ from kafka_zk.security.errors import InvalidSecurity, SslAuthenticationFailed
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
-"""Java's names of the versions that are used, and Python's."""
+"""Java's names of the supported versions, to Python's."""
 
 _CLIENT_AUTH = {"none": "CERT_NONE", "requested": "CERT_OPTIONAL", "required": "CERT_REQUIRED"}
-"""By name, since a broker without TLS imports this module and is to load no OpenSSL for it."""
+"""Names, not values: a broker without TLS imports this module without loading OpenSSL (see ``lean_imports``)."""
 
-UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: no issuer found, another one of its name, or self-signed
+UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: issuer not found, wrong issuer of the same name, or self-signed
 NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
 _EXPIRED = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE")
@@ -33,7 +33,7 @@ _WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UN
 
 @lru_cache(maxsize=16)
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """The context of all connections with these settings. Raises: InvalidSecurity."""
+    """The context of all client connections with these settings. Raises InvalidSecurity."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.verify and settings.check_host_name
     context.verify_mode = ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE
@@ -51,8 +51,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
     """The context of a listener's connections. ``client_auth``: ``none``, ``requested`` or ``required``.
 
-    A certificate that is only requested must still be valid, as in Kafka. Renegotiation is refused, and one session
-    ticket is issued, which is all that a client that comes back needs. Raises: InvalidSecurity.
+    A requested certificate must be valid if it is sent, as in Kafka. Renegotiation is refused. One session ticket is
+    enough for a client that reconnects. Raises InvalidSecurity.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -77,7 +77,7 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:
-    """Why a client with these settings cannot connect to such a server; None if it can. Host names do not count."""
+    """Why a client with these settings cannot connect to such a server, ignoring host names; None if it can."""
     asking = client_context(replace(client, check_host_name=False))
     answering = server_context(server, client_auth)
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -95,12 +95,13 @@ def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> s
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Python reads keys from files only: this one is in memory, or deleted at once. Raises: InvalidSecurity."""
+    """Load key and certificates. Python only reads files, so they go through memory, or a file that is deleted
+    immediately. Raises InvalidSecurity."""
     password = identity.key_password.value if identity.key_password else ""
     text = identity.private_key.value + "\n" + identity.certificate_chain
     try:
         with _as_file(text.encode()) as path:
-            # Never an empty answer to "which password?" on a terminal: a missing one is an error.
+            # Without a password, OpenSSL would ask on the terminal; an empty one makes it fail instead.
             context.load_cert_chain(path, password=password)
     except (OSError, ValueError) as error:
         raise InvalidSecurity(
@@ -126,7 +127,7 @@ def _as_file(data: bytes) -> Iterator[str]:
 
 
 def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Versions and suites go together: a suite of TLS 1.3 has no meaning below, and the other way round."""
+    """A TLS 1.3 suite has no effect below TLS 1.3, and vice versa, so both are set together."""
     allowed = [name for name in VERSIONS if not settings.protocols or name in settings.protocols]
     modern = cipher_suites.TLS_1_3 & set(settings.suites)
     older = [cipher_suites.openssl_name(name) or name for name in settings.suites if name not in cipher_suites.TLS_1_3]
@@ -152,13 +153,13 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) -> SslAuthenticationFailed:
-    """What to raise for an error of a TLS connection to ``peer``, with a sentence that says what to do."""
+    """The exception for an error of a TLS connection to ``peer``; its message says what to do."""
     return SslAuthenticationFailed(f"TLS with {peer} failed: {_explanation(error, settings)}")
 
 
 def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
-    """Why a broker may have closed a connection that it has sent nothing on but its handshake. It may also just have
-    stopped, so trying again can help."""
+    """Why a broker may have closed a connection after nothing but its handshake. It may also have stopped, so retrying
+    can help."""
     if in_handshake:
         return "the broker closed the connection during the TLS handshake; does it speak TLS at this port?"
     wants = "does not accept our client certificate" if settings.identity else "asks for a client certificate"
@@ -196,7 +197,7 @@ def _explanation(error: BaseException, settings: TlsSettings) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """OpenSSL's reason without its module and line."""
+    """OpenSSL's reason, without module and line."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.lower().replace("_", " ")
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

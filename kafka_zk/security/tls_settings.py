@@ -1,4 +1,4 @@
-"""What a TLS connection is made with. Values only: nothing here loads OpenSSL."""
+"""TLS settings. Values only: nothing here loads OpenSSL."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,8 @@ from kafka_zk.security.password import Password
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A private key and its certificates, the key's own first, as PEM; ``key_password`` if the key is encrypted."""
+    """A private key and its certificate chain, own certificate first, as PEM. ``key_password``: set if the key is
+    encrypted."""
 
     private_key: Password
     certificate_chain: str
@@ -16,12 +17,14 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """How one side of a TLS connection proves itself and what it believes.
+    """How one side of a TLS connection authenticates itself and its peer.
 
-    ``authorities``: PEM certificates; None: those of the system. ``identity``: our own key and certificates, for peers
-    that ask for them. ``verify``: a client checks the broker's certificate. ``check_host_name``: and that it is for
-    the host that it connects to. ``protocols``, ``suites``: by Java's names; empty: TLS 1.2 and 1.3, OpenSSL's
-    suites.
+    Attributes:
+        authorities: trusted certificates, PEM; None for the system's.
+        identity: own key and certificates, sent if the peer requests them.
+        verify: whether a client verifies the broker's certificate.
+        check_host_name: whether the certificate must also be for the broker's host; ignored unless ``verify``.
+        protocols, suites: Java's names; empty for TLS 1.2 and 1.3, and OpenSSL's suites.
     """
 
     authorities: str | None = None

@@ -1,6 +1,6 @@
-"""Where a client's OAUTHBEARER tokens come from, and when they are fetched again.
+"""Sources of a client's OAUTHBEARER tokens, and when tokens are renewed.
 
-Fetching blocks. A token is shared by all connections of a process that have the same source. Sources can be pickled.
+Fetching blocks. All connections of a process with equal sources share a token. Sources can be pickled.
 
 Source: KIP-768; OAuthBearerLoginCallbackHandler.java, HttpAccessTokenRetriever.java@3.9.
 Tests: tests/kafka_zk/security/test_token_sources.py.
@@ -30,19 +30,19 @@ Extensions = tuple[tuple[str, str], ...]
 
 
 class TokenUnavailable(ConnectionError):
-    """The token endpoint did not answer, or not now; trying again later may help."""
+    """The token endpoint is unreachable or overloaded; retrying later may help."""
 
 
 class TokenSource(Hashable, Protocol):
-    """Makes tokens. It is hashable: equal sources share their tokens."""
+    """Fetches tokens. Hashable, because equal sources share a token."""
 
     def fetch(self, now_ms: int) -> Token:
-        """A new token; ``now_ms`` since the epoch. Raises: SaslAuthenticationFailed, TokenUnavailable."""
+        """Fetch a new token. ``now_ms``: ms since the epoch. Raises SaslAuthenticationFailed, TokenUnavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens:
-    """Tokens that anybody can make, of the options of a JAAS login module; for tests and development."""
+    """Unsigned tokens, made from the options of a JAAS login module; for tests and development."""
 
     options: tuple[tuple[str, str], ...]
 
@@ -52,9 +52,9 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Tokens of an OAuth provider, by the grant of client credentials (RFC 6749, 4.4).
+    """Tokens of an OAuth provider, by the client credentials grant (RFC 6749, 4.4).
 
-    ``authorities``: PEM certificates that the endpoint's is checked by; None: those of the system.
+    ``authorities``: trusted certificates for the endpoint, PEM; None for the system's.
     """
 
     url: str
@@ -99,10 +99,10 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class TokenCallback:
-    """Tokens of a function, as confluent-kafka's ``oauth_cb``: it takes ``config`` and returns the token and when it
-    expires, in seconds since the epoch, and if it likes a principal's name and a mapping of SASL extensions.
+    """Tokens from a function like confluent-kafka's ``oauth_cb``: called with ``config``, it returns the token, its
+    expiry in s since the epoch, and optionally a principal's name and a mapping of SASL extensions.
 
-    ``function`` is callable, or ``module:function``, which is imported when the first token is wanted.
+    ``function``: a callable, or ``module:function``, imported for the first token.
     """
 
     function: str | Callable[[str], tuple[Any, ...]]
@@ -135,7 +135,7 @@ def _imported(name: str) -> Callable[[str], tuple[Any, ...]]:
 
 
 def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
-    """By the token itself if it is a JWT, else by the endpoint's ``expires_in``."""
+    """From the token if it is a JWT, otherwise from the endpoint's ``expires_in``; ms since the epoch."""
     try:
         expires_s = claims_of(token).get("exp")
     except InvalidToken:
@@ -149,7 +149,7 @@ def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
 
 
 class _Tokens:
-    """The token of one source, fetched again before it expires, by one thread at a time."""
+    """One source's token, renewed before it expires by one thread at a time."""
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
@@ -171,6 +171,6 @@ def _tokens_of(source: TokenSource) -> _Tokens:
 
 
 def current_token(source: TokenSource) -> Token:
-    """The token to log in with now; blocks while a new one is fetched. Raises: SaslAuthenticationFailed,
+    """Return the token to authenticate with; blocks while a new one is fetched. Raises SaslAuthenticationFailed,
     TokenUnavailable."""
     return _tokens_of(source).get(wall_ms())

@@ -1,6 +1,6 @@
-"""What a broker makes of a token of OAUTHBEARER: who it lets in, and until when. Pure.
+"""Validates OAUTHBEARER tokens on the broker. Pure.
 
-Kafka's default takes unsecured tokens, which anybody can make: for tests and development only.
+Kafka's default accepts unsecured tokens, which any client can make: only for tests and development.
 Source: OAuthBearerUnsecuredValidatorCallbackHandler.java, OAuthBearerValidationUtils.java@3.9.
 """
 
@@ -18,8 +18,8 @@ _PART = re.compile(r"[A-Za-z0-9_-]*")
 
 
 class RefusedToken(Exception):
-    """A token is refused. The message is for the log and has nothing of the token; ``status`` and ``scope`` are
-    what the client is told."""
+    """The token is refused. The message is for the log and contains nothing of the token; the client gets ``status``
+    and ``scope``."""
 
     def __init__(self, message: str, status: str = "invalid_token", scope: str | None = None) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class RefusedToken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ValidToken:
-    """``expires_ms``: since the epoch."""
+    """``expires_ms``: ms since the epoch."""
 
     principal_name: str
     expires_ms: int
@@ -37,11 +37,11 @@ class ValidToken:
 
 class TokenValidator(Protocol):
     def validate(self, token: str, now_ms: int) -> ValidToken:
-        """``now_ms``: since the epoch. Raises: RefusedToken."""
+        """Validate a token. ``now_ms``: ms since the epoch. Raises RefusedToken."""
 
 
 class Jws(NamedTuple):
-    """A token taken apart; ``signed`` is what ``signature`` is of."""
+    """A parsed token. ``signed``: the bytes that ``signature`` covers."""
 
     header: Mapping[str, Any]
     claims: Mapping[str, Any]
@@ -50,7 +50,7 @@ class Jws(NamedTuple):
 
 
 def parse(token: str) -> Jws:
-    """Of a token in the compact form. Raises: RefusedToken."""
+    """Parse a token in compact form. Raises RefusedToken."""
     parts = token.split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         raise RefusedToken("the token is not of the form header.claims.signature in base64url")
@@ -65,7 +65,7 @@ def parse(token: str) -> Jws:
 
 
 def time_ms(claims: Mapping[str, Any], name: str, *, needed: bool = True) -> int | None:
-    """A claim that is a time. Raises: RefusedToken."""
+    """A claim that is a time, in ms since the epoch; None if absent and not ``needed``. Raises RefusedToken."""
     value = claims.get(name)
     if value is None and not needed:
         return None
@@ -75,7 +75,7 @@ def time_ms(claims: Mapping[str, Any], name: str, *, needed: bool = True) -> int
 
 
 def principal_name(claims: Mapping[str, Any], name: str) -> str:
-    """Raises: RefusedToken."""
+    """The claim with the user's name. Raises RefusedToken if it is missing or not valid text."""
     value = claims.get(name)
     if not isinstance(value, str) or not value.strip():
         raise RefusedToken(f"the claim {name} with the principal's name is missing")
@@ -85,7 +85,7 @@ def principal_name(claims: Mapping[str, Any], name: str) -> str:
 
 
 def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: int) -> None:
-    """Raises: RefusedToken."""
+    """Check issue and expiry times, allowing ``skew_ms``. Raises RefusedToken."""
     if issued_ms is not None and issued_ms > now_ms + skew_ms:
         raise RefusedToken("the token is not valid yet")
     if now_ms - skew_ms >= expires_ms:
@@ -95,12 +95,14 @@ def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: in
 
 
 class UnsecuredTokens:
-    """Args:
-    options: ``unsecuredValidator…`` of the login module; others are not read.
+    """Validates unsecured tokens.
+
+    Args:
+        options: the login module's; only ``unsecuredValidator…`` options are read.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Raises: InvalidSecurity."""
+        """Raises InvalidSecurity."""
         self._principal_claim = options.get("unsecuredValidatorPrincipalClaimName", "").strip() or "sub"
         self._scope_claim = options.get("unsecuredValidatorScopeClaimName", "").strip() or "scope"
         self._required_scope = options.get("unsecuredValidatorRequiredScope", "").split()
@@ -124,6 +126,6 @@ class UnsecuredTokens:
 
 
 def _scope(claim: Any) -> set[str]:
-    """A text is one scope, even with spaces in it, as in Kafka."""
+    """A text is one scope even if it contains spaces, as in Kafka."""
     words = [claim.strip()] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return {word for word in words if isinstance(word, str)}

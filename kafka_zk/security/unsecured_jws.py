@@ -1,6 +1,6 @@
-"""Unsecured JSON web tokens: Kafka's default tokens of OAUTHBEARER, for tests and development only. Pure.
+"""Unsecured JSON Web Tokens, Kafka's default for OAUTHBEARER, for tests and development only. Pure.
 
-Anybody can make one: the algorithm is ``none`` and the signature is empty.
+Any client can make one: the algorithm is ``none`` and the signature is empty.
 Source: RFC 7515; OAuthBearerUnsecuredJws.java, OAuthBearerUnsecuredLoginCallbackHandler.java@3.9.
 Tests: tests/kafka_zk/security/test_unsecured_jws.py.
 """
@@ -24,11 +24,12 @@ _EXTENSION = "unsecuredLoginExtension_"
 
 
 class InvalidToken(SaslAuthenticationFailed):
-    """A text that is no token."""
+    """The text is not a token."""
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """The claims of a compact JWS, its signature unchecked. Raises: InvalidToken, without the token in its message."""
+    """The claims of a compact JWS, without checking its signature. Raises InvalidToken, without the token in its
+    message."""
     try:
         return dict(parse(token).claims)
     except RefusedToken as error:
@@ -36,9 +37,10 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def unsecured_token(options: Mapping[str, str], now_ms: int) -> Token:
-    """The token that the options of a JAAS login module describe, such as ``unsecuredLoginStringClaim_sub="alice"``.
+    """Create the token described by a JAAS login module's options, for example
+    ``unsecuredLoginStringClaim_sub="alice"``.
 
-    Raises: ValueError, naming the option.
+    Raises ValueError, naming the option.
     """
     claims: dict[str, Any] = {}
     for key, value in options.items():
@@ -62,7 +64,7 @@ def unsecured_token(options: Mapping[str, str], now_ms: int) -> Token:
 
 
 def encode(header: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
-    """A compact JWS without a signature."""
+    """Encode a compact JWS without a signature."""
     return ".".join([_encoded(header), _encoded(claims), ""])
 
 

@@ -1,4 +1,4 @@
-"""The keys of authorizers: which class, and what Kafka's own reads.
+"""The keys of authorizers: the class, and the keys of Kafka's own class.
 
 Source: AclAuthorizer.configure@3.9.
 """
@@ -13,11 +13,11 @@ _PYTHON_CLASS = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 class BadAuthorizer(Exception):
-    """The keys ask for an authorizer that cannot be; one sentence that names the key."""
+    """An authorizer key is invalid; the message is one sentence that names the key."""
 
 
 def check_authorizer(properties: Mapping[str, str]) -> None:
-    """Raises: BadAuthorizer."""
+    """Check the authorizer keys. Raises BadAuthorizer."""
     wanted = properties.get(_CLASS_KEY, "").strip()
     if wanted and wanted != ACL_AUTHORIZER and not is_python_class(wanted):
         raise BadAuthorizer(
@@ -49,7 +49,7 @@ def is_python_class(name: str) -> bool:
 
 
 def super_users(text: str) -> frozenset[str]:
-    """The principals that ``super.users`` names. Raises: BadAuthorizer."""
+    """Parse the principals in ``super.users``. Raises BadAuthorizer."""
     users = [user.strip() for user in text.split(";") if user.strip()]
     for user in users:
         kind, separator, name = user.partition(":")

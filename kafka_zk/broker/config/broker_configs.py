@@ -1,4 +1,4 @@
-"""The broker keys by name, by spelling and by topic key, derived from the table in ``broker_keys``.
+"""Broker keys by name, spelling and topic key, derived from the table in ``broker_keys``.
 
 Tests: tests/kafka_zk/broker/config/test_broker_keys.py.
 """
@@ -16,23 +16,23 @@ ALL_KEYS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
 BROKER_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
     {name: row for name, row in ALL_KEYS.items() if row.is_listed}
 )
-"""What DescribeConfigs shows of every broker."""
+"""The keys that DescribeConfigs shows for every broker."""
 
 DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
     {name: row for name, row in ALL_KEYS.items() if row.is_dynamic and not row.is_listed}
 )
-"""What it shows where it is set."""
+"""The keys that DescribeConfigs shows only where they are set."""
 
 
 def documentation(key: str) -> str:
-    """One sentence about a broker key, known or not."""
+    """One sentence about a broker key; also for unknown keys."""
     name = store_key(key) or key
     return ALL_KEYS[name].documentation if name in ALL_KEYS else UNUSED
 
 
 def store_key(key: str) -> str | None:
-    """``ssl.keystore.location`` of ``listener.name.<listener>.ssl.keystore.location`` and so on; None for any key that
-    is not about a listener's key or authorities."""
+    """``ssl.keystore.location`` for ``listener.name.<listener>.ssl.keystore.location``; None unless the key is about a
+    listener's key store or trust store."""
     if not key.startswith("listener.name."):
         return None
     name = key.split(".", 3)[-1]
@@ -40,7 +40,7 @@ def store_key(key: str) -> str | None:
 
 
 def _by_unit(key: str) -> dict[str, int]:
-    """The spellings of a key and what a unit of each is, the finest first."""
+    """The spellings of a key and their units in ms, finest first."""
     in_units = {row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units and row.in_units[0] == key}
     return dict(sorted({key: 1, **in_units}.items(), key=lambda spelling: spelling[1]))
 
@@ -52,14 +52,14 @@ for _row in ALL_KEYS.values():
 
 
 def synonyms(key: str) -> tuple[str, ...]:
-    """All spellings of a broker key, the one that counts first."""
+    """All spellings of a broker key, in order of precedence."""
     return _SYNONYMS.get(key, (key,))
 
 
 TOPIC_DEFAULTS: Mapping[str, str] = MappingProxyType(
     {row.topic_key: row.name for row in sorted(ALL_KEYS.values(), key=lambda row: row.topic_key or "") if row.topic_key}
 )
-"""The broker key that holds a topic key's default."""
+"""Topic key to the broker key that holds its default."""
 
 UNITS_MS: Mapping[str, int] = MappingProxyType({row.name: row.in_units[1] for row in ALL_KEYS.values() if row.in_units})
-"""What one of a key in other units is."""
+"""Key in another unit to the number of ms per unit."""

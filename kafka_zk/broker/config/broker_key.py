@@ -1,6 +1,7 @@
-"""One row of the table of broker keys: an attribute of ``KafkaConfig`` and what the configuration APIs tell of it.
+"""One row of the table of broker keys: an attribute of ``KafkaConfig`` with its description in the configuration APIs.
 
-``INT("1", "What it is for.", low=1, use=Use.READ)`` is a row; its attribute's name is the key with ``_`` for ``.``.
+Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute is named like the key, with ``_`` for
+``.``.
 """
 
 import enum
@@ -27,7 +28,7 @@ class Update(enum.Enum):
 
 
 class Use(enum.Enum):
-    """What this broker does with a key in ``server.properties``."""
+    """How this broker treats a key in ``server.properties``."""
 
     READ = "checked at the start"
     ACCEPTED = "not checked by its row: a topic's default, read by another module, or without a meaning here"
@@ -35,31 +36,32 @@ class Use(enum.Enum):
 
 
 class Facts(TypedDict, total=False):
-    """What a row says besides type, default and documentation."""
+    """Facts of a row besides type, default and documentation."""
 
     low: int
-    """The least value that is allowed."""
+    """Smallest allowed value."""
 
     use: Use
     update: Update
 
     is_built: bool
-    """Whether this broker can change a dynamic key while it runs; by default if the key is cluster-wide."""
+    """Whether this broker can change a dynamic key at run time. Default: True for cluster-wide keys."""
 
     is_listed: bool
-    """False: DescribeConfigs does not know the key, as in Kafka, or it is not Kafka's."""
+    """False if DescribeConfigs does not list the key: Kafka does not either, or the key is not Kafka's."""
 
     in_units: tuple[str, int]
-    """``("log.retention.ms", 60_000)``: another spelling of that key, in units of so many ms."""
+    """``("log.retention.ms", 60_000)``: this key is another spelling of that one, in units of 60,000 ms."""
 
     fallback: str
-    """The key whose value counts where this one is not set."""
+    """The key whose value applies if this one is not set."""
 
     needs: str
-    """``SASL`` or ``SSL``: what the protocol of a listener must have, or the key protects nothing."""
+    """``SASL`` or ``SSL``: the key has no effect unless a listener's protocol includes it."""
 
     unbuilt: str
-    """Why this broker cannot give the security that any value but Kafka's default asks for (``unbuilt_security``)."""
+    """Why this broker cannot provide the security that a value other than the default requests
+    (``unbuilt_security``)."""
 
 
 class _Reader(Protocol):
@@ -67,7 +69,14 @@ class _Reader(Protocol):
 
 
 class BrokerKey(Generic[R]):
-    """``default`` is Kafka's, as DescribeConfigs shows it; ``default_here`` the one in force in this broker."""
+    """One broker key.
+
+    Attributes:
+        default: Kafka's default as text, as DescribeConfigs shows it; None for null.
+        default_here: this broker's default as text.
+        topic_key: the topic key whose default this is; None if there is none.
+        others: see ``Facts``.
+    """
 
     def __init__(
         self,
@@ -93,7 +102,7 @@ class BrokerKey(Generic[R]):
         self.fallback = facts.get("fallback")
         self.needs = facts.get("needs")
         self.unbuilt = facts.get("unbuilt")
-        self.topic_key = topic_key  # the topic key whose default this is
+        self.topic_key = topic_key
         self._convert = convert
 
     def __set_name__(self, owner: type, attribute: str) -> None:
@@ -106,7 +115,7 @@ class BrokerKey(Generic[R]):
     def __get__(self, config: _Reader, owner: type) -> R: ...
 
     def __get__(self, config: _Reader | None, owner: type) -> Any:
-        # What is used lies in the configuration's own attributes and never gets here.
+        # Values in use are attributes of the configuration object, which Python finds before this descriptor.
         return self if config is None else config.read(self)
 
     @property
@@ -119,16 +128,16 @@ class BrokerKey(Generic[R]):
 
     @property
     def is_changeable(self) -> bool:
-        """Whether this broker takes a change while it runs: none of TLS, SASL, plugins and where it listens."""
+        """Whether this broker accepts a change at run time."""
         return self.is_dynamic and self.is_built
 
     def value(self, text: str) -> Any:
-        """The typed value of a text, whatever its size. Raises BadValue."""
+        """Parse a text, without a range check. Raises BadValue."""
         return self._convert(values.parse(self.name, self.type, text))
 
     def check(self, text: str) -> Value:
-        """The value of a text as Kafka's type. Raises BadValue in Kafka's words."""
-        if self.topic_key and self.default is not None:  # else it is checked together with its other spellings
+        """Parse a text as Kafka's type and check its range. Raises BadValue with Kafka's message."""
+        if self.topic_key and self.default is not None:  # otherwise it is checked with its other spellings
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
         if self.low is not None and isinstance(value, int) and value < self.low:
@@ -141,7 +150,7 @@ class BrokerKey(Generic[R]):
 
 
 class Kind(Generic[T]):
-    """A constructor of rows of one type."""
+    """Creates rows of one type."""
 
     def __init__(self, type_: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
         self._type = type_
@@ -175,7 +184,7 @@ class Kind(Generic[T]):
 
 
 def items(text: str) -> tuple[str, ...]:
-    """What a comma-separated list names; empty items are none."""
+    """Split a comma-separated list, dropping empty items."""
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
@@ -189,11 +198,11 @@ PASSWORD = Kind[str]("PASSWORD")
 CLASS = Kind[str]("CLASS")
 LIST = Kind[tuple[str, ...]]("LIST")
 ITEMS = Kind[tuple[str, ...]]("STRING", items)
-"""Lists that Kafka calls STRING."""
+"""A list whose type is STRING in Kafka."""
 
 
 def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> BrokerKey[Any]:
-    """A row that is no attribute of the configuration."""
+    """A row without an attribute in the configuration."""
     row: BrokerKey[Any] = BrokerKey(type_, lambda value: value, default, default, UNUSED, facts)
     row.name = name
     return row
@@ -202,9 +211,9 @@ def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> Brok
 def topic_default(
     topic_key: str, *, is_set: bool = True, update: Update = Update.CLUSTER_WIDE, fallback: str | None = None
 ) -> BrokerKey[Value | None]:
-    """The broker's default of a topic key, described by the table of those.
+    """The broker's default of a topic key; type, default and documentation come from the topic key.
 
-    ``is_set=False``: Kafka shows null, since other keys may say the same.
+    ``is_set=False``: Kafka shows null, because another spelling may be set.
     """
     definition = TOPIC_CONFIGS[topic_key]
     default = definition.format(definition.default) if is_set else None

@@ -1,11 +1,10 @@
-"""The table of broker keys: all of Kafka 3.9 in ZooKeeper mode, one row each.
+"""The table of broker keys: all keys of Kafka 3.9 in ZooKeeper mode, one row each.
 
-Those that say who may come in are in ``security_keys``; keys that this broker only keeps and shows are the lines of
-``unused_keys.txt``.
+``security_keys`` has those about access; ``unused_keys.txt`` those that this broker only stores and shows.
 
-Names, types, defaults and update modes are Kafka's (a broker of 3.9.1 answers them to DescribeConfigs); the
-documentation is ours. ``broker_configs`` derives from the rows what configuration files and APIs need: a
-new key is a new row, and the place that uses it. Where this broker's own default differs, the row says ``here=``.
+Names, types, defaults and update modes are what a broker of 3.9.1 returns to DescribeConfigs; the documentation is
+ours. ``broker_configs`` derives from the rows what configuration files and APIs need. ``here=`` is this broker's own
+default where it differs.
 """
 
 from collections.abc import Iterator
@@ -39,7 +38,7 @@ _UNBUILT = {
 
 
 class BrokerKeys(SecurityKeys):
-    """An attribute is the key with ``_`` for ``.``; read from a configuration it is the key's value."""
+    """Each attribute is a key with ``_`` for ``.``; on a configuration it is the key's value."""
 
     advertised_listeners = ITEMS(
         None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
@@ -330,7 +329,7 @@ class BrokerKeys(SecurityKeys):
         "18000", "How long ZooKeeper waits for a silent broker before it counts as gone.", low=100, use=READ,
     )
 
-    # Not in DescribeConfigs; where they are set, those that are not dynamic are shown as plugins' keys are.
+    # Not in DescribeConfigs. If set, keys that are not dynamic are shown like unknown keys of plugins.
     follower_replication_throttled_rate = LONG(
         None, "Bytes a second that throttled replicas fetch at most.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,

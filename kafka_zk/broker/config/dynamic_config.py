@@ -1,14 +1,14 @@
-"""The broker's configuration in force: what it was started with, under the cluster's defaults and its own changes.
+"""A broker's configuration in force: ``server.properties``, overridden by dynamic values.
 
-Dynamic values lie in ``/config/brokers/<default>`` and ``/config/brokers/<id>``; the latter win, and both win over
-``server.properties``. A dynamic value also hides the other spellings of its key (``log.retention.ms`` hides
-``log.retention.hours``). Pure: whoever applies a new configuration is in ``live_config``.
+Values in ``/config/brokers/<id>`` take precedence over ``/config/brokers/<default>``, and both over
+``server.properties``. A dynamic value also hides other spellings of its key (``log.retention.ms`` hides
+``log.retention.hours``). Pure: ``live_config`` applies a new configuration.
 
-Where one broker listens is dynamic (``dynamic_listeners``). So are the keys of a listener's key store and trust store
-(``listener.name.<listener>.ssl.keystore.location``), and with a new listener come all keys that have its prefix. Their
-passwords are encrypted in ZooKeeper with ``password.encoder.secret``, and plain everywhere else here. Of Kafka's other
-dynamic keys those of TLS, SASL and plugins are refused like keys that are not dynamic, and shown as read-only. Those
-that only tune a JVM broker (thread counts but for the cleaner's) are kept and shown, and change nothing.
+Dynamic are also the listeners of one broker (``dynamic_listeners``) and the keys of a listener's key store and trust
+store (``listener.name.<listener>.ssl.keystore.location``); a new listener may come with any key that has its prefix.
+Passwords are encrypted with ``password.encoder.secret`` in ZooKeeper only. Kafka's other dynamic keys of TLS, SASL and
+plugins are refused and shown as read-only. Keys that only tune a JVM broker (thread counts except the cleaner's) are
+stored and shown without effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
@@ -48,29 +48,35 @@ _OVERRIDES = "max.connections.per.ip.overrides"
 
 
 def parse(key: str, text: str) -> Value:
-    """The value of a broker key; unknown keys are texts. Raises BadValue."""
+    """Parse the value of a broker key; unknown keys are texts. Raises BadValue."""
     row = ALL_KEYS.get(key)
     return row.check(text) if row else config_values.parse(key, "STRING", text)
 
 
 class DynamicBrokerConfig:
-    """``own`` and ``default`` hold what is in ZooKeeper, without what is not allowed there. ``check_listeners`` gets a
-    whole configuration before it is stored for this broker, and raises ApiError if the listeners cannot take it."""
+    """The layers of one broker's configuration.
+
+    Attributes:
+        static: ``server.properties``, with overrides.
+        default, own: usable dynamic values of all brokers and of this one, passwords decoded.
+        check_listeners: called with a whole configuration before it is stored for this broker; raises ApiError if the
+            listeners cannot use it.
+    """
 
     def __init__(self, static: Mapping[str, str]) -> None:
-        """Raises: InvalidBrokerConfig for ``password.encoder.*``."""
+        """Raises InvalidBrokerConfig for ``password.encoder.*``."""
         self.static = dict(static)
         self.check_listeners: Callable[[KafkaConfig], object] = lambda config: None
         self._encoder = _encoder(static, "password.encoder.secret")
         self._old_encoder = _encoder(static, "password.encoder.old.secret")
-        if "broker.id" in static:  # Kafka's two names for it
+        if "broker.id" in static:  # two names of the same key
             self.static.setdefault("node.id", static["broker.id"])
         self.default: dict[str, str] = {}
         self.own: dict[str, str] = {}
 
     def take(self, own: Mapping[str, str], default: Mapping[str, str]) -> KafkaConfig:
-        """Follow ZooKeeper; what is not allowed there is logged and ignored. Returns the configuration in force: what
-        cannot be used together leaves the one before."""
+        """Use the dynamic values from ZooKeeper; disallowed ones are logged and ignored. Returns the configuration in
+        force: the previous one if the new values contradict each other."""
         usable_default, usable_own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
         try:
             config = self._build(usable_default, usable_own)
@@ -81,8 +87,11 @@ class DynamicBrokerConfig:
         return config
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
-        """For a broker that starts. Raises InvalidBrokerConfig if ZooKeeper asks for security that is not built, or for
-        listeners that cannot be understood: those of ``server.properties`` may be open ones that were removed."""
+        """Check the dynamic values when the broker starts.
+
+        Raises InvalidBrokerConfig if ZooKeeper requests security that is not built, or has listeners that cannot be
+        parsed: those of ``server.properties`` may be open ones that were removed.
+        """
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
         if "listeners" in own:
@@ -92,7 +101,7 @@ class DynamicBrokerConfig:
                 raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {error}") from None
 
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        """Those of the stored properties that are allowed."""
+        """Select the allowed properties, with decoded passwords; others are logged."""
         usable = {}
         protocols = self._protocols(properties)
         for key, value in properties.items():
@@ -112,7 +121,7 @@ class DynamicBrokerConfig:
         return usable
 
     def _protocols(self, properties: Mapping[str, str]) -> Mapping[str, str]:
-        """Of the listeners by name, with these properties of the broker; none if that cannot be understood."""
+        """Listener name to security protocol with these properties; empty if they cannot be parsed."""
         where = {key: properties[key] for key in _WHERE_TO_LISTEN if key in properties}
         try:
             return KafkaConfig.from_properties({**self.static, **where})[0].listener_protocols
@@ -120,14 +129,14 @@ class DynamicBrokerConfig:
             return {}
 
     def validate(self, properties: Mapping[str, str], *, per_broker: bool) -> None:
-        """Whether the properties may replace those stored. Raises ApiError, in Kafka's words."""
+        """Check whether the properties may replace the stored ones. Raises ApiError with Kafka's message."""
         config = self.validate_texts(properties, per_broker=per_broker)
         if per_broker:
             self.check_listeners(config)
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
-        """The same without the files that they name: for clients who may not be allowed to name any. Returns
-        what they would make of the configuration."""
+        """Like ``validate``, without reading the files that the properties name: a client may not be allowed to name
+        any. Returns the resulting configuration."""
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
@@ -150,7 +159,7 @@ class DynamicBrokerConfig:
         return config
 
     def stored(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties as ZooKeeper has them: with encoded passwords. Raises: ApiError if that is not possible."""
+        """The properties as stored in ZooKeeper, with encoded passwords. Raises ApiError if they cannot be encoded."""
         stored = dict(properties)
         for key in filter(_is_password, properties):
             if self._encoder is None:
@@ -163,20 +172,20 @@ class DynamicBrokerConfig:
         return stored
 
     def encoded_anew(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """What is stored, with the passwords that were encoded with ``password.encoder.old.secret`` in the present
-        encoding. Raises: ApiError."""
+        """Return ``stored``, with passwords encoded with ``password.encoder.old.secret`` encoded again with the new
+        secret. Raises ApiError."""
         anew = dict(stored)
         for key in filter(_is_password, stored if self._old_encoder is not None else ()):
             try:
                 plain = self._old_encoder.decode(stored[key]) if self._old_encoder else None
             except InvalidSecurity:
-                continue  # encoded anew at an earlier start
+                continue  # encoded with the new secret at an earlier start
             if plain is not None:
                 anew |= self.stored({key: plain.value})
         return anew
 
     def _decoded(self, key: str, value: str) -> str:
-        """Raises: ApiError."""
+        """Raises ApiError."""
         if not _is_password(key):
             return value
         if self._encoder is None:
@@ -187,7 +196,7 @@ class DynamicBrokerConfig:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} could not be decoded: {error}") from None
 
     def effective(self) -> dict[str, str]:
-        """What counts of everything that was configured, as text."""
+        """The configured keys and values in force, as text."""
         return self._merge(self.default, self.own)
 
     def _merge(self, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -245,10 +254,10 @@ def _is_password(key: str) -> bool:
 
 
 def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":
-    """Raises: InvalidBrokerConfig."""
+    """None without a secret. Raises InvalidBrokerConfig."""
     if not properties.get(secret_key):
         return None
-    from kafka_zk.security.password_encoder import PasswordEncoder  # only now: it loads hashlib
+    from kafka_zk.security.password_encoder import PasswordEncoder  # it loads hashlib
 
     try:
         return PasswordEncoder.of(properties, secret_key)
@@ -257,7 +266,8 @@ def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder
 
 
 def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
-    """Kafka changes the number of threads step by step. Source: LogCleaner.validateReconfiguration@3.9."""
+    """Like Kafka, refuse to more than double or halve the number of threads. Source:
+    LogCleaner.validateReconfiguration@3.9."""
     name = "log.cleaner.threads"
     default = BROKER_CONFIGS[name].default or "1"
     threads, before = int(wanted.get(name, default)), int(present.get(name, default))
@@ -273,7 +283,7 @@ def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]
 
 
 def _check_requirements(merged: Mapping[str, str]) -> None:
-    """What Kafka checks when it builds a broker's configuration, beyond single values."""
+    """Kafka's checks of a broker's whole configuration."""
 
     def require(holds: bool, problem: str) -> None:
         if not holds:

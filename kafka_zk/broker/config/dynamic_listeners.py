@@ -1,10 +1,10 @@
 """Which changes of a running broker's listeners are allowed (KIP-226). Pure.
 
-A listener can be added, removed and moved to another address. What has a listener's prefix comes with the listener and
-stays as it is, but for its key and trust stores. The listener between brokers can be moved, but neither removed nor
-given another security protocol: the other brokers would not reach this one.
+A listener can be added, removed and moved to another address. Keys with its prefix come with it and cannot change
+later, except for its stores. The inter-broker listener can be moved, but neither removed nor given another security
+protocol: other brokers could not reach this one.
 
-Texts are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
+Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
 KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.
 """
 
@@ -20,7 +20,7 @@ _JAAS = ".sasl.jaas.config"
 
 
 def key_of_some_listener(key: str) -> str | None:
-    """What follows ``listener.name.<listener>.`` in a key that may come with a new listener; None for other keys."""
+    """Strip ``listener.name.<listener>.`` from a key that may be set with a new listener; None for other keys."""
     if not key.startswith(LISTENER_PREFIX):
         return None
     name = key.split(".", 3)[-1]
@@ -28,15 +28,15 @@ def key_of_some_listener(key: str) -> str | None:
 
 
 def holds_password(key: str) -> bool:
-    """Whether a key of a login module, which names users and their passwords."""
+    """Whether the key holds a JAAS login module, with user names and passwords."""
     return key.startswith(LISTENER_PREFIX) and key.endswith(_JAAS)
 
 
 def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
-    """What Kafka requires of the names before it looks closer. Raises: ApiError.
+    """Check the listener names, which Kafka does first. Raises ApiError.
 
     Args:
-        merged: the whole configuration to come.
+        merged: the whole new configuration.
     """
     text = merged.get("listeners", BROKER_CONFIGS["listeners"].default or "")
     listeners = _names(text)
@@ -64,7 +64,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
 
 
 def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
-    """Whether a running broker can go from one configuration to the other. Raises: ApiError."""
+    """Check whether a running broker can change from one configuration to the other. Raises ApiError."""
     for name in sorted(present.listener_names & wanted.listener_names):
         if _fixed_keys(present, name) != _fixed_keys(wanted, name):
             raise _refused(
@@ -81,9 +81,10 @@ def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
 
 
 def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
-    """Whether there is a listener for each of these keys, which are new. Raises: ApiError.
+    """Check that each of these new keys belongs to an existing listener. Raises ApiError.
 
-    Kafka keeps the keys of a listener that is not there, without a word."""
+    Kafka silently stores keys of a listener that does not exist.
+    """
     protocols = {name.lower(): protocol for name, protocol in wanted.listener_protocols.items()}
     for key in keys:
         if key_of_some_listener(key) is None:
@@ -96,7 +97,7 @@ def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
 
 
 def _fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
-    """What cannot change while the listener is there: all but its stores."""
+    """The listener's keys that cannot change while it exists: all except its stores."""
     prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     own = ListenerKeys(config.properties, listener).own
     return {key: value for key, value in own.items() if store_key(prefix + key) is None}

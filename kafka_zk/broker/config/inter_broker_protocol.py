@@ -1,7 +1,7 @@
-"""Which request versions brokers use among themselves, by ``inter.broker.protocol.version``.
+"""The request versions between brokers, by ``inter.broker.protocol.version``.
 
-Neither followers nor the controller ask what the other side offers: every broker of a cluster has the same protocol
-version set, which is raised when all of them know it. Source: MetadataVersion.java@3.9.
+Followers and the controller do not ask which versions are offered: all brokers of a cluster have the same protocol
+version, raised once all of them support it. Source: MetadataVersion.java@3.9.
 Tests: tests/kafka_zk/broker/config/test_inter_broker_protocol.py.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 _PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
-_LAST = 99  # without a step ("3.9"), the last one of the release
+_LAST = 99  # for a version without a step ("3.9"): its last step
 _Level = tuple[int, int, int, int]
 
 _FETCH: tuple[tuple[_Level, int], ...] = (
@@ -76,7 +76,8 @@ _OLDEST = "0.11.0"
 
 
 class FollowerVersions(NamedTuple):
-    """What a follower sends to its leader; ``offset_for_leader_epoch`` is None where Fetch does what it is for."""
+    """Versions of a follower's requests to its leader. ``offset_for_leader_epoch`` is None if Fetch replaces that
+    request."""
 
     fetch: int
     list_offsets: int
@@ -86,7 +87,7 @@ class FollowerVersions(NamedTuple):
 def follower_versions(protocol: str) -> FollowerVersions:
     """The versions for a protocol such as ``3.9-IV0``, ``3.9`` or ``0.11.0.1``.
 
-    Raises ValueError for what is no such version, or older than this broker's record format (0.11).
+    Raises ValueError for an invalid version, or one before this broker's record format (0.11).
     """
     level = _level(protocol)
     fetch = _version(_FETCH, level)
@@ -98,15 +99,15 @@ def follower_versions(protocol: str) -> FollowerVersions:
 
 
 def alter_partition_version(protocol: str) -> int | None:
-    """The highest version of AlterPartition that a leader may send, None where it writes the ISR itself.
+    """The highest version of AlterPartition that a leader may send; None if it writes the ISR to ZooKeeper itself.
 
-    Raises ValueError for what is no version.
+    Raises ValueError for an invalid version.
     """
     return _version(_ALTER_PARTITION, _level(protocol))
 
 
 class ControlVersions(NamedTuple):
-    """What a controller sends to brokers."""
+    """Versions of a controller's requests to brokers."""
 
     leader_and_isr: int
     update_metadata: int
@@ -117,7 +118,7 @@ LATEST_CONTROL_VERSIONS = ControlVersions(7, 8, 4)
 
 
 def control_versions(protocol: str) -> ControlVersions:
-    """The versions of a controller's requests. Raises ValueError for what is no version.
+    """The versions of a controller's requests. Raises ValueError for an invalid version.
 
     Source: ControllerChannelManager.scala@3.9.
     """
@@ -127,7 +128,7 @@ def control_versions(protocol: str) -> ControlVersions:
 
 
 def has_features(protocol: str) -> bool:
-    """Whether the brokers have finalized features (KIP-584). Raises ValueError for what is no version."""
+    """Whether the brokers have finalized features (KIP-584). Raises ValueError for an invalid version."""
     return _level(protocol) >= _FEATURES
 
 
@@ -138,7 +139,7 @@ def _level(protocol: str) -> _Level:
     major, minor, patch, step = (None if group is None else int(group) for group in matched.groups())
     assert major is not None
     assert minor is not None
-    # From 1.0 on the third number is that of a bug fix, which changes no protocol.
+    # Since 1.0 the third number counts bug-fix releases, which do not change protocols.
     return major, minor, (patch or 0) if major == 0 else 0, _LAST if step is None else step
 
 

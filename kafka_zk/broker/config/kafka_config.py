@@ -1,8 +1,8 @@
-"""``server.properties``, typed and checked. The keys themselves are the table in ``broker_keys``.
+"""Parses and checks ``server.properties``. The table ``broker_keys`` defines the keys.
 
-A key that is configured and has no use here (``Use.IGNORED``) is reported as a warning. So are unknown keys, and keys
-that count for the whole broker but are set for one listener. A key that asks for security that is not built is an error
-(``unbuilt_security``). The defaults of topics (``log.*``) are checked by storage's table of topic keys.
+Unknown keys, keys without use here (``Use.IGNORED``), and keys of the whole broker under a listener's prefix are
+warnings. A key that requests security that is not built is an error (``unbuilt_security``). Storage's table of topic
+keys checks the defaults of topics (``log.*``).
 
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
@@ -37,11 +37,11 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class InvalidBrokerConfig(Exception):
-    """A configuration key with a value that is not allowed; the message names the key and what is allowed."""
+    """A configuration value is invalid; the message names the key and the allowed values."""
 
 
 class Listener(NamedTuple):
-    """``PLAINTEXT://127.0.0.1:9092``: an empty host means all interfaces."""
+    """One listener, for example ``PLAINTEXT://127.0.0.1:9092``. An empty host means all interfaces."""
 
     name: str
     security_protocol: str
@@ -50,18 +50,18 @@ class Listener(NamedTuple):
 
 
 class KafkaConfig(BrokerKeys):
-    """One broker's configuration: its attributes are the rows of ``BrokerKeys``, and what several of them make up.
+    """One broker's configuration: the rows of ``BrokerKeys`` as attributes, and values derived from several rows.
 
-    Times in ms, sizes in bytes; None where Kafka falls back to another key. Immutable.
+    Times are in ms and sizes in bytes. None means that Kafka falls back to another key. Immutable.
     """
 
     zookeeper_security: Security
     topic_defaults: LogConfig
     properties: Mapping[str, str]
-    """What was configured, as text: DescribeConfigs shows it."""
+    """The configured keys and values as text, for DescribeConfigs."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """Raises: InvalidBrokerConfig for the first value that is not allowed."""
+        """Raises InvalidBrokerConfig for the first invalid value."""
         used = {row.name.replace(".", "_"): row for row in ALL_KEYS.values() if row.use is Use.READ}
         self.__dict__["properties"] = properties
         self.__dict__.update({attribute: self.read(row) for attribute, row in used.items()})
@@ -76,12 +76,12 @@ class KafkaConfig(BrokerKeys):
     def from_properties(
         cls, properties: Mapping[str, str], overrides: Mapping[str, str] | None = None
     ) -> "tuple[KafkaConfig, list[str]]":
-        """The configuration, and one warning per key that nobody knows.
+        """Parse properties. Returns the configuration, and one warning per ignored key.
 
         Args:
             properties: the lines of a ``server.properties`` file.
-            overrides: ``--override key=value``; they win.
-        Raises: InvalidBrokerConfig for the first value that is not allowed.
+            overrides: ``--override key=value``; they take precedence.
+        Raises InvalidBrokerConfig for the first invalid value.
         """
         merged = {**properties, **(overrides or {})}
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
@@ -90,7 +90,7 @@ class KafkaConfig(BrokerKeys):
         return config, [*map(config._warning, unknown), *config._security_warnings()]
 
     def read(self, row: BrokerKey[R]) -> R:
-        """The value of any key. Raises: InvalidBrokerConfig."""
+        """The value of a key. Raises InvalidBrokerConfig."""
         text = self.properties.get(row.name)
         value: R = row.default_value if text is None else _parse(row, text.strip())
         return value
@@ -109,7 +109,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def advertised_listener_list(self) -> list[Listener]:
-        """As clients reach the broker; a listener that is not advertised explicitly is advertised as bound."""
+        """The addresses that clients use; a listener without an advertised address is advertised as bound."""
         explicit = _parse_listeners("advertised.listeners", self.advertised_listeners, self._protocols())
         named = {listener.name for listener in explicit}
         return explicit + [listener for listener in self.listener_list if listener.name not in named]
@@ -120,7 +120,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def inter_broker_listener(self) -> str:
-        """By its name, or that of ``security.inter.broker.protocol``; the first listener where both are silent."""
+        """From its own key or ``security.inter.broker.protocol``, otherwise the first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
             return self.security_inter_broker_protocol.upper()
         return self.inter_broker_listener_name or self.listener_list[0].name
@@ -131,36 +131,37 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def listener_protocols(self) -> dict[str, str]:
-        """The security protocols of the listeners by their names."""
+        """Listener name to security protocol."""
         return {listener.name: listener.security_protocol for listener in self.listener_list}
 
     @property
     def broker_listeners(self) -> list[str]:
-        """The listeners through which brokers come; clients share one if it is the only one."""
+        """The listeners that brokers and controllers connect to. Clients use one of them too if it is the only
+        listener."""
         return [name for name in (self.inter_broker_listener, self.control_plane_listener_name) if name is not None]
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
-        """``max.connections.per.ip`` by address."""
+        """Address to ``max.connections.per.ip``."""
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))
 
     @property
     def delegation_token_secret(self) -> str | None:
-        """None: there are no delegation tokens."""
+        """The secret for delegation tokens; None if there are no delegation tokens."""
         return self.delegation_token_secret_key or self.delegation_token_master_key or None
 
     @property
     def listener_max_connections(self) -> dict[str, int]:
-        """``listener.name.<listener>.max.connections`` by listener, where it is set."""
+        """Listener to ``listener.name.<listener>.max.connections``, where it is set."""
         return self.of_listeners("max.connections")
 
     @property
     def listener_creation_rates(self) -> dict[str, int]:
-        """``listener.name.<listener>.max.connection.creation.rate`` by listener, where it is set."""
+        """Listener to ``listener.name.<listener>.max.connection.creation.rate``, where it is set."""
         return self.of_listeners("max.connection.creation.rate")
 
     def of_listeners(self, key: str) -> dict[str, int]:
-        """A number that listeners may have of their own, by listener. Raises: InvalidBrokerConfig."""
+        """Listener to its own value of a numeric key, where it is set. Raises InvalidBrokerConfig."""
         names = {f"{LISTENER_PREFIX}{name.lower()}.{key}": name for name in self.listener_names}
         return {names[each]: _positive(each, text) for each, text in self.properties.items() if each in names}
 
@@ -191,13 +192,12 @@ class KafkaConfig(BrokerKeys):
 
 
 def _is_of_listener(key: str, listeners: Collection[str]) -> bool:
-    """Whether it has the prefix of a listener in use, and is read there."""
     under_listener = key_of_listener(key, listeners)
     return under_listener is not None and is_read_for_listener(under_listener)
 
 
 def _is_known(under_listener: str) -> bool:
-    """Whether it is a key of Kafka, perhaps with a mechanism in front."""
+    """Whether it is a Kafka key, perhaps with a mechanism as prefix."""
     _, _, of_mechanism = under_listener.partition(".")
     return under_listener in ALL_KEYS or (of_mechanism.startswith("sasl.") and of_mechanism in ALL_KEYS)
 
@@ -210,7 +210,7 @@ def _positive(key: str, text: str) -> int:
 
 
 def parse_connections_override(entry: str) -> tuple[str, int]:
-    """(address, count) of an entry of ``max.connections.per.ip.overrides``. Raises: InvalidBrokerConfig."""
+    """Parse an entry of ``max.connections.per.ip.overrides`` into (address, count). Raises InvalidBrokerConfig."""
     host, _, text = entry.rpartition(":")
     count = decimal_integer(text.strip(), NATURAL_INT32)
     if not host or count is None:
@@ -240,7 +240,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
 
 
 def _hint(key: str) -> str:
-    """The nearest key that has a use here, for one that is not known at all."""
+    """Suggest a used key for one that Kafka does not have."""
     used = [name for name, row in ALL_KEYS.items() if row.use is not Use.IGNORED]
     near = difflib.get_close_matches(key, used, 1, cutoff=0.8) if key not in ALL_KEYS else []
     return f"; did you mean {near[0]}?" if near else ""
@@ -267,7 +267,7 @@ def _security(properties: Mapping[str, str]) -> Security:
 
 
 def _topic_defaults(properties: Mapping[str, str]) -> LogConfig:
-    values: dict[str, tuple[str, str]] = {}  # topic key -> the key that was configured, its value
+    values: dict[str, tuple[str, str]] = {}  # topic key -> (configured key, its value)
     for topic_key, broker_key in TOPIC_DEFAULTS.items():
         name = next((spelling for spelling in synonyms(broker_key) if spelling in properties), None)
         if name is not None:
@@ -291,7 +291,7 @@ def _scaled(key: str, text: str, unit_ms: int) -> str:
 
 
 def _check_no_kraft(config: KafkaConfig) -> None:
-    """A broker that only ignored them would hold up the migration that it was meant for."""
+    """A broker that ignored these keys would block the migration."""
     if config.process_roles:
         roles = ",".join(config.process_roles)
         raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker is one with ZooKeeper")

@@ -1,4 +1,4 @@
-"""The rows of the table of broker keys that say who may come in and how: TLS, SASL, tokens, authorizer, ZooKeeper's.
+"""The rows of the table of broker keys about security: TLS, SASL, tokens, authorizer, ZooKeeper's security.
 
 See ``broker_keys``.
 """

@@ -1,4 +1,4 @@
-"""Configuration values as text: parsed by Kafka's types, refused in Kafka's words, printed as Kafka prints them.
+"""Configuration values as text: parsed as Kafka's types, refused with Kafka's messages, printed like Kafka's.
 
 Source: ConfigDef.java, LogConfig.java@3.9.
 """
@@ -23,14 +23,14 @@ _THROTTLED = (
 
 
 class BadValue(Exception):
-    """A value that is not allowed; the text is Kafka's (its ConfigException)."""
+    """A value is invalid; the message is that of Kafka's ConfigException."""
 
     def __init__(self, key: str, value: object, problem: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {key}: {problem}")
 
 
 def parse(key: str, kind: str, text: str) -> Value:
-    """The value of ``text`` as Kafka's type ``kind``. Raises BadValue."""
+    """Parse ``text`` as Kafka's type ``kind``. Raises BadValue."""
     text = text.strip()
     if kind in _BITS:
         limit = 1 << (_BITS[kind] - 1)
@@ -63,16 +63,16 @@ def _whole(text: str, limit: int) -> int:
 
 
 def to_text(value: Value) -> str:
-    """As DescribeConfigs shows it."""
+    """Format a value as DescribeConfigs shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
 def check(key: str, definition: TopicConfig, text: str, topic_key: str | None = None) -> Value:
-    """The value of ``text`` for a key defined as a topic's, ``key`` being perhaps the broker's name for it.
+    """Parse and check ``text`` by a topic key's definition. ``key`` may be the broker's name for ``topic_key``.
 
-    Raises: BadValue.
+    Raises BadValue.
     """
     value = parse(key, definition.type, text)
     if not definition.check(value):
@@ -98,9 +98,9 @@ def _refused(key: str, topic_key: str, definition: TopicConfig, value: Value) ->
 
 
 def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
-    """A topic's configuration from its own properties, checked as a ZooKeeper-mode broker does.
+    """Check a topic's own properties as a ZooKeeper-mode broker does. Returns the topic's configuration.
 
-    Raises: BadValue; ApiError(INVALID_CONFIG) for what Kafka refuses with a sentence of its own.
+    Raises BadValue; ApiError(INVALID_CONFIG) where Kafka has a message that does not fit BadValue.
     """
     for key in properties:
         if key not in TOPIC_CONFIGS:
@@ -124,7 +124,7 @@ def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig
 
 
 class TieredStorageDisabled(BadValue):
-    """``remote.storage.enable=true`` where there is no remote storage."""
+    """``remote.storage.enable=true`` without remote storage."""
 
     def __init__(self) -> None:
         Exception.__init__(

@@ -1,4 +1,4 @@
-"""How long the certificates of listeners are valid. Kafka has no such metric."""
+"""Metrics of the listeners' certificates. Kafka has no such metric."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,7 +6,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 
 def certificate_metrics(days_left: Mapping[str, Sequence[tuple[str, float]]]) -> Iterator[Metric]:
-    """By listener: the subjects of its certificates, and the days until they expire."""
+    """The gauge of days until expiry. ``days_left``: listener to (subject, days) of its certificates."""
     days = GaugeMetricFamily(
         "kafka_zk_certificate_days_left",
         "Days until a certificate expires; negative once it has.",

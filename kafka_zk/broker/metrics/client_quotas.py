@@ -1,8 +1,8 @@
-"""Quotas and who is held back by them, under the names of Kafka's MBeans (kafka.server:type=Produce,user=,client-id=).
+"""Metrics of client quotas and throttles, named like Kafka's MBeans (kafka.server:type=Produce,user=,client-id=).
 
-Only owners of a quota that did something lately are shown, and no more of each kind than MOST_OWNERS: anybody can make
-up client ids. A throttle time is the average of the last 30 to 60 s, 0 for none. Source: ClientQuotaManager.scala,
-ConnectionQuotas in SocketServer.scala@3.9.
+Only the MOST_OWNERS most recently active owners per kind of quota are shown, because clients choose their client ids. A
+throttle time is the average of the last 30 to 60 s; 0 for none. Source: ClientQuotaManager.scala, ConnectionQuotas in
+SocketServer.scala@3.9.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ _NAMES = {
 
 
 def client_quota_metrics(enforcement: Enforcement) -> Iterator[Metric]:
-    """Of users and clients."""
+    """Quotas of users and clients."""
     now_ms = enforcement.now_ms()
     usages = enforcement.quotas.usage(now_ms, MOST_OWNERS)
     for key, (kind, name, text) in _NAMES.items():
@@ -51,7 +51,7 @@ def client_quota_metrics(enforcement: Enforcement) -> Iterator[Metric]:
 
 
 def connection_rate_metrics(rates: ConnectionRates, listeners: Sequence[str], now_ms: float) -> Iterator[Metric]:
-    """Of listeners, and of the addresses that connect to them."""
+    """Connection rates of listeners, and throttles of listeners and addresses."""
     name = "kafka_server_socket_server_metrics_"
     accepted = GaugeMetricFamily(name + "connection_accept_rate", "Connections a second.", labels=["listener"])
     for listener in listeners:

@@ -1,10 +1,9 @@
-"""A broker's state under the names that Kafka's users know: lower-case JMX names, ``PerSec`` counters as ``_total``.
+"""A broker's metrics under the names Kafka users know: lower-case JMX names, ``PerSec`` counters as ``_total``.
 
-That is the dialect of Strimzi's rules for the JMX exporter. All of it is read when it is asked for, on the reactor.
-Messages are counted from the partitions' log end offsets, from the broker's start on.
+Strimzi's rules for the JMX exporter produce the same names. All values are read on request, on the reactor. Messages
+are counted from the partitions' log end offsets, since the broker's start.
 
-Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.coordinator, kafka.network,
-kafka.log).
+Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.coordinator, kafka.network, kafka.log).
 """
 
 from collections import Counter
@@ -32,7 +31,8 @@ _SESSION_STATES = {
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker; made when it has started. ``watchdog``: of the process that it runs in, if it has one."""
+    """Metrics of one broker; create it after the broker has started. ``watchdog``: the process's; None if it has
+    none."""
 
     def __init__(self, parts: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._parts = parts
@@ -122,7 +122,7 @@ class BrokerCollector(Collector):
         )
 
     def _lags(self, leading: list[Any]) -> Metric:
-        """What followers fetched less than the leader has; of those that have fetched."""
+        """How many records each follower lacks, for followers that have fetched."""
         lags = GaugeMetricFamily(
             "kafka_zk_replicalag", "Records that a follower lacks.", labels=["topic", "partition", "replica"]
         )
@@ -153,7 +153,7 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(name + "globalpartitioncount", "Partitions of the cluster.", count)
 
     def _transactions(self) -> Iterator[Metric]:
-        """Of the coordinator; Kafka has no metric for how many ids it knows, and what they hold."""
+        """Kafka has no metric for the number of transactional ids and their memory."""
         counts = self._services.transactions.counts
         name = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
         text = "Ends of transactions that wait for a leader, or for another try."
@@ -208,7 +208,7 @@ class BrokerCollector(Collector):
         yield _counter(name + "zookeepersyncconnects", "Connections made again.", changes[SessionState.CONNECTED])
 
     def _reactor(self) -> Iterator[Metric]:
-        """Kafka has no like of it: there a request holds up one of many threads."""
+        """Kafka has no such metric: there a slow request blocks only one of many threads."""
         if self._watchdog is not None:
             count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
             name = "kafka_zk_reactor_longturn"
@@ -231,5 +231,5 @@ def _counter(name: str, text: str, value: float) -> Metric:
 
 
 def _labels(key: tuple[int, int]) -> list[str]:
-    """Kafka's name of the API ("ListOffsets"), and the version."""
+    """Kafka's name of the API ("ListOffsets") and the version."""
     return ["".join(word.capitalize() for word in ApiKey(key[0]).name.split("_")), str(key[1])]

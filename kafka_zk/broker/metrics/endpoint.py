@@ -1,7 +1,7 @@
-"""``/metrics`` on a port of its own. Imported only when somebody asks for it: it brings prometheus-client and a web
-server along.
+"""Serves ``/metrics`` on its own port. Imported on demand, because it needs prometheus-client and a web server.
 
-Not prometheus-client's own Twisted resource: that collects in a thread, and a broker's state is the reactor's.
+prometheus-client's own Twisted resource is not used: it collects in a thread, but a broker's state belongs to the
+reactor.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.network.bounded_site import BoundedSite
 
 CACHED_S = 1.0
-"""5,000 partitions take 100 ms: however many ask, and however often, they are collected once in this time."""
+"""A collection is cached for this long: with 5,000 partitions it takes 100 ms."""
 
 
 class _Metrics(Resource):
@@ -37,7 +37,7 @@ class _Metrics(Resource):
         if now_s >= self._until_s:
             self._content_type, self._text = content_type, encode(self._registry)
             self._until_s = now_s + CACHED_S
-        request.setHeader("content-type", self._content_type)  # in that time the same for all
+        request.setHeader("content-type", self._content_type)  # cached for all clients
         return self._text
 
 
@@ -50,9 +50,9 @@ def listen(
     host: str,
     watchdog: Watchdog | None = None,
 ) -> int:
-    """Serve the metrics of a started broker with these ``parts`` on ``host`` ("" for all addresses); returns the port.
+    """Serve the metrics of a started broker with these ``parts`` on ``host`` ("" for all addresses). Returns the port.
 
-    Raises: twisted's CannotListenError.
+    Raises twisted's CannotListenError.
     """
     registry = CollectorRegistry()
     registry.register(BrokerCollector(parts, client, stats, watchdog))

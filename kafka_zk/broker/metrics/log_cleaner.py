@@ -1,6 +1,6 @@
-"""What the log cleaner tells of itself, under the names of Kafka's MBeans.
+"""Metrics of the log cleaner, named like Kafka's MBeans.
 
-Percentages are whole numbers, as Kafka's. Source: LogCleaner.scala, LogCleanerManager.scala@3.9.
+Percentages are integers, as in Kafka. Source: LogCleaner.scala, LogCleanerManager.scala@3.9.
 Tests: tests/kafka_zk/broker/metrics/test_log_cleaner.py.
 """
 
@@ -16,7 +16,7 @@ _MANAGER = "kafka_log_logcleanermanager_"
 
 
 def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
-    """All gauges of a ``LogCleaner``; those of a cleaning are of each thread's last one."""
+    """All gauges of a ``LogCleaner``. Values of a cleaning are from each thread's last one."""
     stats, manager = cleaner.last_stats, cleaner.manager
     yield _gauge(
         _CLEANER + "cleaner_recopy_percent", "Share of the bytes that was written again.", recopy_percent(stats)
@@ -36,7 +36,7 @@ def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
 
 
 def recopy_percent(stats: Sequence[CleanerStats]) -> int:
-    """Bytes written per 100 read, over all threads; 0 before anything was read."""
+    """Bytes written per 100 bytes read, over all threads; 0 before anything was read."""
     read_bytes = sum(each.bytes_read for each in stats)
     return int(100 * sum(each.bytes_written for each in stats) / read_bytes) if read_bytes else 0
 

@@ -1,4 +1,4 @@
-"""What Kafka counts of the logins at a listener (``kafka.server:type=socket-server-metrics``).
+"""Metrics of the logins at each listener (``kafka.server:type=socket-server-metrics``).
 
 Source: Selector.SelectorMetrics, SocketServer.scala@3.9.
 """
@@ -21,7 +21,7 @@ _COUNTERS = {
 
 
 def login_metrics(logins: Mapping[str, LoginStats]) -> Iterator[Metric]:
-    """By listener; of those with TLS or SASL."""
+    """``logins``: listener to its counts, for listeners with TLS or SASL."""
     name = "kafka_server_socket_server_metrics_"
     for suffix, (attribute, text) in _COUNTERS.items():
         counter = CounterMetricFamily(name + suffix, text, labels=["listener"])

@@ -1,7 +1,7 @@
-"""Counts of what a broker does, as plain numbers: what is measured while it works must cost next to nothing.
+"""Counts requests and bytes as plain numbers, because counting must cost almost nothing.
 
-``RequestStats.measure`` wraps the dispatcher; a broker that nobody asked for metrics is not wrapped. Everything else
-that is shown is looked up when it is shown, see ``collector``. Tests: tests/kafka_zk/broker/metrics/test_metrics.py.
+Without metrics, the dispatcher is not wrapped. All other metrics are read on request, see ``collector``. Tests:
+tests/kafka_zk/broker/metrics/test_metrics.py.
 """
 
 from collections.abc import Callable, Coroutine
@@ -19,9 +19,13 @@ _FETCH = int(ApiKey.FETCH)
 
 
 class RequestStats:
-    """Attributes: ``requests`` by API key and version: [count, seconds until the answer was ready]; ``failed_count``
-    by the same: requests that ended their connection; ``produced_bytes`` and ``fetched_bytes``: sizes of Produce
-    requests' and Fetch answers' bodies, so a little more than their records."""
+    """Counts of requests since the broker's start.
+
+    Attributes:
+        requests: (API key, version) to [count, sum in s until the response was ready].
+        failed_count: (API key, version) to the number of requests that closed their connection.
+        produced_bytes, fetched_bytes: body sizes of Produce requests and Fetch responses.
+    """
 
     def __init__(self) -> None:
         self.requests: dict[tuple[int, int], list[float]] = {}
@@ -30,7 +34,7 @@ class RequestStats:
         self.fetched_bytes = 0
 
     def measure(self, dispatch: Dispatch) -> Dispatch:
-        """``dispatch``, counted."""
+        """Wrap ``dispatch`` to count its requests."""
         requests = self.requests
 
         async def measured(context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part] | None:
@@ -38,7 +42,7 @@ class RequestStats:
             key = header[:2]
             size_bytes = len(body)
             handling = dispatch(context, header, body)
-            del body  # or a handler that waits could not let go of it
+            del body  # so that a waiting handler can free it
             try:
                 parts = await handling
             except BaseException:

@@ -1,11 +1,11 @@
-"""Notices when a turn of the reactor takes a second or longer, says what it was about, and counts it.
+"""Detects turns of the reactor that take a second or longer, logs what they did, and counts them.
 
-A broker has one thread for all its clients: what holds it up stops everybody. A timer on the reactor notes when it
-runs; a thread beside it looks, a few times a second, how long ago that was. When it was too long, the thread takes the
-reactor's stack and finds the request on it, so that requests themselves note nothing and cost nothing. The timer
-counts: it is exact however busy the machine is, and sees also what kept every thread of the process from running.
+A broker has one thread for all clients, so a long turn blocks all of them. A timer on the reactor records when it runs,
+and a thread checks how long ago that was. If it is too long, the thread finds the request on the reactor's stack, so
+requests need no bookkeeping. The timer counts: it is exact on a busy machine, and also detects pauses of the whole
+process.
 
-Losing the ZooKeeper session of a process that stays frozen is not done here, see ``registry.client.pulse``.
+``registry.client.pulse`` lets the ZooKeeper session of a frozen process expire.
 Tests: tests/kafka_zk/broker/metrics/test_watchdog.py, tests/integration/brokers/test_frozen_broker.py.
 """
 
@@ -26,8 +26,8 @@ _log = Logger()
 
 LONG_TURN_S = 1.0
 CHECK_INTERVAL_S = 0.25
-"""How often the timer runs and the thread looks. A turn counts from LONG_TURN_S on at the latest, and from this much
-less at the earliest: it is measured from the last time that the timer ran."""
+"""Interval of the timer and of the thread's checks. A turn is measured from the timer's last run, so one that is up to
+this much shorter than LONG_TURN_S may also count."""
 
 _STACK_DEPTH = 4
 _STEP = BrokerConnection._step.__code__
@@ -36,7 +36,9 @@ _STEP = BrokerConnection._step.__code__
 class Watchdog:
     """Watches the reactor whose thread calls ``start``.
 
-    Attributes: ``long_turn_count`` and ``long_turns_s``: how many long turns there were, and how long together.
+    Attributes:
+        long_turn_count: number of long turns.
+        long_turns_s: sum of their lengths.
     """
 
     def __init__(self, reactor: Any, seconds: Callable[[], float] = monotonic_s) -> None:
@@ -46,13 +48,13 @@ class Watchdog:
         self._seconds = seconds
         self._thread_id = 0
         self._ran_s = 0.0
-        self._told_s: float | None = None  # the ``_ran_s`` of the turn that was told of last
+        self._told_s: float | None = None  # the ``_ran_s`` of the turn logged last
         self._seen: dict[str, object] = {}
         self._timer: Any = None
         self._stopped = threading.Event()
 
     def start(self) -> None:
-        """Watch from now on."""
+        """Start watching."""
         self._thread_id = threading.get_ident()
         self._ran_s = self._seconds()
         self._timer = self._reactor.callLater(CHECK_INTERVAL_S, self._run)
@@ -64,7 +66,7 @@ class Watchdog:
             self._timer.cancel()
 
     def _run(self) -> None:
-        """On the reactor, by the timer."""
+        """Runs on the reactor: measure the time since the last run."""
         now_s = self._seconds()
         took_s = now_s - self._ran_s
         self._ran_s = now_s
@@ -80,7 +82,7 @@ class Watchdog:
             self.look()
 
     def look(self) -> None:
-        """On the watchdog's own thread: tell of a turn that is too long already, once."""
+        """Runs in the watchdog's thread: log the current turn once if it is already too long."""
         ran_s = self._ran_s
         for_s = self._seconds() - ran_s
         if for_s < LONG_TURN_S or ran_s == self._told_s:
@@ -88,14 +90,14 @@ class Watchdog:
         self._told_s = ran_s
         frame = sys._current_frames().get(self._thread_id)
         seen = describe(frame) if frame is not None else {}
-        if ran_s == self._ran_s:  # else the stack is that of a later turn
+        if ran_s == self._ran_s:  # otherwise the stack is that of a later turn
             self._seen = seen
             _log.warn("the reactor has not turned for {for_s:.1f} s: all clients wait", for_s=for_s, **seen)
 
 
 def describe(innermost: FrameType) -> dict[str, object]:
-    """What the thread with this stack is doing: ``api`` with its version and ``peer`` if it answers a request, and
-    ``where`` in the code."""
+    """Describe what a stack is doing: ``api`` with its version and ``peer`` if it handles a request, and ``where`` in
+    the code."""
     fields: dict[str, object] = {}
     frame: FrameType | None = innermost
     while frame is not None:

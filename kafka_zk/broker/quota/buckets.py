@@ -1,9 +1,9 @@
-"""What one owner of a quota has used of it: rates of bytes and of time, and a bucket of tokens.
+"""Measures what the owner of a quota has used: rates of bytes and of time, and a bucket of tokens.
 
-A bound of 0 is no division by zero: each request is answered, and then its client is held back for one sample's time.
-(Kafka's brokers answer at once, as if there were no quota.)
+With a bound of 0, each request is answered and its client then throttled for one sample. (Kafka's brokers do not
+throttle then.)
 
-Pure: times are ms on a clock that is never set. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
+Pure: times are ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
 ClientRequestQuotaManager.scala@3.9. Tests: tests/kafka_zk/broker/quota/test_buckets.py.
 """
 
@@ -12,15 +12,15 @@ from math import floor
 from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow, Rate
 
 PACE = 1.1
-"""Who was throttled sends at most so much of the bound within one sample, until a whole window passed without a
-throttle. Else a burst comes back whenever the window forgets it, and the throughput of a minute is off by a tenth."""
+"""After a throttle, a client may use at most PACE times the bound per sample, until a whole window passes without a
+throttle. Otherwise a burst returns whenever the window forgets it, and the throughput of a minute is off by a tenth."""
 
 _AVERAGED_MS = 30_000
 _NEVER_MS = -(2**62)
 
 
 class ThrottleTimes:
-    """The average of the throttle times of the last 30 to 60 s, as Kafka's metric has it."""
+    """Average throttle time of the last 30 to 60 s, as in Kafka's metric."""
 
     __slots__ = ("_before", "_count", "_start_ms", "_sum_ms")
 
@@ -30,13 +30,13 @@ class ThrottleTimes:
         self._before = (0, 0)
 
     def add(self, throttle_ms: int, now_ms: float) -> None:
-        """A client is throttled now."""
+        """Record a throttle that begins now."""
         self._turn(now_ms)
         self._sum_ms += throttle_ms
         self._count += 1
 
     def average_ms(self, now_ms: float) -> float:
-        """0 if no client was throttled."""
+        """Average in ms; 0 if no client was throttled."""
         self._turn(now_ms)
         count = self._count + self._before[1]
         return (self._sum_ms + self._before[0]) / count if count else 0.0
@@ -50,13 +50,14 @@ class ThrottleTimes:
 
 
 class RateBucket(Rate):
-    """A rate, its bound, and how long a client that exceeds it is held back.
+    """A rate, its bound per second, and the throttle time of a client that exceeds it.
 
     Args:
-        most_throttle_ms: the longest throttle.
+        most_throttle_ms: maximum throttle time.
 
     Attributes:
-        most_in_window: what an idle client may use at once without a throttle.
+        most_in_window: what an idle client may use without a throttle: ``bound`` times the window less one sample.
+        throttles: recorded by the caller and by ``admit``.
     """
 
     __slots__ = ("_bound", "_exceeded_ms", "_free", "_most_throttle_ms", "most_in_window", "throttles")
@@ -65,8 +66,8 @@ class RateBucket(Rate):
         super().__init__(window)
         self.throttles = ThrottleTimes()
         self._most_throttle_ms = most_throttle_ms
-        self._exceeded_ms: float = _NEVER_MS  # when the rate was above the bound last
-        self._free: float = -1  # up to this sum no client is held back, and nothing need be computed
+        self._exceeded_ms: float = _NEVER_MS  # when the rate last exceeded the bound
+        self._free: float = -1  # up to this total ``add`` returns 0 without computing; -1 for never
         self.set_bound(bound)
 
     @property
@@ -74,13 +75,13 @@ class RateBucket(Rate):
         return self._bound
 
     def set_bound(self, bound: float) -> None:
-        """From now on; what was recorded counts."""
+        """Set the bound for the next calls; recorded values are kept."""
         self._bound = bound
         self.most_in_window = bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
         self._free = self.most_in_window if bound else -1
 
     def add(self, value: float, now_ms: float) -> int:
-        """Count ``value``; returns how long its client is held back, 0 for not at all."""
+        """Record ``value``. Returns for how many ms to throttle the client; 0 for not at all."""
         if now_ms >= self._ends_ms:
             self._begin(now_ms)
         self.total += value
@@ -90,10 +91,10 @@ class RateBucket(Rate):
         return self.hold_back_ms(now_ms)
 
     def admit(self, value: float, now_ms: float) -> int:
-        """Count ``value`` if it fits in, and return 0; else how long to wait before it is tried again.
+        """Record ``value`` and return 0 if it fits, otherwise return for how many ms to wait before retrying.
 
-        What would not fit into an idle client's window either is let in as soon as the rate is not above its bound.
-        Then the negative of how long its client is held back for it is returned. Either counts among ``throttles``.
+        A value above ``most_in_window`` never fits. It is recorded as soon as the rate does not exceed its bound; the
+        result is then the client's throttle time in ms, negated. Both kinds are recorded in ``throttles``.
         """
         if now_ms >= self._ends_ms:
             self._begin(now_ms)
@@ -110,7 +111,7 @@ class RateBucket(Rate):
         return wait_ms
 
     def _excess_ms(self, now_ms: float, added: float = 0) -> int:
-        """How long the rate is above its bound if nothing more comes, with ``added`` now; 0 if it is not."""
+        """For how many ms the rate exceeds its bound with ``added`` now and nothing later; 0 if it does not."""
         throttle_ms = min(self.throttle_ms(self._bound, now_ms, added), self._most_throttle_ms)
         if throttle_ms <= 0:
             return 0
@@ -119,7 +120,7 @@ class RateBucket(Rate):
         return throttle_ms
 
     def hold_back_ms(self, now_ms: float) -> int:
-        """How long the client that has used what was recorded is throttled; 0 for not at all."""
+        """For how many ms to throttle the client after what was recorded; 0 for not at all."""
         if self.total <= self._free:
             return 0
         if not self._bound:
@@ -136,9 +137,14 @@ class RateBucket(Rate):
 
 
 class TokenBucket:
-    """Tokens that grow at ``bound`` a second, up to what a whole window brings; it is full at first.
+    """Tokens that grow by ``bound`` per second up to what a whole window brings; full at first.
 
-    A client that takes more than there are makes a debt. Until it is paid, there are no tokens.
+    Negative tokens are a debt, which must be paid before more are available.
+
+    Attributes:
+        bound: tokens per second.
+        rate: tokens taken per second, for metrics.
+        throttles: recorded by the caller.
     """
 
     __slots__ = ("_tokens", "_updated_ms", "bound", "rate", "throttles", "window")
@@ -148,7 +154,7 @@ class TokenBucket:
     def __init__(self, window: QuotaWindow, bound: float, now_ms: float) -> None:
         self.window = window
         self.bound = bound
-        self.rate = Rate(window)  # shown only
+        self.rate = Rate(window)
         self.throttles = ThrottleTimes()
         self._tokens = self._burst
         self._updated_ms = now_ms
@@ -158,23 +164,23 @@ class TokenBucket:
         return self.bound * self.window.sample_count * self.window.sample_ms / 1000
 
     def set_bound(self, bound: float) -> None:
-        """From now on; tokens and debts stay."""
+        """Set the bound for the next calls; tokens and debt are kept."""
         self.bound = bound
 
     def tokens(self, now_ms: float) -> float:
-        """How many there are; negative: the debt."""
+        """Number of tokens; a debt is negative."""
         grown = self._tokens + self.bound * (now_ms - self._updated_ms) / 1000
         self._tokens = min(self._burst, grown)
         self._updated_ms = now_ms
         return self._tokens
 
     def take(self, count: float, now_ms: float) -> None:
-        """Take this number of tokens, whether they are there or not."""
+        """Take ``count`` tokens, even if that makes a debt."""
         self._tokens = self.tokens(now_ms) - count
         self.rate.record(count, now_ms)
 
     def debt_ms(self, now_ms: float) -> int:
-        """How long it takes until the debt is paid; 0 if there is none, or nothing would ever pay it."""
+        """How many ms until the debt is paid; 0 if there is none, or the bound is 0."""
         if not self.bound:
             return 0
         debt_ms = max(0.0, -self.tokens(now_ms)) * 1000 / self.bound

@@ -1,9 +1,9 @@
-"""The quotas of users and clients, and what each client has used of its own.
+"""The quotas of users and clients, and the usage of each client.
 
-A client is found by its principal and client id, and it chooses the client id freely. So what is kept about clients is
-bounded, and forgotten an hour after its last use (``Recent``). A client that a flood of ids displaces begins anew.
+Clients choose their client ids, so the state is bounded, and forgotten an hour after its last use (``Recent``). A
+client evicted by a flood of ids starts with unused quotas.
 
-Pure: times are ms on a clock that is never set. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
+Pure: times are ms on a monotonic clock. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
 """
 
 from collections.abc import Mapping
@@ -18,20 +18,21 @@ KEEP_MS = 3_600_000
 """Kafka forgets a client after an hour without requests."""
 
 MOST_CLIENTS = 10_000
-"""Clients, and for each kind of quota rates, that are kept in each of two generations: some 10 MB together."""
+"""Maximum number of clients, and of buckets per kind of quota, in each of two generations; about 10 MB in total."""
 
 LONG_CLIENT_ID = 256
-"""A client id above this length is kept as a hash, since a client may send 32 KB of it."""
+"""Longer client ids are stored as a hash, because a client may send 32 KB."""
 
 Bucket = RateBucket | TokenBucket
 ClientKey = tuple[str, str | int | None]
 Clients = Mapping[ClientKey, "ClientBuckets"]
-"""What limits each client, by principal and client id; has an entry for any."""
+"""(principal, client id) to the client's buckets; a lookup creates a missing entry."""
 
 
 
 class ClientBuckets(NamedTuple):
-    """What limits one client; None where nothing does. ``header_bytes``: of its request headers, without tags."""
+    """The buckets of one client; None where no quota applies. ``header_bytes``: size of its request headers, without
+    tagged fields."""
 
     produce: RateBucket | None
     fetch: RateBucket | None
@@ -41,7 +42,14 @@ class ClientBuckets(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """How much an owner of a quota uses. ``value``: bytes a second, percent of a thread, or tokens that are left."""
+    """Usage of one owner of a quota.
+
+    Attributes:
+        bound: bytes per second, percent of a thread, or tokens per second.
+        value: bytes per second, percent of a thread, or tokens left (negative: debt).
+        mutation_rate: tokens taken per second; 0 for other quotas.
+        throttle_ms: average throttle time.
+    """
 
     key: QuotaKey
     owner: Owner
@@ -62,7 +70,7 @@ class ClientQuotas:
         self._buckets: dict[QuotaKey, Recent[Owner, Bucket]] = {key: Recent(most_clients, KEEP_MS) for key in QuotaKey}
 
     def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
-        """As ``QuotaTable.set``; it holds from the next request on, and what was used before counts on."""
+        """Like ``QuotaTable.set``. Applies from the next request; recorded usage is kept."""
         faults = self.table.set(entity_type, entity_name, properties)
         self.clients.clear()
         for key, buckets in self._buckets.items():
@@ -71,7 +79,7 @@ class ClientQuotas:
         return faults
 
     def of(self, principal: str, client_id: str | None, now_ms: float) -> ClientBuckets:
-        """What limits a client. ``principal``: as Kafka writes it, ``User:alice``."""
+        """The buckets of a client. ``principal``: in Kafka's form, ``User:alice``."""
         buckets = self.clients.young.get((principal, client_id))
         if buckets is not None:
             return buckets
@@ -111,7 +119,7 @@ class ClientQuotas:
         return RateBucket(self._window, match.bound, most_throttle_ms)
 
     def usage(self, now_ms: float, most: int) -> list[Usage]:
-        """Of at most ``most`` owners of each kind of quota, those that were busy last."""
+        """Usage of at most ``most`` owners per kind of quota, recently active ones first."""
         return [
             _usage(key, owner, bucket, now_ms)
             for key, buckets in self._buckets.items()
@@ -119,14 +127,14 @@ class ClientQuotas:
         ]
 
     def forget_idle(self, now_ms: float) -> None:
-        """To be called now and then, or idle clients are kept until others come."""
+        """Forget idle clients; to be called periodically."""
         self.clients.turn(now_ms)
         for buckets in self._buckets.values():
             buckets.turn(now_ms)
 
     @property
     def client_count(self) -> int:
-        """Of clients that are kept."""
+        """Number of clients in memory."""
         return len(self.clients)
 
 

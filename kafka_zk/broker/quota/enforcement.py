@@ -1,12 +1,11 @@
-"""Where quotas meet requests: what is counted when a request comes, and how long its peer is muted after the answer.
+"""Applies quotas to requests: what is counted, and for how long the peer is muted after the response.
 
-An answer is never held back. It says how long the client should wait, and for that time the broker reads nothing from
-the connection (KIP-219). Without quotas, the dispatcher and the connections run without any of this: ``Enforcement``
-hooks in when the first quota appears, and out when the last one goes.
+Responses are never delayed. They say how long the client should wait, and for that time the broker does not read from
+the connection (KIP-219). ``Enforcement`` hooks in with the first quota and out with the last.
 
-A Produce request counts when it comes, whatever becomes of it. A Fetch answer counts before it changes the client's
-fetch session (``handlers/data/fetch.py``), a request's time as long as its handler has the reactor. What brokers ask
-each other is exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
+A Produce request is counted on arrival, whatever its result; a Fetch response before it changes the client's fetch
+session (``handlers/data/fetch.py``); request time while the handler occupies the reactor. Requests between brokers are
+exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -37,18 +36,18 @@ EXEMPT = frozenset(
         ),
     )
 )  # fmt: skip
-"""Requests of brokers, and logins."""
+"""Requests of brokers, and authentication."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
 
 
 class ExemptFetch(list[Part]):
-    """An answer to a follower: its time counts towards no quota."""
+    """A response to a follower; its time counts towards no quota."""
 
 
 class ThrottledAnswer(list[Part]):
-    """An answer after which the peer is muted for ``mute_ms``."""
+    """A response after which the peer is muted for ``mute_ms``."""
 
     def __init__(self, parts: list[Part], mute_ms: int) -> None:
         super().__init__(parts)
@@ -64,32 +63,32 @@ LimitFetches = Callable[[Clients | None], None]
 
 
 class Enforcement:
-    """Applies quotas to the requests of all listeners. ``quotas`` is changed by others, who call ``changed`` then."""
+    """Applies quotas to the requests of all listeners. Call ``changed`` after changing ``quotas``."""
 
     def __init__(self, quotas: ClientQuotas, clock: Timers) -> None:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
-        """Percent of a thread that exempt requests use."""
-        self._known: Clients = quotas.clients.young  # a look costs less than a call
+        """Percent of a thread used by exempt requests."""
+        self._known: Clients = quotas.clients.young  # a dict lookup is cheaper than a call
         quotas.clients.young.find = self._find
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
         self._limit_fetches: LimitFetches = lambda clients: None
         self.on_change: Callable[[], None] = lambda: None
-        """Called when there are other quotas than before."""
+        """Called after quotas have changed."""
 
     def attach(self, settings: ConnectionSettings) -> None:
-        """From now on for the connections of a listener, too."""
+        """Also apply quotas to the connections of a listener."""
         self._settings.append((settings, settings.dispatch))
         self._apply(settings, settings.dispatch)
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """``limit`` tells the dispatcher what limits the clients, or None while none may fetch less than it wants."""
+        """``limit`` gives the dispatcher the clients' buckets, or None while no quota limits fetches."""
         self._limit_fetches = limit
         self.changed()
 
     def changed(self) -> None:
-        """There are other quotas than before."""
+        """Quotas have changed: hook into the requests that need it."""
         self._limit_fetches(self._known if self.quotas.table.has(QuotaKey.FETCH) else None)
         for settings, dispatch in self._settings:
             self._apply(settings, dispatch)
@@ -108,17 +107,16 @@ class Enforcement:
         return self.quotas.of(principal, client_id, self.now_ms())
 
     def now_ms(self) -> float:
-        """On the clock that is never set."""
+        """On the monotonic clock."""
         return self._clock.seconds() * 1000
 
     def forget_idle(self) -> None:
-        """To be called now and then."""
+        """Forget idle clients; to be called periodically."""
         self.quotas.forget_idle(self.now_ms())
 
     # -- when a request comes -----------------------------------------------------------------------------------------
 
     def _counting(self, dispatch: Dispatch) -> Dispatch:
-        """``dispatch``, which counts the bytes of Produce requests."""
         seconds, known = self._clock.seconds, self._known
 
         def counted(
@@ -140,14 +138,14 @@ class Enforcement:
         return counted
 
     def _timing(self, dispatch: Dispatch) -> Dispatch:
-        """``dispatch``, which counts how long the requests of a client with such a quota have the reactor."""
+        """Wrap ``dispatch`` to count how long requests occupy the reactor."""
 
         seconds, known = self._clock.seconds, self._known
 
         async def timed(context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
             bucket = known[context.principal, header.client_id].request
             handling = dispatch(context, header, body)
-            del body  # or a handler that waits could not let go of it
+            del body  # so that a waiting handler can free it
             if bucket is None:
                 return await handling
             began_s = seconds()
@@ -155,7 +153,7 @@ class Enforcement:
                 awaited = handling.send(None)
             except StopIteration as end:
                 parts = end.value
-            except BaseException:  # it ends the connection, and counts all the same
+            except BaseException:  # it closes the connection, but its time still counts
                 bucket.record((seconds() - began_s) * 100, seconds() * 1000)
                 raise
             else:
@@ -174,7 +172,7 @@ class Enforcement:
     def _special_answer(
         self, header: RequestHeader, parts: Response, bucket: RateBucket, began_s: float, now_s: float
     ) -> Response:
-        """An answer to a broker, to nobody, or to a client that is held back by another quota already."""
+        """Count a response that is exempt, absent, or throttled already."""
         percent, now_ms = (now_s - began_s) * 100, now_s * 1000
         if parts is None or header.api_key in EXEMPT or type(parts) is ExemptFetch:
             self.exempt_time.record(percent, now_ms)
@@ -186,7 +184,7 @@ class Enforcement:
         return ThrottledAnswer(parts, mute_ms)
 
     def mutation_quota(self, context: RequestContext, header: RequestHeader) -> MutationQuota:
-        """How many partitions a request may create or delete."""
+        """The quota for the partitions that a request creates or deletes."""
         if not self.quotas.table.has(QuotaKey.MUTATION):
             return UNLIMITED
         bucket = self.quotas.of(context.principal, header.client_id, self.now_ms()).mutation
@@ -203,11 +201,12 @@ class Enforcement:
         return self.mute_ms if table.has(QuotaKey.MUTATION) else self._mute_ms_if_throttled
 
     def _mute_ms_if_throttled(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
-        """As ``mute_ms``, while there are no quotas of mutations."""
+        """Without mutation quotas."""
         return 0 if parts.__class__ is list else self.mute_ms(context, header, parts)
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
-        """A ``ResponseHook``: how long the peer is muted; the answer says so."""
+        """A ``ResponseHook``: returns for how many ms to mute the peer, and writes that into the response if there is
+        one."""
         api_key = header.api_key
         if parts is None:
             if api_key != _PRODUCE:
@@ -234,7 +233,7 @@ class Enforcement:
 
 
 def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
-    """A strict request that was refused says it in its answer; what else makes a debt waits until it is paid."""
+    """For a strict request what its response says, otherwise until the debt is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
     if header.api_version >= _STRICT_SINCE[header.api_key]:
@@ -246,8 +245,8 @@ def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBuc
 def _go_on(
     handling: Coroutine[Any, Any, Response], awaited: Any, began_s: float, seconds: Callable[[], float]
 ) -> Generator[Any, Any, tuple[Response, float]]:
-    """The steps of a request after its first one, which ended with a wait. Returns what it returned, and when it would
-    have begun if it had not waited."""
+    """Continue a request after its first wait. Returns its response, and its start time plus all the time that it
+    waited."""
     while True:
         sent = None
         failure: BaseException | None = None

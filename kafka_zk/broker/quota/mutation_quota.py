@@ -1,7 +1,7 @@
-"""What one request may create or delete: partitions, counted in the tokens of its client (KIP-599).
+"""Limits the partitions that one request creates or deletes, in the tokens of its client (KIP-599).
 
-Newer versions are strict: while there is a debt, nothing more is done (THROTTLING_QUOTA_EXCEEDED), and the answer says
-when to ask again. For older ones everything is done, and the connection is held back until the debt is paid.
+Newer versions are strict: during a debt they are refused (THROTTLING_QUOTA_EXCEEDED), and the response says when to
+retry. Older ones are executed, and the connection is muted until the debt is paid.
 
 Source: ControllerMutationQuotaManager.scala@3.9.
 """
@@ -13,11 +13,11 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3}
-"""The version from which each API is strict. Creation by asking for metadata never is."""
+"""The first strict version of each API. Automatic creation by Metadata requests is never strict."""
 
 
 class MutationQuota:
-    """Of one request. ``bucket``: None if nothing limits its client."""
+    """The quota of one request. ``bucket``: None if its client has no quota."""
 
     def __init__(self, bucket: TokenBucket | None, now_ms: Callable[[], float], *, is_strict: bool) -> None:
         self._bucket = bucket
@@ -26,7 +26,7 @@ class MutationQuota:
         self._is_refused = False
 
     def take(self, count: int) -> None:
-        """``count`` partitions are about to be created or deleted. Raises: ApiError if they must not."""
+        """Take a token for each of ``count`` partitions. Raises ApiError if they must not be created or deleted."""
         if self._bucket is None:
             return
         now_ms = self._now_ms()
@@ -37,7 +37,7 @@ class MutationQuota:
 
     @property
     def throttle_ms(self) -> int:
-        """For the answer: how long to wait before asking again, if something was refused."""
+        """For the response: how many ms to wait before retrying; 0 unless something was refused."""
         return self._bucket.debt_ms(self._now_ms()) if self._bucket is not None and self._is_refused else 0
 
 

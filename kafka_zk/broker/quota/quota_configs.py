@@ -1,7 +1,7 @@
-"""The quotas as ZooKeeper has them: all are read at the start and in a new session, then each as it is announced.
+"""Reads quotas from ZooKeeper: all at the start and in each new session, then those that change.
 
-Quotas of addresses are for the listeners, those of users and clients for requests. What cannot be understood is no
-quota and one ERROR in the log; what an ACL hides stays as it was. Source: ConfigHandler.scala@3.9.
+Quotas of addresses apply to listeners, others to requests. An invalid quota is logged as an ERROR and has no effect. A
+quota that an ACL makes unreadable keeps its last value. Source: ConfigHandler.scala@3.9.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,32 +23,33 @@ _log = Logger()
 ENTITY_TYPES = ("users", "clients", "ips")
 
 SetIpRate = Callable[[str | None, int | None], None]
-"""(address, or None for the default; connections a second, or None for as many as come)."""
+"""(address, or None for the default; connections per second, or None for no limit)."""
 
 
 class QuotaConfigs:
-    """``run_in_thread``: the quota of a host's name holds for its address; for its last one while it has none."""
+    """Keeps the quotas up to date. ``run_in_thread`` resolves host names; while a name does not resolve, its quota
+    applies to its last address."""
 
     def __init__(self, enforcement: Enforcement, configs: ConfigRegistry, run_in_thread: RunInThread) -> None:
         self._enforcement = enforcement
         self._configs = configs
         self._run_in_thread = run_in_thread
-        self._ip_rates: dict[str, tuple[str | None, int]] = {}  # by their names in paths: the address, and its rate
+        self._ip_rates: dict[str, tuple[str | None, int]] = {}  # encoded name to (address, connections per second)
         self._set_ip_rate: SetIpRate = lambda address, rate: None
-        # What one read has found must not replace what a later one did. To look up a host's name may take long.
+        # Serializes reads: an earlier read, which may take long to resolve a host name, must not replace a later one.
         self._reads = {entity_type: DeferredLock() for entity_type in ENTITY_TYPES}
 
     def limit_addresses_by(self, set_ip_rate: SetIpRate) -> None:
-        """Tell it what is known already, and what changes."""
+        """Pass the known address quotas to ``set_ip_rate``, and later every change."""
         self._set_ip_rate = set_ip_rate
         for address, rate in self._ip_rates.values():
             set_ip_rate(address, rate)
 
     async def load(self) -> None:
-        """Read all quotas; those that have gone are forgotten. Raises: SessionLost."""
+        """Read all quotas; those that no longer exist are removed. Raises SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            # First by our encoding, under which there is nothing where others have encoded a name in another way.
+            # Names in our encoding first: where another tool encoded a name differently, that path is empty.
             names = dict.fromkeys(name for kind, name in known if kind == entity_type)
             names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":
@@ -58,9 +59,9 @@ class QuotaConfigs:
             await self.reload(entity_type, list(names))
 
     async def reload(self, entity_type: str, names: list[str]) -> None:
-        """Read some entities of ENTITY_TYPES again, by their encoded names. Raises: SessionLost."""
+        """Read entities of an ENTITY_TYPES type again, by their encoded names. Raises SessionLost."""
         async with self._reads[entity_type]:
-            for start in range(0, len(names), READS_AT_ONCE):  # with other work in between
+            for start in range(0, len(names), READS_AT_ONCE):  # batches let other work run in between
                 some = names[start : start + READS_AT_ONCE]
                 for name, properties in (await self._configs.entities_until_answered(entity_type, some)).items():
                     await self._set(entity_type, name, properties)

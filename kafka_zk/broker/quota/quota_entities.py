@@ -1,6 +1,6 @@
-"""Entities of quotas as the APIs name them and as paths do, and which values may be set.
+"""Quota entities in the APIs and in znode paths, and the values that may be set.
 
-An entity is a user, a client id, both, or an address; a name of None is the default. Pure. Source: ClientQuotaEntity,
+An entity is a user, a client id, both, or an address; the name None is the default. Pure. Source: ClientQuotaEntity,
 ZkAdminManager.parseAndSanitizeQuotaEntity and alterClientQuotas, DynamicConfig.scala@3.9.
 """
 
@@ -17,27 +17,27 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 CLIENT_KEYS = tuple(key.value for key in QuotaKey)
 
-_EPSILON = 1e-6  # Kafka's, for whole numbers that come as float64
+_EPSILON = 1e-6  # Kafka's tolerance for integers that arrive as float64
 _MOST = {"LONG": 2**63 - 1, "INT": 2**31 - 1}
 
 Entity = Mapping[str, str | None]
-"""Of the types above, the name; None is the default."""
+"""Entity type to name; None is the default."""
 
 
 class Place(NamedTuple):
-    """Where an entity's configuration is. ``name``: encoded."""
+    """The znode of an entity's configuration. ``name``: encoded."""
 
     entity_type: str
     name: str
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What it may have."""
+        """The keys that are allowed there."""
         return (IP_KEY,) if self.entity_type == "ips" else CLIENT_KEYS
 
 
 def place_of(entity: Iterable[tuple[str, str | None]]) -> Place:
-    """Of (type, name) pairs. Raises: ApiError(INVALID_REQUEST), in Kafka's words."""
+    """The place of (type, name) pairs. Raises ApiError(INVALID_REQUEST) with Kafka's message."""
     names: dict[str, str] = {}
     for entity_type, name in entity:
         if entity_type not in (USER, CLIENT_ID, IP):
@@ -63,7 +63,7 @@ def place_of(entity: Iterable[tuple[str, str | None]]) -> Place:
 
 
 def entity_at(place: Place) -> dict[str, str | None]:
-    """The entity whose configuration is there."""
+    """The entity whose configuration is at ``place``."""
     first, _, client = place.name.partition("/clients/")
     if place.entity_type == "users":
         user = {USER: _name(first)}
@@ -76,14 +76,14 @@ def _name(encoded: str) -> str | None:
 
 
 def check_key(place: Place, key: str) -> None:
-    """Raises: ApiError(INVALID_REQUEST) for what is no quota. To remove it is refused, too: beside the quotas of a user
-    are the passwords, which others may change. (Kafka removes any key.)"""
+    """Raises ApiError(INVALID_REQUEST) if the key is not a quota, also for removals: a user's znode also holds
+    passwords, which need another permission. (Kafka removes any key.)"""
     if key not in place.keys:
         raise _refusal(f"Invalid configuration key {key}")
 
 
 def value_text(place: Place, key: str, value: float) -> str:
-    """The value as a znode has it. Raises: ApiError(INVALID_REQUEST)."""
+    """Format a value for a znode. Raises ApiError(INVALID_REQUEST)."""
     check_key(place, key)
     kind = WHOLE_NUMBERS.get(key)
     if kind is not None:
@@ -106,7 +106,7 @@ def _whole(key: str, kind: str, value: float) -> int:
 
 
 def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
-    """The quotas in a configuration, without those that are no number; brokers log them."""
+    """The quotas in a configuration, without invalid numbers, which brokers log."""
     values = {}
     for key in place.keys:
         with contextlib.suppress(KeyError, ValueError):
@@ -115,7 +115,7 @@ def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
 
 
 def java_double(value: float) -> str:
-    """As Java's Double.toString writes it: ``50.0``, ``1.0E7``."""
+    """Format a number like Java's Double.toString: ``50.0``, ``1.0E7``."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     mantissa, _, exponent = f"{value!r}".partition("e")
@@ -126,7 +126,7 @@ def java_double(value: float) -> str:
 
 
 def changed(present: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """A configuration with the changes; None removes a key."""
+    """Apply changes to a configuration; None removes a key."""
     merged: dict[str, str | None] = {**present, **changes}
     return {key: value for key, value in merged.items() if value is not None}
 

@@ -1,12 +1,11 @@
-"""The quotas that ZooKeeper has, and which of them is a client's: the first that matches, for each key by itself.
+"""The quotas in ZooKeeper, and which one applies to a client: for each key, the first of these that has it.
 
 1. ``/config/users/<u>/clients/<c>``  2. ``/config/users/<u>/clients/<default>``  3. ``/config/users/<u>``
 4. ``/config/users/<default>/clients/<c>``  5. ``/config/users/<default>/clients/<default>``
 6. ``/config/users/<default>``  7. ``/config/clients/<c>``  8. ``/config/clients/<default>``
 
-A quota of a user with a client id is each such pair's own. One of a user is shared by all client ids of the user, one
-of a client id by all users. So is a default: by those who would share one of their own. An empty client id has no
-quotas but those of its user.
+A quota of user and client id belongs to each such pair alone. A user's quota is shared by all client ids of the user, a
+client id's by all users; defaults in the same way. An empty client id only has the quotas of its user.
 
 Pure. Names are encoded as in paths. Source: ClientQuotaManager.DefaultQuotaCallback, QuotaConfigs.java@3.9.
 """
@@ -19,13 +18,13 @@ from typing import NamedTuple
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 
 IP_KEY = "connection_creation_rate"
-UNLIMITED_RATE = 2**31 - 1  # of connections
+UNLIMITED_RATE = 2**31 - 1  # connections per second
 
 _LONG_MAX = 2**63 - 1
 
 
 class QuotaKey(Enum):
-    """What a quota of users and clients may limit."""
+    """The keys of quotas for users and clients."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
@@ -34,18 +33,19 @@ class QuotaKey(Enum):
 
 
 WHOLE_NUMBERS = {QuotaKey.PRODUCE.value: "LONG", QuotaKey.FETCH.value: "LONG", IP_KEY: "INT"}
-"""Kafka's types of the keys whose values have no fraction."""
+"""Kafka's types of the keys that have integer values."""
 
 
 class Owner(NamedTuple):
-    """Who shares one measured rate; ``user`` or ``client`` is empty if it does not matter. Encoded."""
+    """The clients that share one measured rate. ``user`` or ``client`` is empty if it does not matter. Names are
+    encoded."""
 
     user: str
     client: str
 
 
 class Match(NamedTuple):
-    """The quota that applies. ``path``: of the entity that it stands at, below ``/config``."""
+    """The quota that applies. ``path``: of its entity, below ``/config``."""
 
     bound: float
     owner: Owner
@@ -57,10 +57,11 @@ class QuotaTable:
 
     def __init__(self) -> None:
         self._values: dict[str, dict[QuotaKey, float]] = {}
-        self._counts = dict.fromkeys(QuotaKey, 0)  # of entities with that key
+        self._counts = dict.fromkeys(QuotaKey, 0)  # number of entities with each key
 
     def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
-        """Replace what an entity (of ``users`` or ``clients``) has. Returns what cannot be understood, in sentences."""
+        """Replace the quotas of an entity of type ``users`` or ``clients``. Returns a sentence for each invalid
+        value."""
         path = f"{entity_type}/{canonical(entity_name)}"
         for key in self._values.pop(path, {}):
             self._counts[key] -= 1
@@ -78,7 +79,7 @@ class QuotaTable:
         return faults
 
     def has(self, key: QuotaKey) -> bool:
-        """Whether anybody has a quota of this kind."""
+        """Whether any entity has a quota of this kind."""
         return self._counts[key] > 0
 
     @property
@@ -87,11 +88,11 @@ class QuotaTable:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """(type, name) of all entities that have quotas."""
+        """(type, name) of each entity with a quota."""
         return [(entity_type, name) for entity_type, _, name in (path.partition("/") for path in self._values)]
 
     def find(self, key: QuotaKey, user: str, client_id: str) -> Match | None:
-        """The quota of that kind for a user and a client id as they call themselves; None if there is none."""
+        """The quota of a user and client id (not encoded); None if there is none or it is unlimited."""
         if not self._counts[key]:
             return None
         for path, owner in candidates(sanitize(user), sanitize(client_id)):
@@ -102,7 +103,7 @@ class QuotaTable:
 
 
 def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
-    """The entities that may hold the quota of a user and a client id (both encoded), the first one that does wins."""
+    """The entities whose quota applies to a user and client id (encoded), by precedence."""
     of_user, of_client, of_both = Owner(user, ""), Owner("", client), Owner(user, client)
     for name in (user, DEFAULT_ENTITY):
         if client:
@@ -115,12 +116,12 @@ def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
 
 
 def canonical(entity_name: str) -> str:
-    """The name of an entity, each part encoded as we encode it: others may have encoded more or less."""
+    """The name of an entity in our encoding; other tools may have encoded more or fewer characters."""
     return "/".join(part if part == DEFAULT_ENTITY else sanitize(desanitize(part)) for part in entity_name.split("/"))
 
 
 def parse_bound(text: str) -> float:
-    """A bound as a znode has it; what is negative holds everything back, as 0 does. Raises: ValueError."""
+    """Parse a bound from a znode; negative values count as 0. Raises ValueError."""
     bound = float(text)
     if math.isnan(bound):
         raise ValueError(f"{text} is no number")

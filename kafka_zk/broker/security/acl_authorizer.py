@@ -1,8 +1,7 @@
 """Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows their changes, and makes changes for clients.
 
-All ACLs are in memory. A change is announced by a znode, upon which the pattern that it names is read again; after a
-new session all are read again, since announcements may have come and gone meanwhile. While nothing was read yet,
-only super users may do anything.
+All ACLs are in memory. A change notification names the pattern to read again; a new session reads all, because
+notifications may have been missed. Until the first read is done, only super users are allowed anything.
 
 Source: AclAuthorizer.scala@3.9.
 """
@@ -30,15 +29,16 @@ from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern, ResourceType, n
 _log = Logger()
 
 MOST_DECISIONS = 50_000
-"""Maximum number of decisions that are remembered, of all clients together: some 15 MB, at most 40."""
+"""Maximum number of cached decisions of all clients together; usually 15 MB, at most 40."""
 
 LONGEST_REMEMBERED = 512
-"""Bytes in memory of the names of principal and resource together: clients choose both, and up to 32 KB for a group."""
+"""Maximum size in memory, in bytes, of both names in a cached decision: clients choose them, up to 32 KB for a
+group."""
 
 RETRY_S = 5
 
 def warn_if_open(security: Security) -> None:
-    """ACLs protect nothing from those who can write them."""
+    """Log a warning if clients can change the ACLs in ZooKeeper."""
     if not security.set_acl:
         _log.warn(
             "everybody who reaches ZooKeeper can change ACLs and users there; protect them with "
@@ -50,7 +50,7 @@ _Decision = tuple[str, str, Operation, Resource]
 
 
 class _Decisions(dict[_Decision, bool]):
-    """(principal, host, operation, resource) -> whether it is allowed; decides what it does not know yet."""
+    """Cache: (principal, host, operation, resource) to whether it is allowed."""
 
     def __init__(self, decide: Callable[[str, str, Operation, str, str], bool]) -> None:
         super().__init__()
@@ -67,7 +67,12 @@ class _Decisions(dict[_Decision, bool]):
 
 
 class AclAuthorizer(Authorizer):
-    """``rules``: empty at first. ``is_loaded``: the ACLs are known."""
+    """See the module's docstring.
+
+    Attributes:
+        rules: the known ACLs; empty at first.
+        is_loaded: whether ``rules`` is complete; if False, only super users are allowed anything.
+    """
 
     def __init__(
         self, client: RegistryClient, registry: AclRegistry, clock: Timers, rules: AclRules, denials: Denials
@@ -75,11 +80,11 @@ class AclAuthorizer(Authorizer):
         self._client = client
         self._registry = registry
         self._clock = clock
-        self._lock = DeferredLock()  # what is read later must not be overwritten by what was read earlier
+        self._lock = DeferredLock()  # an earlier read must not overwrite a later one
         self._decisions = _Decisions(self._decide)
         self._decisions_on_any: dict[tuple[str, str, Operation, str], bool] = {}
-        self._visible: dict[tuple[str, str], Reach] = {}  # topics, by principal and host
-        self._visible_count = 0  # decisions in there
+        self._visible: dict[tuple[str, str], Reach] = {}  # visible topics, by principal and host
+        self._visible_count = 0  # decisions in ``_visible``
         self._generation = rules.generation
         self._watchers: list[ChangeWatcher] = []
         self._changed_patterns: set[Pattern] = set()
@@ -122,7 +127,7 @@ class AclAuthorizer(Authorizer):
         return known
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """All at once: what is remembered takes no step of Python for each name."""
+        """Decides all names in one call: cached ones then need no Python step each."""
         principal, host = context.principal, context.peer_host
         if self.rules.is_super_user(principal):
             return names
@@ -147,7 +152,7 @@ class AclAuthorizer(Authorizer):
         return self.rules.allows(principal, host, operation, resource_type, name)
 
     def explain(self, principal: str, host: str, operation: Operation, resource: Resource) -> str:
-        """Why it is decided so, in a few words."""
+        """Why it is allowed or denied, in a few words."""
         resource_type = named(ResourceType, resource.type)
         if not self.is_loaded or resource_type is None:
             return "the ACLs are not known yet"
@@ -156,7 +161,7 @@ class AclAuthorizer(Authorizer):
     # -- the ACLs in ZooKeeper ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Returns when all ACLs are known. Raises: SessionLost, NoAuth."""
+        """Returns when all ACLs are read. Raises SessionLost, NoAuth."""
         await until_answered(self._client, self._registry.ensure_paths)
         self._watchers = self._registry.watch_changes(self._changed)
         await until_answered(self._client, self._load_all)
@@ -197,18 +202,18 @@ class AclAuthorizer(Authorizer):
                 else:
                     await self._load(self._changed_patterns)
         except (ConnectionLoss, SessionLost):
-            pass  # read on when connected
+            pass  # continues when connected
         except RegistryError as error:
             _log.error("only super users may do anything, because the ACLs cannot be read: {error}", error=error)
             self._forget()
-        except Exception:  # a bug: denials may be missing
+        except Exception:  # a bug: DENY rules may be missing
             _log.failure("only super users may do anything, because the ACLs cannot be taken in")
             self._forget()
         finally:
             self._is_following = False
 
     def _forget(self) -> None:
-        """What is known may lack denials; read all again after a while."""
+        """The known ACLs may lack DENY rules: read all again after RETRY_S."""
         self._wants_all = True
         self.is_loaded = False
         self._decide_anew()
@@ -237,7 +242,7 @@ class AclAuthorizer(Authorizer):
             self._session_id = session_id
 
     async def _load(self, patterns: Collection[Pattern]) -> None:
-        """Read them again. Those that are changed meanwhile are read once more."""
+        """Patterns that change meanwhile are read once more."""
         wanted = list(patterns)
         async with self._lock:
             self._changed_patterns.difference_update(wanted)

@@ -1,14 +1,14 @@
-"""Who may do what by the ACLs of the cluster: a pure core over {pattern: ACLs}.
+"""Decides by the cluster's ACLs who may do what: a pure core over {pattern: ACLs}.
 
-A decision looks at the literal pattern of the resource's name, the literal ``*`` and all prefixes of the name, and
-among them only at the ACLs of the principal and of ``User:*``. So neither the number of ACLs of others nor the number
-of resources matters. A pattern whose ACLs are not known denies everything, except to super users.
+A decision considers the literal pattern of the resource's name, the literal ``*`` and all prefixes of the name, and of
+these only the ACLs of the principal and of ``User:*``. So its cost depends neither on other principals' ACLs nor on the
+number of resources. A pattern whose ACLs are unknown denies everything, except to super users.
 
     super user                                              allowed
-    a Deny of the operation (or of All)                     denied
-    an Allow of it (of All; of one that implies it)         allowed
+    a DENY of the operation or ALL                          denied
+    an ALLOW of it, of ALL or of one that implies it        allowed
     no ACL at all applies to the resource                   ``allow_if_none``
-    else                                                    denied
+    otherwise                                               denied
 
 Source: AclAuthorizer.authorizeAction, matchingAcls, authorizeByResourceType@3.9.
 """
@@ -33,10 +33,10 @@ from kafka_zk.security.acl import (
 )
 
 UNKNOWN_ACLS: Acls = frozenset([Acl(WILDCARD_PRINCIPAL, WILDCARD, Operation.ALL, Permission.DENY)])
-"""What stands for ACLs that cannot be understood or read."""
+"""Replaces ACLs that cannot be read or parsed."""
 
 _LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
-_EVERYTHING = -1  # every bit
+_EVERYTHING = -1  # all bits
 
 
 def _allowed_by(operation: Operation) -> int:
@@ -51,7 +51,12 @@ _DENIED = {each: _EVERYTHING if each is Operation.ALL else 1 << each for each in
 
 
 class _Rule(NamedTuple):
-    """What the ACLs of a pattern say of one principal and one host: a bit for each operation."""
+    """The ACLs of a pattern for one principal and host (in Java's form, or ``*``).
+
+    Attributes:
+        denied: bits of the operations with a DENY.
+        allowed: bits of those with an ALLOW, implied ones included; DENY takes precedence.
+    """
 
     host: str
     denied: int
@@ -61,17 +66,16 @@ class _Rule(NamedTuple):
 _Rules = tuple[_Rule, ...]
 
 _NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
-"""Of a pattern, where only matters that there is one; never empty, as no pattern's are."""
+"""For indexes in which only the existence of a pattern matters. Not empty: empty rules count as no pattern."""
 
 
 @functools.lru_cache(maxsize=10_000)
 def _rule(host: str, denied: int, allowed: int) -> _Rule:
-    """The same object for the many patterns that say the same."""
+    """Cached, so that many patterns share one object."""
     return _Rule(host, denied, allowed)
 
 
 def _rules(acls: Acls) -> dict[str, _Rules]:
-    """By principal."""
     merged: dict[str, dict[str, _Rule]] = {}
     for principal, written_host, operation, permission in acls:
         host = peer_address(written_host)
@@ -85,7 +89,7 @@ def _rules(acls: Acls) -> dict[str, _Rules]:
 
 
 class Reason(NamedTuple):
-    """Why a principal may do something or not. ``pattern`` and ``acl`` where an ACL decides."""
+    """Why a principal may do something or not. ``pattern`` and ``acl`` are set if an ACL decides."""
 
     is_allowed: bool
     text: str
@@ -97,13 +101,13 @@ class Reason(NamedTuple):
 
 
 class _Names:
-    """What is known by pattern: literal names, and prefixes with how many there are of each length."""
+    """Rules by literal name and by prefix. Invariant: ``_lengths`` counts the prefixes by length."""
 
     def __init__(self) -> None:
         self.literal: dict[str, _Rules] = {}
         self.prefixed: dict[str, _Rules] = {}
         self._lengths: Counter[int] = Counter()
-        self._cuts: tuple[slice, ...] = ()  # a name's beginnings of these lengths
+        self._cuts: tuple[slice, ...] = ()  # one slice per prefix length, to cut a name
 
     def put(self, pattern: Pattern, rules: _Rules) -> None:
         if pattern.pattern_type is _LITERAL:
@@ -131,28 +135,28 @@ class _Names:
         return not (self.literal or self.prefixed)
 
     def patterns_of(self, resource_type: ResourceType, name: str) -> list[Pattern]:
-        """Those that apply to the name: its own, ``*``, prefixes from the longest on."""
+        """The name's own pattern, ``*``, then its prefixes, longest first."""
         literal = [Pattern(resource_type, each, _LITERAL) for each in {name: 0, WILDCARD: 0} if each in self.literal]
         prefixes = (name[:each] for each in sorted(self._lengths, reverse=True) if each <= len(name))
         return literal + [Pattern(resource_type, each, _PREFIXED) for each in prefixes if each in self.prefixed]
 
     def prefixes_of(self, name: str) -> Iterable[_Rules]:
-        """Those of all prefixes of the name, without a step of Python for each length. A cut beyond the end of the name
-        gives all of it again, and the same rules."""
+        """Rules of all prefixes of the name, without a Python step per length. A slice beyond the end is the whole
+        name, so rules may appear twice."""
         return filter(None, map(self.prefixed.get, map(name.__getitem__, self._cuts)))
 
     def rules_of(self, name: str) -> Iterable[_Rules]:
-        """Those of all patterns that apply to the name, perhaps some of them twice."""
+        """Rules of all patterns that apply to the name, perhaps some twice."""
         get = self.literal.get
         prefixes = map(self.prefixed.get, map(name.__getitem__, self._cuts))
         return filter(None, (get(name), get(WILDCARD), *prefixes))
 
 
-_UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # the higher one counts
+_UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # the maximum of several verdicts counts
 
 
 class _Verdicts(dict[_Rules, int]):
-    """What the rules of a pattern say of one operation from one host. Most patterns say the same as others."""
+    """Cache: a pattern's rules to their verdict on one operation from one host; many patterns have equal rules."""
 
     def __init__(self, host: str, operation: Operation) -> None:
         super().__init__()
@@ -169,14 +173,14 @@ class _Verdicts(dict[_Rules, int]):
 
 
 class Reach(dict[str, bool]):
-    """Whether one operation is allowed to one principal from one host, by the names of resources of one type. A name is
-    decided when it is looked up first, so what ``AclRules.reach`` gave holds for one ``generation``."""
+    """Resource name to whether one operation is allowed to one principal from one host. A name is decided at its first
+    lookup, so a ``Reach`` is valid for one ``generation`` of ``AclRules``."""
 
     def __init__(self, concerned: Sequence[_Names], verdicts: _Verdicts, if_none: _Names | None) -> None:
         super().__init__()
         self._concerned = concerned
         self._verdict = verdicts.__getitem__
-        self._if_none = if_none  # all patterns of the type, if what none of them applies to is allowed
+        self._if_none = if_none  # all patterns of the type, if resources without ACLs are allowed
 
     def __missing__(self, name: str) -> bool:
         verdict = _UNDECIDED
@@ -190,7 +194,12 @@ class Reach(dict[str, bool]):
 
 
 class AclRules:
-    """See the module's docstring. ``generation`` grows with every change."""
+    """See the module's docstring.
+
+    Attributes:
+        unknown: pattern to the reason why its ACLs are unknown; in ``acls`` it has UNKNOWN_ACLS.
+        generation: number of changes; a decision is valid until it grows.
+    """
 
     def __init__(self, super_users: Collection[str] = (), *, allow_if_none: bool = False) -> None:
         self._super_users = frozenset(super_users)
@@ -203,12 +212,12 @@ class AclRules:
 
     @property
     def acls(self) -> Mapping[Pattern, Acls]:
-        """All; UNKNOWN_ACLS where they are not known, which ``unknown`` tells with the reason."""
+        """Pattern to its ACLs, never empty; UNKNOWN_ACLS for the patterns in ``unknown``."""
         return self._acls
 
     def put(self, pattern: Pattern, acls: Acls, why_unknown: str | None = None) -> None:
-        """These are a pattern's ACLs from now on; none, and the pattern is gone. ``why_unknown``: they are not known,
-        and the pattern denies whatever it applies to."""
+        """Replace a pattern's ACLs; an empty set removes the pattern. ``why_unknown``: the ACLs are unknown, and the
+        pattern denies everything that it applies to."""
         if why_unknown is None:
             self.unknown.pop(pattern, None)
         else:
@@ -227,7 +236,7 @@ class AclRules:
                 self._by_principal[label].setdefault(principal, _Names()).put(pattern, rules)
 
     def keep_only(self, patterns: Collection[Pattern]) -> None:
-        """All others are gone."""
+        """Remove all other patterns."""
         for pattern in self._acls.keys() - patterns:
             self.put(pattern, frozenset())
 
@@ -248,22 +257,22 @@ class AclRules:
         return principal in self._super_users
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
-        """Whether the principal may do that from there. ``resource_type`` as in ``ResourceType.label``."""
+        """Whether the principal may do that from ``host``. ``resource_type``: a ``ResourceType.label``."""
         if principal in self._super_users:
             return True
         return self.reach(principal, host, operation, resource_type)[name]
 
     def reach(self, principal: str, host: str, operation: Operation, resource_type: str) -> Reach:
-        """As ``allows``, for many names; of anybody but a super user."""
+        """Like ``allows``, for many names. The principal must not be a super user."""
         by_principal = self._by_principal[resource_type]
         concerned = [by_principal[who] for who in (principal, WILDCARD_PRINCIPAL) if who in by_principal]
         if_none = self._patterns[resource_type] if self._allow_if_none else None
         return Reach(concerned, _Verdicts(host, operation), if_none)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
-        """Whether there is a resource of the type, whatever its name, on which the principal may do that.
+        """Whether the principal may do that on some resource of the type, which need not exist.
 
-        It need not exist: an Allow counts unless a Deny outweighs all of it.
+        An ALLOW counts unless a DENY covers all of it.
         """
         if principal in self._super_users:
             return True
@@ -296,7 +305,7 @@ class AclRules:
     def explain(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType, name: str
     ) -> Reason:
-        """As ``allows``, and why."""
+        """Like ``allows``, with the reason."""
         if principal in self._super_users:
             return Reason(True, f"{principal} is a super user")
         applying = self._patterns[resource_type.label].patterns_of(resource_type, name)

@@ -1,4 +1,4 @@
-"""Who may do what. Every handler asks; without ``authorizer.class.name`` everyone may do everything, as in Kafka."""
+"""Authorization, which every handler asks. Without ``authorizer.class.name`` everything is allowed, as in Kafka."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ from kafka_zk.security.acl import Operation as Operation
 
 
 class Resource(NamedTuple):
-    """``type`` is Kafka's: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
+    """A resource. ``type`` is Kafka's: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
 
     type: str
     name: str
@@ -29,11 +29,11 @@ def transactional_id(name: str) -> Resource:
 
 
 MOST_TOPICS = 5_000
-"""Maximum number of topics whose resources are kept: some 2 MB."""
+"""Maximum number of cached topic resources, about 2 MB."""
 
 
 class _Topics(dict[str, Resource]):
-    """By their names. Clients choose the names they ask for, up to 32 KB; no topic has so long a one."""
+    """Names longer than a topic's, which clients may send up to 32 KB, are not cached."""
 
     def __missing__(self, name: str) -> Resource:
         made = Resource("Topic", name)
@@ -45,27 +45,27 @@ class _Topics(dict[str, Resource]):
 
 
 topic: Callable[[str], Resource] = _Topics().__getitem__
-"""The resource that is the topic of this name."""
+"""The resource of the topic with this name."""
 
 
 _SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTED_OPERATIONS.items()}
 
 
 class AclStore(Protocol):
-    """ACLs that clients may see and change."""
+    """ACLs that clients may list and change."""
 
     def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
-        """The ACLs that a filter takes, sorted; none of a pattern whose ACLs are not known."""
+        """The ACLs that a filter selects, sorted; patterns whose ACLs are unknown are left out."""
 
     async def add(self, pattern: Pattern, added: Acls) -> None:
-        """Returns when they are in force here. Raises: RegistryError."""
+        """Returns when the ACLs are in force in this broker. Raises RegistryError."""
 
     async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
-        """Those that were removed, when they are so here. Raises: RegistryError."""
+        """Return the removed ACLs, when they are no longer in force in this broker. Raises RegistryError."""
 
 
 class AuthorizerCounts(NamedTuple):
-    """For metrics. ``unreadable``: patterns whose ACLs are not known, and which are denied to everyone."""
+    """Counts for metrics. ``unreadable``: patterns whose ACLs are unknown, which deny everything."""
 
     denials: int = 0
     patterns: int = 0
@@ -73,11 +73,11 @@ class AuthorizerCounts(NamedTuple):
 
 
 class Authorizer:
-    """What handlers ask. A denial that the client will hear of is one for the log, and ``authorize`` tells it.
+    """Base class of authorizers. ``authorize`` logs a denial: use it if the client receives the denial.
 
     Attributes:
-        acls: None if clients cannot change who may do what.
-        has_rules: False: it is none, as in a broker without ``authorizer.class.name``.
+        acls: the ACLs that clients can change; None if they cannot.
+        has_rules: False without ``authorizer.class.name``.
     """
 
     acls: AclStore | None = None
@@ -88,33 +88,31 @@ class Authorizer:
         return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """Whether the principal of ``context`` may do that."""
+        """Whether the principal of ``context`` may do that. Logs a denial."""
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """As ``authorize``, without logging a denial: to choose what to show, or before another permission is asked."""
+        """Like ``authorize``, but without logging: to filter results, or before another permission is checked."""
         return self.authorize(context, operation, resource)
 
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
-        """Whether there is a resource of that type on which the principal may do that."""
+        """Whether the principal may do that on some resource of that type."""
         return False
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """The topics among these that the principal ``may`` describe, in the same order."""
+        """The topics among ``names`` that the principal ``may`` describe, in the same order."""
         return (name for name in names if self.may(context, Operation.DESCRIBE, topic(name)))
 
     async def purge_changes(self, now_ms: int) -> None:
-        """Remove old notes of changes from ZooKeeper; ``now_ms``: wall clock. Raises: RegistryError."""
+        """Remove old change notifications from ZooKeeper. ``now_ms``: wall clock. Raises RegistryError."""
 
     def close(self) -> None:
         """The broker stops."""
 
 
 class NoAuthorizer(Authorizer):
-    """No authorizer configured: everyone may do everything, but what brokers ask of each other (CLUSTER_ACTION) comes
-    through their own listener, where clients have others.
-
-    Kafka accepts it on every listener.
+    """Without an authorizer everything is allowed, except that requests between brokers (CLUSTER_ACTION) must use the
+    brokers' own listeners if clients have others. Kafka accepts them on every listener.
 
     Args:
         broker_listeners: names of the inter-broker and the control-plane listener.
@@ -138,13 +136,13 @@ class NoAuthorizer(Authorizer):
 
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:
-    """The operations on ``resource`` that the principal of ``context`` may carry out, a bit for each (KIP-430)."""
+    """The operations that the principal of ``context`` may perform on ``resource``, one bit each (KIP-430)."""
     supported = _SUPPORTED_OPERATIONS[resource.type]
     return sum(1 << operation for operation in supported if authorizer.may(context, operation, resource))
 
 
 def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
-    """As ``authorized_operations``, for the cluster: none without the permission to describe it.
+    """Like ``authorized_operations``, for the cluster; 0 without permission to describe it.
 
     Source: KafkaApis.handleTopicMetadataRequest, AuthHelper.computeDescribeClusterResponse@3.9.
     """

@@ -1,7 +1,7 @@
-"""Who may have, renew, end and see which delegation token, and for how long (KIP-48). Pure.
+"""Who may create, renew, expire and describe which delegation token, and for how long (KIP-48). Pure.
 
-Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9. What is not in them: a token that has expired
-is no login, although it is there until the controller deletes it.
+Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9. Beyond them, an expired token cannot
+authenticate, although it exists until the controller deletes it.
 """
 
 import base64
@@ -25,12 +25,12 @@ class TokenLimits:
 
 
 def hmac_of(secret: bytes, token_id: str) -> bytes:
-    """The token itself; its base64 is the password of SCRAM."""
+    """The token's HMAC; its base64 is the SCRAM password."""
     return hmac.digest(secret, token_id.encode(), "sha512")
 
 
 def token_id_of(random_bytes: bytes) -> str:
-    """A token's id of ID_BYTES random bytes."""
+    """The id for ID_BYTES random bytes."""
     return base64.urlsafe_b64encode(random_bytes).decode().rstrip("=")
 
 
@@ -43,7 +43,7 @@ def new_token(
     now_ms: int,
     limits: TokenLimits,
 ) -> TokenInformation:
-    """``lifetime_ms``: wanted; 0 and less for the longest."""
+    """Create a token. ``lifetime_ms``: requested; 0 or less for the maximum."""
     longest_ms = limits.max_lifetime_ms if lifetime_ms <= 0 else min(lifetime_ms, limits.max_lifetime_ms)
     max_ms = min(now_ms + longest_ms, INT64[-1])
     expiry_ms = min(max_ms, now_ms + limits.expiry_time_ms)
@@ -57,14 +57,14 @@ def is_expired(token: TokenInformation, now_ms: int) -> bool:
 def renewed(
     token: TokenInformation, principal: Principal, period_ms: int, now_ms: int, limits: TokenLimits
 ) -> TokenInformation:
-    """The token, to expire ``period_ms`` from now; negative for the usual time. Raises: ApiError."""
+    """The token with its expiry ``period_ms`` from now; negative for the default time. Raises ApiError."""
     _check_owner_or_renewer(token, principal)
     _check_alive(token, now_ms)
     return _expiring(token, now_ms, limits.expiry_time_ms if period_ms < 0 else period_ms)
 
 
 def ended(token: TokenInformation, principal: Principal, period_ms: int, now_ms: int) -> TokenInformation | None:
-    """The token, to expire ``period_ms`` from now; negative: None, it is deleted. Raises: ApiError."""
+    """The token with its expiry ``period_ms`` from now; None, to delete it, if that is negative. Raises ApiError."""
     _check_owner_or_renewer(token, principal)
     if period_ms < 0:
         return None
@@ -77,7 +77,7 @@ def is_owner_or_renewer(token: TokenInformation, principal: Principal) -> bool:
 
 
 def is_asked_for(token: TokenInformation, owners: frozenset[Principal] | None) -> bool:
-    """Whether a request that names ``owners`` wants the token; None for all."""
+    """Whether a request for ``owners`` (None: all) includes the token."""
     return owners is None or token.owner in owners or not owners.isdisjoint(token.renewers)
 
 

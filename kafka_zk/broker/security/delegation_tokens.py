@@ -1,7 +1,7 @@
-"""The delegation tokens of the cluster as one broker knows them: all are in memory and follow the announcements.
+"""The cluster's delegation tokens in one broker's memory, updated by change notifications.
 
-A token's credentials of SCRAM are derived when it is used first: that takes a millisecond. They have the salt that an
-unknown id has, so that ids cannot be probed. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
+A token's SCRAM credentials are derived at its first use, which takes 1 ms. Their salt is that of an unknown id, so that
+ids cannot be probed. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
 """
 
 import base64
@@ -25,10 +25,11 @@ from kafka_zk.security import scram
 from kafka_zk.security.scram import TokenCredential
 
 MOST_TOKENS = 20_000
-"""In a cluster. With more than 40,000 the list of them is more than ZooKeeper answers, and no broker could read it."""
+"""Maximum per cluster. The list of more than 40,000 exceeds ZooKeeper's response limit, and no broker could read it."""
 
 MOST_TOKEN_BYTES = 8 * 1024
-"""Of a token's znode, with all its renewers: every broker keeps all tokens in memory, and can read one of this size."""
+"""Maximum size of a token's znode, renewers included: every broker must be able to read all tokens, and keeps them in
+memory."""
 
 _log = Logger()
 
@@ -38,7 +39,7 @@ class DelegationTokens:
 
     Args:
         secret: delegation.token.secret.key, the same on all brokers.
-        invented: the credential of an id that does not exist, by mechanism and id.
+        invented: returns the credential of an unknown id, given mechanism and id.
     """
 
     def __init__(
@@ -59,16 +60,16 @@ class DelegationTokens:
         self._random = random
         self._invented = invented
         self._tokens: dict[str, TokenInformation] = {}
-        self._ids: dict[bytes, str] = {}  # by the tokens themselves
+        self._ids: dict[bytes, str] = {}  # HMAC to token id
         self._credentials: dict[tuple[str, str], scram.ScramCredential] = {}
-        self._reading = DeferredLock()  # so that what was read first does not replace what was read later
+        self._reading = DeferredLock()  # an earlier read must not overwrite a later one
         self._session_id: int | None = None
         self._watcher: ChangeWatcher | None = None
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Know all tokens from now on. Raises: RegistryError."""
+        """Read all tokens and follow changes. Raises RegistryError."""
         await self._registry.ensure_paths()
         self._session_id = self._client.session_id
         self._client.add_session_listener(self._session_changed)
@@ -81,7 +82,7 @@ class DelegationTokens:
             self._watcher.close()
 
     def _session_changed(self, state: SessionState) -> None:
-        """In a new session announcements may be gone that were never read."""
+        """Notifications may have been missed before a new session."""
         if state is SessionState.CONNECTED and self._client.session_id != self._session_id:
             self._session_id = self._client.session_id
             ensureDeferred(self._read_again(None))
@@ -92,11 +93,11 @@ class DelegationTokens:
     async def _read_again(self, token_id: str | None) -> None:
         try:
             await self._load(token_id)
-        except RegistryError as error:  # a new session reads all
+        except RegistryError as error:  # a new session reads all tokens
             _log.warn("cannot read the delegation tokens: {error}", error=error)
 
     async def _load(self, token_id: str | None = None) -> None:
-        """Read all tokens, or one. If they cannot be listed, none lets anybody in."""
+        """Read all tokens, or one. If listing is not permitted, all are forgotten."""
         async with self._reading:
             try:
                 wanted = [token_id] if token_id is not None else await self._registry.token_ids()
@@ -124,8 +125,8 @@ class DelegationTokens:
     # -- logins -------------------------------------------------------------------------------------------------------
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a token, an invented one if it does not exist, has expired or belongs to no
-        user: a login makes a user, so a token of Group:alice would be a login of User:alice."""
+        """The credential of a token. An invented one if the token does not exist, has expired, or its owner is not a
+        user: a token of Group:alice would authenticate User:alice."""
         token = self._tokens.get(token_id)
         if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))
@@ -144,13 +145,13 @@ class DelegationTokens:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def hmac(self, token_id: str) -> bytes:
-        """The token itself."""
+        """The HMAC of a token."""
         return rules.hmac_of(self._secret, token_id)
 
     async def create(
         self, owner: Principal, requester: Principal, renewers: Collection[Principal], lifetime_ms: int
     ) -> TokenInformation:
-        """Raises: ApiError; RegistryError."""
+        """Create a token. Raises ApiError; RegistryError."""
         if len(self._tokens) >= MOST_TOKENS:
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has {MOST_TOKENS} delegation tokens, the most")
         token_id = rules.token_id_of(self._random.randbytes(rules.ID_BYTES))
@@ -164,17 +165,18 @@ class DelegationTokens:
         return token
 
     async def renew(self, principal: Principal, hmac: bytes, period_ms: int) -> int:
-        """Returns when the token expires. Raises: ApiError; RegistryError."""
+        """Renew a token. Returns its expiry, ms since the epoch. Raises ApiError; RegistryError."""
         now_ms = self._clock.wall_ms()
         changed = await self._update(
             hmac, lambda token: rules.renewed(token, principal, period_ms, now_ms, self._limits)
         )
         if changed is None:
-            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)  # any more: it was deleted meanwhile
+            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)  # deleted meanwhile
         return changed.expiry_ms
 
     async def expire(self, principal: Principal, hmac: bytes, period_ms: int) -> int:
-        """Returns when the token expires. Raises: ApiError; RegistryError."""
+        """Change a token's expiry, or delete it. Returns its expiry, ms since the epoch. Raises ApiError;
+        RegistryError."""
         now_ms = self._clock.wall_ms()
         changed = await self._update(hmac, lambda token: rules.ended(token, principal, period_ms, now_ms))
         return now_ms if changed is None else changed.expiry_ms
@@ -197,13 +199,13 @@ class DelegationTokens:
         return changed
 
     def all(self) -> Iterator[TokenInformation]:
-        """Every token that is there, also those that have expired."""
+        """All tokens that exist, expired ones included."""
         return iter(list(self._tokens.values()))
 
     # -- from time to time --------------------------------------------------------------------------------------------
 
     async def delete_expired(self) -> None:
-        """What the controller does. Another broker may renew a token at the same moment: then it stays."""
+        """Delete expired tokens, on the controller. A token that another broker renews at the same time is kept."""
         now_ms = self._clock.wall_ms()
         for token in self.all():
             if rules.is_expired(token, now_ms):
@@ -212,10 +214,10 @@ class DelegationTokens:
                         self.hmac(token.token_id), lambda found: None if rules.is_expired(found, now_ms) else found
                     )
                 except ApiError:
-                    pass  # it is gone
+                    pass  # already deleted
                 except RegistryError as error:
                     _log.info("an expired delegation token stays for now: {error}", error=error)
 
     async def purge_changes(self) -> None:
-        """Remove announcements that every broker has read by now. Raises: RegistryError."""
+        """Remove change notifications that every broker has read by now. Raises RegistryError."""
         await self._registry.purge_changes(self._clock.wall_ms())

@@ -1,7 +1,7 @@
-"""The log of what was denied to whom, in the form of Kafka's ``kafka.authorizer.logger``, and how often.
+"""Logs denials in the form of Kafka's ``kafka.authorizer.logger``, and counts them.
 
-The first denial of its kind is logged at once; those that repeat it within SUMMARY_S are counted and summarised, so
-that a client that asks again and again does not fill the log.
+The first denial of its kind is logged immediately. Repetitions within SUMMARY_S are counted and summarised, so that a
+client cannot fill the log.
 
 Source: AclAuthorizer.logAuditMessage@3.9.
 """
@@ -21,7 +21,7 @@ from kafka_zk.protocol.request import RequestContext
 LOGGER = "kafka.authorizer.logger"
 SUMMARY_S = 60
 MOST_KINDS = 1_000
-"""Maximum number of kinds of denials that the log tells apart within SUMMARY_S."""
+"""Maximum number of kinds of denials that are logged separately within SUMMARY_S."""
 MOST_TOLD = 50
 """Maximum number of kinds that are explained and reported to observers within SUMMARY_S."""
 
@@ -50,7 +50,12 @@ Explain = Callable[[str, str, Operation, Resource], str]
 
 
 class Denials:
-    """``count``: of all denials so far. ``explain`` is asked for observers only."""
+    """Logs denials.
+
+    Attributes:
+        count: number of all denials.
+        explain: returns the reason of a denial; only called for observers.
+    """
 
     def __init__(self, clock: Timers, events: EventSource = SILENT) -> None:
         self._clock = clock
@@ -63,7 +68,7 @@ class Denials:
         self.count = 0
 
     def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
-        """Note a denial. Returns False, which is the decision."""
+        """Record a denial. Returns False, which is the decision."""
         self.count += 1
         if len(resource.name) > _LONGEST_NAME:
             resource = resource._replace(name=resource.name[: _LONGEST_NAME + 1])
@@ -84,7 +89,7 @@ class Denials:
         return False
 
     def failed(self, asked: tuple[object, ...]) -> None:
-        """The authorizer raised the exception that is being handled, so this is a denial; it is logged as one."""
+        """Call in an ``except`` block: the authorizer raised, which counts as a denial. Logs the exception."""
         if not self._failures:
             _own_log.failure("the authorizer failed, so it is denied: {asked}", asked=asked)
             self._clock.callLater(SUMMARY_S, self._summarise_failures)
@@ -108,7 +113,6 @@ class Denials:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
     def _tell(self, kinds: list[tuple[_Kind, int]]) -> None:
-        """Report denials to observers, with the number of each."""
         if not self._events.observed or len(self._repeats) > MOST_TOLD:
             return
         for kind, times in kinds:
@@ -118,7 +122,7 @@ class Denials:
             self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
-        """Once per principal: a cluster whose brokers may not talk to each other stands still."""
+        """Once per principal: a cluster whose brokers are denied access to each other stops working."""
         who = context.principal[: _LONGEST_NAME + 1]
         if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
             self._strange_brokers.add(who)
@@ -131,7 +135,7 @@ class Denials:
 
 
 def _printable(name: str) -> str:
-    """A client chooses names: none of them may look like more than one line of a log."""
+    """A name that a client chose must not look like another line of the log."""
     shown = name[:_LONGEST_NAME] + "…" * (len(name) > _LONGEST_NAME)
     return shown if shown.isprintable() else ascii(shown)[1:-1]
 

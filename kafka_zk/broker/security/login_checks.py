@@ -1,6 +1,6 @@
-"""Logins that a user's class looks at: a few at a time, in threads. The others wait, as long as their clients do.
+"""Login checks by a user's class: a few run in threads at a time, the others wait while their clients stay connected.
 
-Clients that come and go, as anybody can, would leave behind a queue of checks, which all who log in would wait for.
+Checks of clients that have left are dropped, so that they cannot delay all logins.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class LoginChecks:
-    """A ``RunInThread`` that does ``most`` works at once."""
+    """A ``RunInThread`` that runs at most ``most`` functions at a time."""
 
     def __init__(self, run_in_thread: RunInThread, most: int) -> None:
         self._run_in_thread = run_in_thread
@@ -31,7 +31,7 @@ class LoginChecks:
 
         def end(result: Any) -> None:
             self._places.release()
-            if check.called:  # its client has gone
+            if check.called:  # its client has left
                 return
             if isinstance(result, Failure):
                 check.errback(result)
@@ -49,4 +49,4 @@ class _Check(ClientWait[T]):
 
     def abandon(self) -> None:
         super().abandon()
-        self._place.cancel()  # without effect once its work has begun, which goes on to its end
+        self._place.cancel()  # no effect once the work has begun

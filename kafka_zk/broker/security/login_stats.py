@@ -1,17 +1,21 @@
-"""Counts of the logins at one listener, as Kafka's ``socket-server-metrics`` have them."""
+"""Counts of logins at one listener, as in Kafka's ``socket-server-metrics``."""
 
 from collections.abc import Callable
 
 WINDOW_S = 30.0
-"""Averages and maxima are those of the last two samples of this length, as with metrics.num.samples."""
+"""Length of a sample. Averages and maxima cover the last two samples, as with metrics.num.samples."""
 
 
 class LoginStats:
-    """Attributes: how many first logins of connections were ``successful`` and how many ``failed``; the same of later
-    ones (``reauthentications``, ``failed_reauthentications``). ``without_reauthentication``: successful ones of
-    clients that are too old to log in again. ``expired``: connections that were closed because their session was over.
+    """Counts the logins at one listener.
 
-    Source: Selector.SelectorMetrics@3.9, which calls them by the names of ``kafka_zk.broker.metrics.logins``.
+    Attributes:
+        successful, failed: first logins of connections.
+        reauthentications, failed_reauthentications: later logins.
+        without_reauthentication: successful logins of clients that are too old for reauthentication.
+        expired: connections closed because their session had ended.
+
+    Source: Selector.SelectorMetrics@3.9; ``kafka_zk.broker.metrics.logins`` names the metrics.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
@@ -22,22 +26,22 @@ class LoginStats:
         self.reauthentications = 0
         self.failed_reauthentications = 0
         self.expired = 0
-        self._latencies: list[tuple[float, int, float, float]] = []  # start, count, sum and maximum of each sample
+        self._latencies: list[tuple[float, int, float, float]] = []  # samples: start (s), count, sum and maximum (ms)
 
     def logged_in(self, *, can_reauthenticate: bool = False) -> None:
-        """A client has logged in. ``can_reauthenticate``: the response said how long its session lasts."""
+        """A client has logged in. ``can_reauthenticate``: the response told it the length of its session."""
         self.successful += 1
         self.without_reauthentication += not can_reauthenticate
 
     def login_failed(self, *, again: bool = False) -> None:
-        """A client could not log in, or not ``again``."""
+        """A first login has failed, or with ``again`` a reauthentication."""
         if again:
             self.failed_reauthentications += 1
         else:
             self.failed += 1
 
     def reauthenticated(self, latency_ms: float) -> None:
-        """A client has logged in again, in this time from its SaslHandshake on."""
+        """A client has reauthenticated, ``latency_ms`` after its SaslHandshake."""
         self.reauthentications += 1
         now_s = self._now_s()
         if not self._latencies or now_s - self._latencies[-1][0] >= WINDOW_S:
@@ -47,7 +51,7 @@ class LoginStats:
 
     @property
     def latency_ms(self) -> tuple[float, float] | None:
-        """Average and maximum of the time that logging in again took lately; None if no client did."""
+        """Average and maximum time of recent reauthentications; None if there were none."""
         recent = [sample for sample in self._latencies if self._now_s() - sample[0] < 2 * WINDOW_S]
         if not recent:
             return None

@@ -1,9 +1,9 @@
-"""``authorizer.class.name=module:Class``: a Python class decides.
+"""``authorizer.class.name=module:Class``: a Python class as authorizer.
 
 The class is called with the broker's configuration (key -> text). Its ``authorize(context, operation, resource)``
-returns whether ``context.principal`` may do that, at once, since the whole broker waits for it; it is asked every
-time. What it raises denies, and is logged once a minute. ``authorize_any(context, operation, resource_type)`` is
-optional: whether there is a resource of the type with which the principal may do that.
+returns whether ``context.principal`` may do that. It must not block, because the whole broker waits; decisions are not
+cached. An exception denies, and is logged once a minute. The optional ``authorize_any(context, operation,
+resource_type)`` returns whether it may on some resource of the type.
 """
 
 import importlib
@@ -16,11 +16,11 @@ from kafka_zk.protocol.request import RequestContext
 
 
 class CannotLoad(Exception):
-    """The class cannot be used; one sentence."""
+    """The class cannot be used; the message is one sentence."""
 
 
 def load(name: str, properties: Mapping[str, str], denials: Denials) -> "PythonAuthorizer":
-    """``name``: ``module:Class``. Raises: CannotLoad."""
+    """Create the authorizer. ``name``: ``module:Class``. Raises CannotLoad."""
     module, _, class_name = name.partition(":")
     try:
         made = getattr(importlib.import_module(module), class_name)(dict(properties))
@@ -32,7 +32,7 @@ def load(name: str, properties: Mapping[str, str], denials: Denials) -> "PythonA
 
 
 class PythonAuthorizer(Authorizer):
-    """Asks ``decider``."""
+    """Delegates decisions to ``decider``."""
 
     def __init__(self, decider: Any, denials: Denials) -> None:
         self._decider = decider
@@ -53,7 +53,7 @@ class PythonAuthorizer(Authorizer):
         return decide is not None and self._asked(decide, context, operation, resource_type)
 
     def _asked(self, decide: Any, *asked: Any) -> bool:
-        """True alone allows: a coroutine, for one, decides nothing."""
+        """Only True allows; a coroutine, for example, denies."""
         try:
             return decide(*asked) is True
         except Exception:

@@ -1,8 +1,8 @@
-"""The logins of one connection at a listener with SASL: requests to the pure core (``sasl_server``), and its answers.
+"""The SASL logins of one connection, between its requests and the pure core (``sasl_server``).
 
-Kafka holds a refusal back (``connection.failed.authentication.delay.ms``), so that passwords cannot be tried fast, and
-then closes the connection. A session ends after ``connections.max.reauth.ms``, or with the token that it was opened
-with; until then the client may log in again, and afterwards nothing else is taken (KIP-368).
+As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
+tried fast, and then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the client's
+token. After that, only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
@@ -30,8 +30,8 @@ AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 MIN_REAUTHENTICATION_INTERVAL_S = 1.0
 
-_BARE_TOKENS_UNTIL = 0  # SaslHandshake: then messages come without a request around them
-_WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: the client does not hear when its session ends
+_BARE_TOKENS_UNTIL = 0  # SaslHandshake: up to this version, messages have no request header
+_WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: up to this version, the response has no session lifetime
 _log = Logger()
 
 T = TypeVar("T")
@@ -39,12 +39,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SaslHandshakes:
-    """What the handshakes of one listener share.
+    """Shared by the handshakes of one listener.
 
     Args:
-        dispatch: answers ApiVersions.
-        failed_delay_s: how long a refusal is held back.
-        run_in_thread: does what may wait for others.
+        dispatch: handles ApiVersions.
+        failed_delay_s: delay of a failure response.
+        stats: counts the logins.
+        run_in_thread: runs steps that may block.
     """
 
     clock: Clock
@@ -64,7 +65,7 @@ class SaslHandshake(Handshake):
         self._failed_delay_s = listener.failed_delay_s
         self._stats = listener.stats
         self._run_in_thread = listener.run_in_thread
-        self._begun_s: float | None = None  # when the client began to log in again
+        self._begun_s: float | None = None  # when the reauthentication began; None for the first login
         self._tells_lifetime = False
         self.takes_bare_frames = False
         self.max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
@@ -94,11 +95,11 @@ class SaslHandshake(Handshake):
         reply = await self._reply(frame)
         if reply.failure is not None:
             await self._hold_back(context, reply.reason or reply.failure)
-            return HandshakeStep(None, is_refused=True)  # such a client cannot be told why
+            return HandshakeStep(None, is_refused=True)  # this version has no error response
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_size(self, message: Buffer) -> None:
-        """After the first login frames may be as long as those of requests. Raises: ProtocolError."""
+        """Limits reauthentication, during which the decoder allows larger frames. Raises ProtocolError."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 

@@ -1,7 +1,7 @@
-"""The SCRAM credentials of all users, as ``/config/users`` has them.
+"""The SCRAM credentials of all users, from ``/config/users``.
 
-They are in memory, since a login must not wait for ZooKeeper, and follow the change notifications. A user whose znode
-cannot be read or understood has no credential. If the users cannot be listed, no user has one.
+They are in memory, because a login must not wait for ZooKeeper, and follow change notifications. A user whose znode
+cannot be read or parsed has none. If listing the users is not permitted, no user has any.
 
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
@@ -20,39 +20,42 @@ from kafka_zk.security.scram import MECHANISMS, ScramCredential, TokenCredential
 _log = Logger()
 
 FindToken = Callable[[str, str], TokenCredential]
-"""By mechanism and the id of a token; see ``Credentials``."""
+"""(mechanism, token id) to the token's credential; see ``Credentials``."""
 
 
 class ScramCredentials:
-    """Attributes: ``find_token``: what finds a delegation token; none until ``DelegationTokens`` do.
+    """See the module's docstring.
 
     Args:
-        secret: the cluster's, from which credentials of users that do not exist are invented.
+        secret: the cluster's secret, from which credentials of unknown users are invented.
+
+    Attributes:
+        find_token: finds delegation tokens; finds none until ``DelegationTokens`` replaces it.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self._by_user: dict[str, dict[str, ScramCredential]] = {}
         self.find_token: FindToken = lambda mechanism, token_id: TokenCredential(self.invented(mechanism, token_id))
-        self._reading = DeferredLock()  # so that what was read first does not replace what was read later
+        self._reading = DeferredLock()  # an earlier read must not overwrite a later one
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential, or an invented one, so that names cannot be probed."""
+        """The user's credential; an invented one if there is none, so that names cannot be probed."""
         found = self._by_user.get(user, {}).get(mechanism)
         return self.invented(mechanism, user) if found is None else found
 
     def invented(self, mechanism: str, name: str) -> ScramCredential:
-        """The credential of a name that does not exist."""
+        """The credential of an unknown name."""
         return invented_credential(mechanism, name, self._secret)
 
     def invent_from(self, secret: bytes) -> None:
-        """The cluster's secret is known now."""
+        """Set the cluster's secret."""
         self._secret = secret
 
     async def load(self, configs: ConfigRegistry) -> None:
-        """Read all users and forget those that are gone.
+        """Read all users and forget those that no longer exist.
 
-        Raises: SessionLost, and all stay as they were; NoAuth if the users cannot be listed, and all are forgotten.
+        Raises SessionLost, and nothing changes; NoAuth if listing is not permitted, and all are forgotten.
         """
         async with self._reading:
             try:
@@ -62,7 +65,7 @@ class ScramCredentials:
                 raise
 
     async def reload(self, configs: ConfigRegistry, names: list[str]) -> None:
-        """Read users again, by their encoded names. Raises: SessionLost."""
+        """Read users again, by their encoded names. Raises SessionLost."""
         async with self._reading:
             self._by_user.update(await _read(configs, names))
 
@@ -70,7 +73,7 @@ class ScramCredentials:
 async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str, ScramCredential]]:
     wanted = [name for name in names if name != DEFAULT_ENTITY and "/" not in name]
     found = {}
-    for start in range(0, len(wanted), READS_AT_ONCE):  # with other work in between: a credential takes some 10 µs
+    for start in range(0, len(wanted), READS_AT_ONCE):  # batches let other work run; a credential takes about 10 µs
         some = wanted[start : start + READS_AT_ONCE]
         stored = await configs.entities_until_answered("users", some)
         found.update({desanitize(name): credentials(name, stored.get(name, {})) for name in some})
@@ -78,7 +81,7 @@ async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str
 
 
 def credentials(name: str, properties: Mapping[str, str]) -> dict[str, ScramCredential]:
-    """The credentials in a user's configuration by mechanism; one that cannot be understood is left out."""
+    """The credentials in a user's configuration, by mechanism; invalid ones are logged and left out."""
     found = {}
     for mechanism in MECHANISMS.keys() & properties.keys():
         try:
