@@ -1,4 +1,4 @@
-"""What the controller does when brokers come, go, come back, change their endpoints, or announce that they stop."""
+"""Handle brokers that start, fail, bounce, change their endpoints or announce a shutdown."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -20,11 +20,15 @@ from kafka_zk.registry.znodes import isr
 UNKNOWN_BROKER_EPOCH = -1
 
 LEADERS_WITHIN_S = 1.0
-"""How long the controller waits for its own broker to take over what it leads now, before it shrinks ISRs."""
+"""Maximum wait for the controller's own broker to take over its new leaderships before ISRs shrink."""
 
 
 class BrokerChanges:
-    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas. ``controller_id``: this broker."""
+    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas.
+
+    Args:
+        controller_id: the id of this broker.
+    """
 
     def __init__(
         self,
@@ -42,7 +46,7 @@ class BrokerChanges:
         self._unclean_starts: dict[int, list[str]] = {}
 
     async def load(self) -> None:
-        """At failover: the live brokers, and which of them started uncleanly."""
+        """Load the live brokers, and which of them started uncleanly, at failover."""
         self._context.brokers = await self._store.brokers()
         await self._read_unclean_starts()
 
@@ -51,7 +55,7 @@ class BrokerChanges:
             self._channels.add(broker.info)
 
     async def changed(self) -> None:
-        """``/brokers/ids`` or a broker's registration changed. A larger broker epoch is a failure and a start."""
+        """``/brokers/ids`` or a registration changed. A larger broker epoch is a bounce: a failure and a start."""
         known, present = self._context.brokers, await self._store.brokers()
         started = sorted(present.keys() - known.keys())
         failed = sorted(known.keys() - present.keys())
@@ -74,7 +78,7 @@ class BrokerChanges:
         if started or bounced:
             await self._read_unclean_starts()
         await self._start(started, present)
-        await self._fail([*bounced, *failed])  # together, so that no dead broker stays or becomes a leader in between
+        await self._fail([*bounced, *failed])  # together, so that no dead broker becomes or stays a leader in between
         await self._start(bounced, present)
         await self._update(updated, present)
         if self._context.unclean_starts:
@@ -86,7 +90,7 @@ class BrokerChanges:
         self._context.unclean_starts = set(self._unclean_starts)
 
     async def forget_unclean_starts(self) -> None:
-        """Delete the announcements of brokers that have left the ISRs of others; then they may join again."""
+        """Delete announcements of unclean starts from brokers that have left all shared ISRs; they can rejoin then."""
         for broker_id in sorted(partition_state.dealt_with(self._context)):
             await self._store.delete_all(self._unclean_starts[broker_id])
             self._context.unclean_starts.discard(broker_id)
@@ -124,7 +128,7 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
-        """Replicas lost their broker or log directory: first new leaders, then smaller ISRs."""
+        """Handle replicas that lost their broker or log directory: elect leaders, then shrink ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
         await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)
@@ -137,11 +141,11 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
-        """Returns when this broker has answered the LeaderAndIsr of what was elected, or after LEADERS_WITHIN_S.
+        """Returns when this broker has answered the LeaderAndIsr for ``elected``, or after LEADERS_WITHIN_S.
 
-        It runs in the same process. If the controller went on at once to shrink ISRs, its own broker would take over
-        its partitions several times as slowly as the others, and all would wait for it. Others, which may be dead or
-        paused, are not waited for.
+        The broker shares its process with the controller. Shrinking ISRs immediately would slow this broker down
+        several times over, and the cluster would wait for it. The controller does not wait for other brokers, which may
+        be dead or paused.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
@@ -149,8 +153,10 @@ class BrokerChanges:
     # -- log directories --
 
     async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
-        """Replicas on failed log directories are offline, those that answered without error are not. What a broker
-        answered before it came back counts for nothing."""
+        """Update the offline log directories: a replica with KAFKA_STORAGE_ERROR is offline, one without error online.
+
+        Ignores responses to an earlier broker epoch.
+        """
         broker = self._context.brokers.get(broker_id)
         if answer.error_code != ErrorCode.NONE or broker is None or broker.epoch != broker_epoch:
             return
@@ -169,7 +175,7 @@ class BrokerChanges:
             await self._take_offline([Replica(tp, broker_id) for tp in newly_lost])
 
     async def log_dir_events(self) -> None:
-        """Brokers lost log directories: ask them (LeaderAndIsr) which replicas they still have."""
+        """Brokers lost log directories: send them LeaderAndIsr to learn which replicas they still have."""
         names = await self._store.children(isr.LOG_DIR_EVENTS)
         paths = [f"{isr.LOG_DIR_EVENTS}/{name}" for name in names]
         broker_ids = await self._store.log_dir_events(paths)
@@ -182,7 +188,7 @@ class BrokerChanges:
     # -- controlled shutdown --
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move the broker's leaderships away and its other replicas offline; returns what it still leads.
+        """Move the broker's leaderships away and its other replicas offline. Returns the partitions it still leads.
 
         Raises: ApiError(STALE_BROKER_EPOCH), ApiError(BROKER_NOT_AVAILABLE).
         """

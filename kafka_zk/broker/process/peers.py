@@ -1,4 +1,4 @@
-"""A broker's connections to the other brokers of its cluster, over the inter-broker listener."""
+"""A broker's connections to other brokers, over the inter-broker listener."""
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.metadata.cache import BrokerEndPoint, MetadataCache
@@ -10,10 +10,10 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class Peers:
-    """Opens connections; who asked for one closes it.
+    """Opens connections, which the caller closes.
 
     Attributes:
-        security: of the connections to come; it may be replaced.
+        security: of new connections; replaceable.
     """
 
     def __init__(
@@ -31,7 +31,8 @@ class Peers:
         self.security = security
 
     async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
-        """To a broker as its registration names it. Raises: ApiError(BROKER_NOT_AVAILABLE) without such a listener."""
+        """Connect to the registered address of a broker. Raises: ApiError(BROKER_NOT_AVAILABLE) without such a
+        listener."""
         listener = self._config.inter_broker_listener
         endpoint = info.endpoint(listener)
         if endpoint is None:
@@ -51,11 +52,15 @@ class Peers:
         )
 
     async def connect_to_broker(self, broker_id: int) -> KafkaConnection:
-        """Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is not known."""
+        """Connect to a broker by id. Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is unknown."""
         return await self.connect_to(*self._address_of(broker_id))
 
     async def connect_as_follower(self, leader_id: int) -> KafkaConnection:
-        """The versions follow from ``inter.broker.protocol.version``; only a login negotiates. Raises as above."""
+        """Connect to a leader. Negotiates versions only for a login; otherwise ``inter.broker.protocol.version`` sets
+        them.
+
+        Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is unknown.
+        """
         host, port = self._address_of(leader_id)
         return await self._machine.connect(
             self._machine.reactor,
