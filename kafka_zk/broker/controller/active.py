@@ -71,11 +71,7 @@ class Put(Protocol):
 
 
 class ActiveController:
-    """One reign. Call ``take_over`` once, then run the queue's events and operations; ``end`` closes it.
-
-    Args:
-        put: adds an event of this reign to the queue, see ``Put``.
-    """
+    """One reign. Call ``take_over`` once, then run the queue's events and operations; ``end`` closes it."""
 
     def __init__(
         self,
@@ -124,11 +120,10 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """Run the failover.
+        """Run the failover: send the live brokers (as in Kafka), elect missing leaders, then shrink ISRs.
 
-        As in Kafka, an UpdateMetadata with the live brokers is sent first. Missing leaders are then elected and
-        LeaderAndIsr is sent to the replicas. ISRs shrink and UpdateMetadata with all partitions follows only after
-        that: a broker that has just started would otherwise serve clients incomplete topics.
+        UpdateMetadata with partitions comes last and has all of them: a broker that has just started would serve
+        clients incomplete topics.
         """
         await self._enable_features()
         self._watch()
@@ -170,22 +165,22 @@ class ActiveController:
     async def alter_isrs(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """See ``IsrChanges.alter``. Continues the reassignments that a new ISR allows to continue."""
+        """See ``IsrChanges.alter``. Queues the reassignments that can continue."""
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
-        if moving:  # queued, so that the leader gets its response first
+        if moving:  # the leader does not wait for what follows
             self._put("reassignment", lambda: self.reassignments.go_on(moving))
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Elect leaders for leaderless partitions after the configuration of the default or of a topic changed."""
+        """Elect leaders after ``unclean.leader.election.enable`` changed. ``by_default``: its default now."""
         self._changes.unclean_by_default = by_default
         self._put("election of what has no leader", self._changes.elect_waiting, once=True)
 
     # -- the beginning --
 
     async def _initialized_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """Set the initial states of partitions and replicas. Returns the online replicas, then the offline ones."""
+        """Returns the online replicas, then the offline ones."""
         online: list[Replica] = []
         offline: list[Replica] = []
         for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
@@ -197,7 +192,7 @@ class ActiveController:
         return online, offline
 
     async def _enable_features(self) -> None:
-        """Write ``/feature`` as enabled, like Kafka 3.3 and later. Finalized features are kept."""
+        """Write ``/feature`` as enabled, like Kafka since 3.3. Finalized features are kept."""
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
@@ -211,13 +206,13 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Delete notifications to the previous controller; this one reads all states anyway."""
+        """They were for the previous controller; this one reads all states anyway."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
 
     def _watch(self) -> None:
-        """Set the watches before the first read, so that no change is missed. Events wait for the failover's end."""
+        """Before the first read, so that no change is missed. Events wait for the failover's end."""
         topics, client = self._topic_registry, self.client
         brokers = BrokerRegistry(client, None, self._source)
         self._watchers = [
@@ -241,7 +236,6 @@ class ActiveController:
         ]
 
     def _watch_order(self, path: str, name: str, work: Work) -> Watcher:
-        """Watch a znode that an administrator creates to order ``work``."""
         return DataWatcher(
             self.client, path, lambda _, stat: self._put(name, work, once=True) if stat else None, self._source
         )
@@ -276,8 +270,7 @@ class ActiveController:
         self._put("balance of leaders", self.elections.balance, once=True)
 
     def _retry_due(self) -> None:
-        """Retry where the obstacle may have disappeared without an event: no watch covers partition states or the
-        reason why a broker refused to delete a replica."""
+        """No watch covers these obstacles, so they can disappear without an event."""
         if partition_state.stuck(self.context):
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
         if topic_deletion.waiting(self.context):
@@ -319,7 +312,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """If the broker refused the request as a whole, its error counts for every partition in the request."""
+        """An error of the whole request counts for each of its partitions."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

@@ -23,11 +23,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Proposal(NamedTuple):
-    """The state that a leader proposes for its partition.
-
-    ``leader_epoch`` and ``partition_epoch`` (znode version) are the ones that the leader last received.
-    ``isr``: the complete new ISR. ``leader_recovery_state``: RECOVERED or RECOVERING.
-    """
+    """The state that a leader proposes. ``leader_epoch``, ``partition_epoch`` (znode version): those it knows."""
 
     leader_epoch: int
     isr: tuple[int, ...]
@@ -68,7 +64,7 @@ def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Propos
 
 
 def _stands(info: LeadershipInfo, broker_id: int, proposal: Proposal) -> bool:
-    """Whether the proposal equals the current state, apart from the partition epoch."""
+    """Whether the proposal equals the state, whatever partition epoch the leader knows."""
     known = (info.leader, tuple(info.isr), info.leader_recovery_state)
     return known == (broker_id, proposal.isr, proposal.leader_recovery_state)
 

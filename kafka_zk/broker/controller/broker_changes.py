@@ -24,11 +24,7 @@ LEADERS_WITHIN_S = 1.0
 
 
 class BrokerChanges:
-    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas.
-
-    Args:
-        controller_id: the id of this broker.
-    """
+    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas. ``controller_id``: this broker."""
 
     def __init__(
         self,
@@ -46,7 +42,7 @@ class BrokerChanges:
         self._unclean_starts: dict[int, list[str]] = {}
 
     async def load(self) -> None:
-        """Load the live brokers, and which of them started uncleanly, at failover."""
+        """Load live brokers and unclean starts at failover."""
         self._context.brokers = await self._store.brokers()
         await self._read_unclean_starts()
 
@@ -90,7 +86,7 @@ class BrokerChanges:
         self._context.unclean_starts = set(self._unclean_starts)
 
     async def forget_unclean_starts(self) -> None:
-        """Delete announcements of unclean starts from brokers that have left all shared ISRs; they can rejoin then."""
+        """Delete announcements of brokers that left all shared ISRs, so that they can rejoin."""
         for broker_id in sorted(partition_state.dealt_with(self._context)):
             await self._store.delete_all(self._unclean_starts[broker_id])
             self._context.unclean_starts.discard(broker_id)
@@ -128,7 +124,7 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
-        """Handle replicas that lost their broker or log directory: elect leaders, then shrink ISRs."""
+        """Elect leaders for replicas that lost their broker or log directory, then shrink ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
         await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)
@@ -143,9 +139,8 @@ class BrokerChanges:
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
         """Returns when this broker has answered the LeaderAndIsr for ``elected``, or after LEADERS_WITHIN_S.
 
-        The broker shares its process with the controller. Shrinking ISRs immediately would slow this broker down
-        several times over, and the cluster would wait for it. The controller does not wait for other brokers, which may
-        be dead or paused.
+        Shrinking ISRs meanwhile would slow this process down several times over, and the cluster would wait for it. The
+        controller does not wait for other brokers, which may be dead or paused.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
@@ -153,10 +148,7 @@ class BrokerChanges:
     # -- log directories --
 
     async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
-        """Update the offline log directories: a replica with KAFKA_STORAGE_ERROR is offline, one without error online.
-
-        Ignores responses to an earlier broker epoch.
-        """
+        """Replicas with KAFKA_STORAGE_ERROR are offline, those without error online. Ignores earlier broker epochs."""
         broker = self._context.brokers.get(broker_id)
         if answer.error_code != ErrorCode.NONE or broker is None or broker.epoch != broker_epoch:
             return
@@ -175,7 +167,7 @@ class BrokerChanges:
             await self._take_offline([Replica(tp, broker_id) for tp in newly_lost])
 
     async def log_dir_events(self) -> None:
-        """Brokers lost log directories: send them LeaderAndIsr to learn which replicas they still have."""
+        """Ask brokers that lost log directories (with LeaderAndIsr) which replicas they still have."""
         names = await self._store.children(isr.LOG_DIR_EVENTS)
         paths = [f"{isr.LOG_DIR_EVENTS}/{name}" for name in names]
         broker_ids = await self._store.log_dir_events(paths)

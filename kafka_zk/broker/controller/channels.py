@@ -1,9 +1,8 @@
-"""Ordered queues of controller requests: one connection per broker and one request in progress per connection.
+"""Per broker, an ordered queue of requests over one connection, with one request in progress.
 
-A failed request is repeated after a pause over a new connection, until the broker answers or its registration is gone
-(``remove``). Each broker therefore receives changes in the order in which they were made. A queued UpdateMetadata
-absorbs the next one, so a slow broker's queue does not grow with every change. Large requests are encoded in slices,
-between which the reactor serves other work.
+A failed request is repeated after a pause over a new connection, until the broker answers or is unregistered
+(``remove``): each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
+queue does not grow with every change. Large requests are encoded in slices, between which the reactor does other work.
 
 Source: ControllerChannelManager.scala@3.9.
 """
@@ -26,18 +25,17 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 RETRIES_A_SECOND = 100
-"""Maximum retries per second for all brokers together (about 0.5 ms each). With 11 failing brokers or more, each broker
-is retried less often."""
+"""Maximum retries per second for all brokers together, about 0.5 ms each."""
 
 _log = Logger()
 
 
 class Connection(Protocol):
-    """The operations that a channel uses of a connection (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that a channel uses."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """The peer's lowest and highest version of each API."""
+        """Lowest and highest version of each API."""
 
     def request_encoded(self, api_key: int, version: int, body: Buffer) -> Awaitable[Any]:
         """The peer's response. Raises if the connection is lost or the request times out."""
@@ -122,7 +120,7 @@ class BrokerChannel:
             request = self._queue[0]
             try:
                 answers = await self._exchange(request)
-            except Exception as error:  # any error: the broker may not have received the request
+            except Exception as error:  # the broker may not have received the request
                 self._disconnect()
                 await self._failed(request, error)
             else:
@@ -151,7 +149,7 @@ class BrokerChannel:
         await after(self._clock, max(RETRY_BACKOFF_S, len(self._failing) / RETRIES_A_SECOND))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
-        """Call a listener; log its error, so that the following requests are still sent."""
+        """An error of the listener does not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
@@ -179,7 +177,6 @@ class BrokerChannel:
         return self._connection
 
     def _disconnect(self) -> None:
-        """Close the connection, ignoring errors. The next request opens a new one."""
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
@@ -189,11 +186,7 @@ class BrokerChannel:
 
 
 class Channels:
-    """The channels to all registered brokers.
-
-    Args:
-        versions: the request versions that ``inter.broker.protocol.version`` implies.
-    """
+    """The channels to all registered brokers. ``versions``: those of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -215,13 +208,13 @@ class Channels:
             )
 
     def remove(self, broker_id: int) -> None:
-        """The broker is gone: drop its queued requests."""
+        """Drop the queued requests of a broker that is gone."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
 
     def update(self, info: BrokerInfo) -> None:
-        """The broker's endpoints changed; the next connection uses them."""
+        """Use the broker's new endpoints for the next connection."""
         channel = self._channels.get(info.broker_id)
         if channel is not None:
             channel.info = info
@@ -258,7 +251,7 @@ class Channels:
 def _common_version(
     request: ControlRequest, versions: ControlVersions, offered: Mapping[int, tuple[int, int]]
 ) -> int:
-    """The inter-broker protocol's version, or the highest lower one that the broker supports."""
+    """The highest version that the broker supports, at most the inter-broker protocol's."""
     highest = request.protocol_version(versions)
     peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
     version = min(highest, peer_highest)

@@ -113,13 +113,13 @@ class Context:
         self.brokers: dict[int, LiveBroker] = {}
         """All registered brokers by id, including those that are shutting down."""
         self.shutting_down: set[int] = set()
-        """Brokers that asked for a controlled shutdown and are still registered: a subset of ``brokers``."""
+        """Brokers that asked for a controlled shutdown: a subset of ``brokers``."""
         self.unclean_starts: set[int] = set()
         """Brokers that announced an unclean start and may still be in a shared ISR without some of its records."""
         self.topics: set[str] = set()
         """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
-        """Topic id (Kafka's base64 text) by topic name. A topic has no entry if its znode has no id."""
+        """Topic id, as the znode has it, by topic name. A topic has no entry if its znode has no id."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         """Assignment by topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}
@@ -135,7 +135,7 @@ class Context:
         self.topics_with_deletion_started: set[str] = set()
         """The subset of ``topics_to_delete`` whose partitions went to NonExistent."""
         self.topics_ineligible_for_deletion: set[str] = set()
-        """Topics whose deletion has to wait: for a broker, for a reassignment, or after a refusal."""
+        """The subset of ``topics_to_delete`` that waits for a broker, a reassignment, or a retry after a refusal."""
 
     # -- brokers --
 
@@ -262,7 +262,7 @@ class Context:
     def split_legal_partitions(
         self, partitions: Iterable[TopicPartition], event: PartitionEvent
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Partitions for which the event is legal, then the others."""
+        """(legal, illegal) partitions for the event."""
         legal: list[TopicPartition] = []
         illegal: list[TopicPartition] = []
         allowed = PARTITION_TRANSITIONS[event]
@@ -273,7 +273,7 @@ class Context:
     def split_legal_replicas(
         self, replicas: Iterable[Replica], event: ReplicaEvent
     ) -> tuple[list[Replica], list[Replica]]:
-        """Replicas for which the event is legal, then the others."""
+        """(legal, illegal) replicas for the event."""
         legal: list[Replica] = []
         illegal: list[Replica] = []
         allowed = REPLICA_TRANSITIONS[event]
@@ -282,12 +282,12 @@ class Context:
         return legal, illegal
 
     def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
-        """Raises IllegalTransition if the event is illegal for one of the partitions."""
+        """Raises IllegalTransition unless the event is legal for all partitions."""
         for tp in self.split_legal_partitions(partitions, event)[1]:
             raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
     def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
-        """Raises IllegalTransition if the event is illegal for one of the replicas."""
+        """Raises IllegalTransition unless the event is legal for all replicas."""
         for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
             raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")

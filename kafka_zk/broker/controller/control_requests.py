@@ -1,8 +1,7 @@
 """The controller's three requests to brokers, independent of their version. Pure.
 
-Each encodes itself as the messages of a version and decodes the broker's response. The result is one message, except
-for StopReplica below version 3, where ``delete`` applies to a whole message. ``inter.broker.protocol.version`` sets
-the version:
+Each encodes itself as messages of a version and decodes the response. It is one message, except for StopReplica below
+version 3, whose ``delete`` covers a whole message. ``inter.broker.protocol.version`` sets the version:
 
     LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3  2 by topic (2.2)  1  0
     UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5 by topic (2.2)  4  3
@@ -43,9 +42,7 @@ _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""Maximum number of partitions in a request; encoding or decoding them blocks a broker for 5 to 10 ms.
-
-An UpdateMetadata has at least one whole topic, whose partitions may exceed the limit."""
+"""Maximum partitions of a request, unless one topic in UpdateMetadata has more. They block a broker for 5 to 10 ms."""
 
 _LEADER_AND_ISR_BY_TOPIC_SINCE = 2
 _UPDATE_METADATA_BY_TOPIC_SINCE = 5
@@ -87,7 +84,7 @@ class PartitionMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderAndIsrState:
-    """A partition as the codec encodes it: the fields have the names of the message's fields."""
+    """A partition under the message's field names, as the codec needs it."""
 
     topic_name: str
     partition_index: int
@@ -197,7 +194,7 @@ class LeaderAndIsrRequest:
 
 @dataclass(frozen=True)
 class ClusterUpdate:
-    """The part of UpdateMetadata that all brokers share: live brokers and changed partitions. Encoded once for all."""
+    """The part of UpdateMetadata that all brokers share, encoded once for all."""
 
     partitions: Mapping[TopicPartition, PartitionMetadata]
     topic_ids: Mapping[str, str]
@@ -205,7 +202,7 @@ class ClusterUpdate:
     _states: dict[TopicPartition, MetadataState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prepare(self) -> Iterator[int]:
-        """Build the partition states in slices before the first request; yields the number of partitions in each."""
+        """Build the partition states in slices; yields the number of partitions in each."""
         for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
             self._states.update((tp, self._partition_state(tp)) for tp in portion)
             yield len(portion)
@@ -358,7 +355,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, Any]:
 
 
 def can_be_sent(partition: TopicPartition, info: LeadershipInfo, assignment: ReplicaAssignment) -> bool:
-    """Whether each number fits its field in every message version. One overflow would block all other partitions."""
+    """Whether each number fits its field in every version; an overflow would block all other partitions."""
     numbers = [partition.partition, info.leader, info.leader_epoch, info.controller_epoch, info.zk_version]
     for listed in (info.isr, *assignment):
         numbers.extend(listed)
@@ -384,9 +381,9 @@ def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[lis
 
 
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """Portions of whole topics: one topic, or several with at most PARTITIONS_AT_ONCE partitions together.
+    """Portions of whole topics with at most PARTITIONS_AT_ONCE partitions, unless one topic has more.
 
-    Clients must not see a topic with only some of its partitions.
+    Clients must not see incomplete topics.
     """
     portion: list[TopicPartition] = []
     for _, of_topic in by_topic(partitions):

@@ -15,14 +15,14 @@ from kafka_zk.registry.znodes import admin
 
 
 class Deletions:
-    """Call ``run`` after any event that may unblock a deletion; it performs every step that is possible now."""
+    """Call ``run`` after any event that may unblock a deletion."""
 
     def __init__(self, tools: ReignTools, *, enabled: bool) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._enabled = enabled
 
     async def load(self) -> None:
-        """Load the ordered deletions at failover. Nothing is deleted before ``run``."""
+        """Load the orders at failover. Nothing is deleted before ``run``."""
         ordered = await self._known_orders()
         topic_deletion.enqueue_at_failover(self._context, ordered)
 
@@ -48,7 +48,7 @@ class Deletions:
         await self.resume([topic for topic in waiting if topic_deletion.is_refused(self._context, topic)])
 
     async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
-        """These replicas cannot be deleted now. Their topics wait for the broker's return or for the next retry."""
+        """The topics of these replicas wait for the broker's return or for the next retry."""
         if replicas:
             await self._changes.replicas(replicas, ReplicaEvent.DEFER_DELETION)
             topic_deletion.halt(self._context, {replica.partition.topic for replica in replicas})
@@ -76,7 +76,7 @@ class Deletions:
             await self._start(plan.start)
 
     async def _known_orders(self) -> list[str]:
-        """Topics to delete. Orders for unknown topics, or while deletion is disabled, are removed."""
+        """Removes orders for unknown topics, or all while deletion is disabled."""
         ordered = await self._store.children(admin.DELETE_TOPICS)
         known = [topic for topic in ordered if self._enabled and topic in self._context.topics]
         pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]
@@ -101,7 +101,6 @@ class Deletions:
         )
 
     async def _turn_for(self, topics: Collection[str]) -> None:
-        """Yield to other work according to the number of partitions of these topics."""
         await self._turns.spend(sum(self._context.partition_count(topic) for topic in topics) * PARTITION_COST)
 
     async def _complete(self, topics: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Effects that the state machines request: znodes to write and requests to send. The drivers execute them."""
+"""Effects that the state machines request and the drivers execute: znodes to write, requests to send."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple

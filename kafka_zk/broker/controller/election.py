@@ -80,7 +80,7 @@ def returned(
 def must_be_elected_again(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> bool:
-    """Whether a live member is more trusted than the leader, or a member of the ISR started uncleanly.
+    """Whether a live member is more trusted than the leader, or one that was away (or not the leader) is unclean.
 
     A leader that started uncleanly needs a new epoch even if it stays, because followers detect lost records only
     across epochs. A partition with one replica has no followers.
@@ -124,7 +124,7 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The first of the most trusted candidates. Members that started uncleanly leave the ISR, except the leader."""
+    """The most trusted candidate, first among equals. Other members that started uncleanly leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
     if leader is None:
         return None

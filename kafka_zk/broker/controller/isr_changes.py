@@ -1,4 +1,4 @@
-"""Changes of ISRs, requested by leaders with AlterPartition or, before 2.7, made by them and announced in ZooKeeper.
+"""Changes of ISRs, requested by leaders with AlterPartition or, before 2.7, written by leaders themselves.
 
 Neither changes a leader or its epoch, so only an UpdateMetadata to all brokers follows.
 """
@@ -57,9 +57,9 @@ class IsrChanges:
         return outcomes
 
     async def notified(self) -> list[TopicPartition]:
-        """``/isr_change_notification`` has children: leaders wrote these partitions' states. Returns the partitions.
+        """Load the states that leaders wrote, as ``/isr_change_notification`` says. Returns their partitions.
 
-        A replica may have gone offline before this controller learned that it had joined the ISR; it is removed now.
+        Members that this controller knows to be offline are removed from the ISR.
         """
         names = await self._store.children(isr.ISR_CHANGES)
         paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]
@@ -74,7 +74,6 @@ class IsrChanges:
         return changed
 
     def _offline_followers(self, tps: Sequence[TopicPartition]) -> list[Replica]:
-        """Offline members of the ISRs, except leaders."""
         context = self._context
         members = [Replica(tp, broker_id) for tp in tps for broker_id in context.leadership[tp].isr]
         return [
@@ -96,7 +95,6 @@ class IsrChanges:
         }
 
     async def _read(self, partitions: Sequence[TopicPartition]) -> None:
-        """Reload states that another writer changed."""
         for tp, info in (await self._store.states(partitions)).items():
             if info is not None:
                 self._context.leadership[tp] = info

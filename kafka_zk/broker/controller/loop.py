@@ -58,13 +58,13 @@ T = TypeVar("T")
 _log = Logger()
 
 ELECTION_BACKOFF_S = 1.0
-"""Pause after a failed failover, so that a cluster in which every failover fails does not spin."""
+"""Pause after a failed failover, so that repeated failures do not spin."""
 
 
 PAUSE_AFTER_LOSS_S = 0.1
 
 TOLD_WITHIN_S = 3.0
-"""Maximum time that a broker in controlled shutdown waits for the others to learn its partitions' new leaders."""
+"""Maximum time that a stopping broker waits for the others to learn its partitions' new leaders."""
 
 
 class _Event(NamedTuple):
@@ -94,7 +94,7 @@ class Controller:
         self._environment = environment
         self.broker_id, client, clock, _, _ = environment
         self.controller_id = -1
-        """The broker id in ``/controller``; -1 if the znode is absent or was not read yet."""
+        """The broker id in ``/controller``; -1 if there is none or it is unknown."""
         self.is_kraft = False
         """Whether a KRaft controller has taken ``/controller``; then no broker is the controller."""
         self._client = client
@@ -133,7 +133,7 @@ class Controller:
 
     @property
     def context(self) -> Context:
-        """The active controller's state, read-only; empty if this broker is not the controller."""
+        """The active controller's state, read-only; otherwise an empty one."""
         return Context() if self._reign is None else self._reign.context
 
     def on_controller_change(self, callback: Callable[[int], None]) -> None:
@@ -173,8 +173,7 @@ class Controller:
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         """Move the leaderships of a stopping broker away. Returns the partitions that it still leads.
 
-        On return, the new leaders lead and every broker knows them, unless this takes longer than TOLD_WITHIN_S. The
-        stopping broker can then close its connections, and its clients find the new leaders.
+        On return every broker can name the new leaders to clients, unless this takes longer than TOLD_WITHIN_S.
 
         Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
         """
@@ -263,7 +262,7 @@ class Controller:
             working.callback(None)
 
     async def _run(self, event: _Event) -> None:
-        """Run an event of a reign only if its session is certainly alive."""
+        """Events of a reign require a session that is certainly alive."""
         if event.reign is not None:
             try:
                 await event.reign.store.ready()
@@ -284,7 +283,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """``/controller`` changed. The queue determines whether a claim with this broker's id is from this session."""
+        """The queue determines whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -332,7 +331,7 @@ class Controller:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
-        """A KRaft controller holds the claim and has bumped the epoch, so a reign could not write anything."""
+        """The claim has bumped the epoch, so a reign could not write anything."""
         self._set_controller_id(-1)
         self._end_reign(str(kraft))
         if not self.is_kraft:
@@ -369,7 +368,7 @@ class Controller:
         return reign
 
     def _end_reign(self, cause: str) -> None:
-        """End the reign immediately: its running work fails and its queued events are dropped."""
+        """Immediately: running work fails and queued events are dropped."""
         reign, self._reign = self._reign, None
         if reign is None:
             return
@@ -398,7 +397,7 @@ class Controller:
             listener(controller_id)
 
     async def _delete_claim(self, epoch_zk_version: int) -> None:
-        """Delete ``/controller``. On failure, it disappears with the session or the next election finds it."""
+        """If this fails, the claim disappears with the session or the next election finds it."""
         try:
             await self._registry.resign(epoch_zk_version)
         except RegistryError as error:

@@ -95,8 +95,8 @@ class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
 
 
 def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Topic names by id. Compares ids as text, because parsing thousands of them is slow. An id that two topics share
-    (a copied znode) is left out."""
+    """Topic names by id, compared as text because parsing thousands is slow. An id that two topics share is left
+    out."""
     asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
     known = context.topic_ids
     named = [(asked[text], name) for name, text in known.items() if text in asked]

@@ -141,7 +141,7 @@ def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, L
 
 
 def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
-    """Record that the state znode was written and has version ``zk_version``; the partition is Online."""
+    """Record that the state znode was written; it has version ``zk_version`` and the partition is Online."""
     tp, info = write.partition, replace(write.info, zk_version=zk_version)
     context.require_legal_partitions((tp,), PartitionEvent.BRING_ONLINE)
     context.leadership[tp] = info

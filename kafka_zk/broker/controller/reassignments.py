@@ -1,4 +1,4 @@
-"""The driver of ``reassignment``: carries out reassignments of many partitions together."""
+"""The driver of ``reassignment``, for many partitions at once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 class Reassignments:
-    """Call ``go_on`` after any event that may unblock a reassignment; it performs every step that is possible now."""
+    """Call ``go_on`` after any event that may unblock a reassignment."""
 
     def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -101,7 +101,7 @@ class Reassignments:
     # -- phases --
 
     async def _begin(self, planned: Assignments) -> set[TopicPartition]:
-        """Write the assignments and run them. Returns the partitions whose assignments are in ZooKeeper."""
+        """Returns the partitions whose new assignments are in ZooKeeper."""
         if not planned:
             return set()
         written = await self._write_assignments(planned)
@@ -116,7 +116,7 @@ class Reassignments:
         return set(written)
 
     async def _run(self, tps: Sequence[TopicPartition]) -> None:
-        """Run phase B where it can begin, else phase A (again)."""
+        """Phase B where it can begin, else phase A (again)."""
         topic_deletion.halt(self._context, {tp.topic for tp in tps})
         completable = await self._completable(tps)
         done = set(completable)
@@ -128,7 +128,7 @@ class Reassignments:
         return [tp for tp in tps if reassignment.is_complete(self._context, tp, states[tp])]
 
     async def _add_replicas(self, tps: Sequence[TopicPartition]) -> None:
-        """Phase A: all replicas learn the added ones, which begin to fetch."""
+        """Phase A."""
         context = self._context
         sends: list[Send] = []
         for tp in await self._changes.raise_leader_epochs(tps):
@@ -141,7 +141,7 @@ class Reassignments:
         await self._changes.replicas(new, ReplicaEvent.CREATE)
 
     async def _complete(self, tps: Sequence[TopicPartition]) -> None:
-        """Phase B: the target takes over and the other replicas are deleted."""
+        """Phase B."""
         if not tps:
             return
         context = self._context
@@ -167,7 +167,7 @@ class Reassignments:
         await self._deletions.resume({tp.topic for tp in done} - still)
 
     async def _lead_by_target(self, tps: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Elect a leader in the target, or raise the leader epoch of the current one. Returns the partitions led."""
+        """Elect a leader in the target, or raise the current leader's epoch. Returns the partitions with a leader."""
         context = self._context
         others = [tp for tp in tps if reassignment.needs_leader(context, tp, context.replicas(tp))]
         elected = await self._changes.bring_online(others, ElectionStrategy.REASSIGN)
@@ -177,7 +177,7 @@ class Reassignments:
         return {*elected, *raised}
 
     async def _remove(self, replicas: Sequence[Replica]) -> None:
-        """Remove replicas that no assignment contains from the ISR and delete them. Leaders are replaced first."""
+        """Remove replicas without assignment from the ISR and delete them. Leaders are replaced first."""
         if not replicas:
             return
         going = {(r.partition, r.broker_id) for r in replicas}
@@ -199,7 +199,7 @@ class Reassignments:
     # -- ZooKeeper --
 
     async def _write_assignments(self, assignments: Assignments) -> list[TopicPartition]:
-        """Write assignments into the topics' znodes and keep their other fields. Returns the written partitions."""
+        """Other fields of the znodes are kept. Returns the written partitions."""
         written: list[TopicPartition] = []
         topics = {topic: list(tps) for topic, tps in by_topic(assignments)}
         while topics:
@@ -232,9 +232,9 @@ class Reassignments:
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Remove orders that are done or replaced from ZooKeeper. Orders that an administrator adds meanwhile stay.
+        """Remove orders that are done or replaced. Orders that an administrator adds meanwhile stay.
 
-        They are lost only if the znode is deleted and created again meanwhile, because its version may be equal.
+        They are lost only if the znode is deleted and created again, because its version may be equal.
         """
         path = admin.REASSIGN_PARTITIONS
         gone: dict[TopicPartition, list[int]] | None = None

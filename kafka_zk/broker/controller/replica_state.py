@@ -75,8 +75,8 @@ def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -
 def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Replica], list[Replica]]:
     """Begin to take replicas offline. Raises IllegalTransition.
 
-    Returns: the requests to send; the replicas that may have to leave an ISR; and the replicas of partitions that never
-    had a leader or that are being deleted.
+    Returns: the requests to send; the replicas that may have to leave an ISR; and those whose partition never had a
+    leader or is being deleted.
     """
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     sends: list[Send] = [SendStopReplica(replica.broker_id, replica.partition) for replica in replicas]
@@ -122,7 +122,7 @@ def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteSt
 
 
 def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
-    """Record ISRs that already lacked the broker: its replicas are Offline, and only clients have to learn it."""
+    """Record ISRs that already lacked the broker: its replicas are Offline, which only clients have to learn."""
     _gone_offline(context, broker_id, unchanged)
     told = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
     return [SendUpdateMetadata(None, told)] if told else []
@@ -137,7 +137,7 @@ def offline_without_leadership(context: Context, replicas: Collection[Replica]) 
 
 
 def _has_leadership(context: Context, tp: TopicPartition) -> bool:
-    """Whether a replica may have to leave an ISR. Once a deletion has started, the state is no longer read."""
+    """False once a deletion has started, because its states are no longer read."""
     return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 

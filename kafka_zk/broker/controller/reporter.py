@@ -51,7 +51,7 @@ class ControllerReporter:
             self.event(events.PartitionsMoved, tuple(partitions), state)
 
     def forget(self, topics: Collection[str]) -> None:
-        """Forget these deleted topics, so that topics created under the same names are reported."""
+        """Forget deleted topics, whose names other topics may get."""
         gone = set(topics)
         self._refused = {key: reason for key, reason in self._refused.items() if key[0].topic not in gone}
         self._known_errors = {
@@ -59,7 +59,7 @@ class ControllerReporter:
         }
 
     def reign_over(self) -> None:
-        """Forget what was reported, so that the next reign reports it again."""
+        """The next reign reports everything again."""
         self._refused.clear()
         self._known_errors.clear()
         self._unreachable.clear()
@@ -84,7 +84,7 @@ class ControllerReporter:
             self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
 
     def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
-        """Report refused ISR proposals of a leader; the code decides whether it retries or waits for LeaderAndIsr."""
+        """The code decides whether the leader retries or waits for LeaderAndIsr."""
         if refused:
             self.info(
                 "ISRs that broker %d proposed are refused: %s",
@@ -107,10 +107,10 @@ class ControllerReporter:
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
-        """Report a response. Each error of a broker and partition is logged once until it is gone.
+        """Each error of a broker and partition is logged once until it is gone.
 
-        A partition's STALE_CONTROLLER_EPOCH is no error: Kafka's brokers return it for a LeaderAndIsr whose leader
-        epoch they already have.
+        STALE_CONTROLLER_EPOCH of a partition is no error: Kafka's brokers return it if they have the leader epoch
+        already.
         """
         self._unreachable.discard(broker_id)
         self._many_are_unreachable &= len(self._unreachable) > UNREACHABLE_COUNT // 2
@@ -136,7 +136,7 @@ class ControllerReporter:
         )
 
     def not_sent(self, broker_id: int, request: ControlRequest, error: Exception) -> None:
-        """Report a request that failed and will be repeated; logged once per broker until a request succeeds."""
+        """A request failed and will be repeated; logged once per broker until one succeeds."""
         self.event(events.RequestFailed, broker_id, request.api_key.name, cause=repr(error))
         if broker_id not in self._unreachable:
             self._unreachable.add(broker_id)
@@ -152,7 +152,7 @@ class ControllerReporter:
             )
 
     def _many_unreachable(self) -> None:
-        """Log once that many brokers are unreachable, until half of them are reachable again."""
+        """Logged once, until half of the brokers are reachable again."""
         if not self._many_are_unreachable:
             self._many_are_unreachable = True
             _log.warn(

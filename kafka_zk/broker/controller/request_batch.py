@@ -1,9 +1,8 @@
-"""Collects the effects of the state machines and combines them into few requests. Pure.
+"""Combines the effects of the state machines into few requests. Pure.
 
-A change of thousands of partitions has thousands of effects. All LeaderAndIsr effects for a broker become one request,
-all partition updates become one UpdateMetadata to every live broker, and so on. More than PARTITIONS_AT_ONCE partitions
-become several requests, which are built in steps so that the reactor can do other work in between. The order is
-Kafka's: LeaderAndIsr, UpdateMetadata, StopReplica.
+All LeaderAndIsr effects for a broker become one request, all partition updates one UpdateMetadata to every live broker,
+and so on; more than PARTITIONS_AT_ONCE partitions become several. Requests are built in steps, between which the
+reactor does other work, in Kafka's order: LeaderAndIsr, UpdateMetadata, StopReplica.
 
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
@@ -45,10 +44,10 @@ class Step(NamedTuple):
 
 
 class RequestBatch:
-    """``add`` effects, then ``flush`` them as (broker id, request) in sending order, in steps.
+    """``add`` effects, then ``flush`` them in steps as (broker id, request), in sending order.
 
     Args:
-        listener_name: the inter-broker listener, where brokers reach a partition's leader.
+        listener_name: the inter-broker listener, for the addresses of leaders.
     """
 
     def __init__(self, context: Context, controller_id: int, listener_name: str) -> None:
@@ -108,7 +107,7 @@ class RequestBatch:
 
     @contextmanager
     def updates_held(self) -> Iterator[None]:
-        """Within this context ``flush`` keeps the effects for UpdateMetadata for a later ``flush``."""
+        """``flush`` keeps the effects for UpdateMetadata for a later ``flush``."""
         self._holds_updates = True
         try:
             yield
@@ -133,7 +132,6 @@ class RequestBatch:
     def _leader_and_isr_request(
         self, broker_id: int, is_new: Mapping[TopicPartition, bool]
     ) -> list[tuple[int, ControlRequest]]:
-        """Empty if no partition can be sent."""
         context = self._context
         partitions = {
             tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new[tp])
@@ -150,7 +148,7 @@ class RequestBatch:
     def _update_metadata_requests(
         self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]
     ) -> Iterator[Step]:
-        """Without changed partitions, one request with the live brokers."""
+        """Without changed partitions: one request with the live brokers."""
         leadership = self._context.leadership
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
         known = [tp for tp in partitions if tp in leadership] if broker_ids else []

@@ -1,8 +1,7 @@
 """Runs the two state machines: reads and writes the znodes they need, then sends the requests they cause.
 
-One call is one of Kafka's ``handleStateChanges``: its requests are sent together at its end. Illegal or impossible
-changes are reported and leave the partition or replica unchanged. Large numbers of changes are made in portions, and
-the reactor does other work in between.
+One call is one ``handleStateChanges`` of Kafka: its requests are sent together at its end. Illegal or impossible
+changes are reported and change nothing. Many changes are made in portions, between which the reactor does other work.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ States = Mapping[TopicPartition, LeadershipInfo | None]
 
 
 class Decision(NamedTuple):
-    """The decision about some states: those to write, the failures, and those that are already right."""
+    """States to write, failures, and states that are already right."""
 
     writes: list[WriteState]
     refused: list[FailedChange]
@@ -45,9 +44,9 @@ class StateChanges:
     """Changes the context, ZooKeeper and (through ``send``) the brokers, in this order.
 
     Args:
-        collect: takes effects of a step in progress and sends the LeaderAndIsr requests that are full.
+        collect: takes effects of a step in progress and sends full LeaderAndIsr requests.
         send: takes the last effects of a step and sends all its requests.
-        unclean_by_default: whether topics without their own setting allow unclean elections.
+        unclean_by_default: for topics without their own setting.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class StateChanges:
         return await self.bring_online(partition_state.electable(self._context), ElectionStrategy.OFFLINE)
 
     async def elect_returned(self) -> dict[TopicPartition, LeadershipInfo]:
-        """Elect again where the leader or another member of the ISR was away unnoticed or started uncleanly."""
+        """Elect again where a member of the ISR was away unnoticed or started uncleanly."""
         returned: list[TopicPartition] = []
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -173,7 +172,7 @@ class StateChanges:
         return [*sends, *await self._elect_present(present)]
 
     async def _elect_present(self, partitions: Sequence[TopicPartition]) -> list[SendLeaderAndIsr]:
-        """Elect leaders of partitions that seemed New because their topic or state was invalid when the reign began."""
+        """They seemed New because their topic or state was invalid when the reign began."""
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]
         self._reporter.refused(
@@ -185,7 +184,7 @@ class StateChanges:
         return await self._elect(list(known), ElectionStrategy.OFFLINE)
 
     def _create_operations(self, creates: Iterable[CreateState]) -> list[Operation]:
-        """One pipeline: the topic's parent znode (unless a partition has a leader), two znodes per partition."""
+        """Per topic the parent znode (unless a partition has a leader), per partition two znodes."""
         operations: list[Operation] = []
         infos = {create.partition: create.info for create in creates}
         for topic, partitions in by_topic(infos):
@@ -243,9 +242,8 @@ class StateChanges:
     ) -> tuple[list[WriteState], list[WriteState]]:
         """Write the states that ``decide`` returns. Returns the written states and those that were already right.
 
-        The states are not read first. Only controllers create and delete state znodes, so the known state is the
-        current one, or an older version that fails the version check. The state is read and decided again after such a
-        failure, and if ``decide`` refuses the known state.
+        Only controllers create and delete state znodes, so the known state is used without a read: an outdated one
+        fails the version check. After such a failure, or a refusal by ``decide``, the state is read and decided again.
         """
         written: list[WriteState] = []
         unchanged: list[WriteState] = []
@@ -266,7 +264,8 @@ class StateChanges:
     async def write_states(
         self, writes: Sequence[WriteState]
     ) -> tuple[list[WriteState], list[TopicPartition], list[FailedChange]]:
-        """Returns the states written (with their new versions), the partitions another client changed, and failures."""
+        """Returns the written states with their new versions, the partitions that another client changed, and
+        failures."""
         operations: list[Operation] = [
             SetData(
                 topics.state_path(write.partition.topic, write.partition.partition),

@@ -113,8 +113,7 @@ class ControllerStore:
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
     async def unclean_starts(self) -> dict[int, list[str]]:
-        """Paths of unclean start announcements by broker id. Read it after ``brokers``: one transaction writes a
-        registration and its announcement."""
+        """Announcements' paths by broker id. Read it after ``brokers``: one transaction writes both."""
         return await self.repeated(lambda: read_unclean_starts(self._client))
 
     async def children(self, path: str) -> list[str]:
@@ -173,7 +172,7 @@ class ControllerStore:
         return configs
 
     async def log_dir_events(self, paths: Sequence[str]) -> set[int]:
-        """The brokers that lost a log directory, according to the notifications at these paths."""
+        """The brokers that notifications at these paths name."""
         told = [
             self._understood(path, partial(isr.decode_log_dir_event, path, answer[0]))
             for path, answer in zip(paths, await self.get_all(paths), strict=True)
@@ -184,7 +183,7 @@ class ControllerStore:
         return {broker_id for broker_id in told if broker_id is not None}
 
     async def isr_changes(self, paths: Sequence[str]) -> set[TopicPartition]:
-        """The partitions whose ISRs changed, according to the notifications at these paths."""
+        """The partitions that notifications at these paths name."""
         told: set[TopicPartition] = set()
         for path, answer in zip(paths, await self.get_all(paths), strict=True):
             if answer is not None:
@@ -203,7 +202,7 @@ class ControllerStore:
         return StoredOrders(self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}, answer[1])
 
     async def preferred_elections(self) -> set[TopicPartition] | None:
-        """The partitions to elect preferred leaders for; empty if the order is invalid, None if there is no order."""
+        """The partitions of the order; empty if it is invalid, None if there is none."""
         path = admin.PREFERRED_REPLICA_ELECTION
         (answer,) = await self.get_all([path])
         self._faults.forget(path)
@@ -227,8 +226,7 @@ class ControllerStore:
         """The result or refusal of each operation. Operations run in order, many per multi.
 
         Args:
-            czxids: by path, the czxid of the znode to delete. If a deletion's response is lost, the repeated deletion
-                spares a znode that was meanwhile created under the same path.
+            czxids: of znodes to delete, by path. A repeated deletion spares a znode that was created there meanwhile.
         """
         await self.ready()
         outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)
@@ -253,7 +251,7 @@ class ControllerStore:
         return outcomes
 
     async def delete_all(self, paths: Iterable[str], czxids: Mapping[str, int] | None = None) -> None:
-        """Delete znodes in the given order, with children that other clients created. Missing znodes are skipped.
+        """Delete znodes in order, with children that other clients created. Missing ones are skipped.
 
         ``czxids``: see ``write``.
         """
@@ -267,9 +265,9 @@ class ControllerStore:
                     raise each
 
     async def delete_topics(self, partitions: Mapping[str, Sequence[int]]) -> None:
-        """Delete all znodes of topics (with their partitions), leaves first, and finally the orders to delete them.
+        """Delete all znodes of topics, leaves first, and finally the orders to delete them.
 
-        A configuration is deleted before its topic, after which a topic with the same name can be created.
+        A configuration is deleted before its topic, because then a topic with the same name can be created.
         """
         operations: list[Operation] = []
         topic_at: dict[str, int] = {}  # index of the operation that deletes the topic's znode
@@ -306,7 +304,7 @@ class ControllerStore:
         self._faults.found(path, [str(why)])
 
     def forget(self, gone: Collection[str]) -> None:
-        """Forget the faults of deleted topics' znodes."""
+        """Forget the faults in deleted topics' znodes."""
         names = set(gone)
         below = len(topics.topic_path(""))
         self._faults.forget_where(lambda path: path[below:].partition("/")[0] in names)
@@ -314,13 +312,12 @@ class ControllerStore:
     # -- inside --
 
     async def _czxids(self, paths: Iterable[str]) -> dict[str, int]:
-        """The czxids of the existing znodes by path."""
         wanted = list(paths)
         answers = await self.get_all(wanted)
         return {path: answer[1].czxid for path, answer in zip(wanted, answers, strict=True) if answer is not None}
 
     async def _deleted_already(self, operations: Sequence[Operation], czxids: Mapping[str, int]) -> set[Operation]:
-        """The deletions that were applied: the znode is gone, or has another czxid."""
+        """The applied ones: their znode is gone or has another czxid."""
         deletions = [operation for operation in operations if isinstance(operation, Delete)]
         present = await self._czxids(deletion.path for deletion in deletions)
         return {
@@ -343,7 +340,7 @@ class ControllerStore:
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
     ) -> list[Result | RegistryError]:
-        """Turn refusals of repeated writes into results where the first attempt had succeeded."""
+        """Turns refusals into results where the first attempt had succeeded."""
         doubtful = [
             (index, operation)
             for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))
@@ -358,7 +355,7 @@ class ControllerStore:
         return resolved
 
     async def _renew_lease(self) -> None:
-        """Renew the lease with a sync. If no response arrives, the session's state changes."""
+        """Without a response, the session's state changes."""
         try:
             await self._client.sync()
         except ConnectionLoss:
@@ -385,13 +382,12 @@ class ControllerStore:
 
 
 def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Portions that are read and decoded in one turn."""
     for start in range(0, len(wanted), READS_AT_ONCE):
         yield wanted[start : start + READS_AT_ONCE]
 
 
 def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:
-    """Whether ``present`` is what the operation leaves behind when it succeeds."""
+    """Whether ``present`` is what the successful operation leaves behind."""
     match operation:
         case Create(_, data):
             return present is not None and present[0] == data

@@ -31,7 +31,7 @@ class TopicChanges:
         self._random = random
 
     async def load(self) -> None:
-        """Load all topics, their assignments, ids and leadership at failover."""
+        """Load topics, assignments, ids and leadership at failover."""
         context = self._context
         context.topics = await self._store.topic_names()
         await self._adopt(await self._read(sorted(context.topics)))
@@ -95,7 +95,7 @@ class TopicChanges:
         return {topic: found[topic] for topic in names if topic in found}
 
     async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
-        """Write ids to these topics. Returns the topics with ids, then those that another client changed meanwhile."""
+        """Returns the topics with ids, then those that another client changed meanwhile."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
@@ -119,7 +119,6 @@ class TopicChanges:
         return uuids.to_text(uuids.random_topic_id(self._random))
 
     async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:
-        """Copy topics into the context. Returns their partitions."""
         for topic, entry in stored.items():
             await self._turns.spend(len(entry.assignment.partitions) * PARTITION_COST)
             if entry.assignment.topic_id is not None:
@@ -129,10 +128,7 @@ class TopicChanges:
         return [tp for topic in sorted(stored) for tp in self._context.partitions_of(topic)]
 
     async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """Create partitions and replicas: New, then Online if a replica is live.
-
-        Works in portions: brokers open the logs of one while ZooKeeper writes the znodes of the next.
-        """
+        """In portions: brokers open the logs of one while ZooKeeper writes the znodes of the next."""
         for portion in whole_topics(partitions):
             replicas = self._context.replicas_of(portion)
             await self._changes.partitions(portion, PartitionEvent.CREATE)
@@ -149,6 +145,6 @@ class TopicChanges:
         )
 
     async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
-        """Write a topic's assignment. If another client changed it meanwhile, the watch causes the next attempt."""
+        """If another client changed it meanwhile, the watch causes the next attempt."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])

@@ -1,8 +1,8 @@
 """The controller's metadata about the cluster: brokers, topics, leaders.
 
-UpdateMetadata brings all of it. LeaderAndIsr brings a new leader earlier, for partitions with a replica on this broker;
-the cache adopts it, so that clients that the old leader refuses find the new one. (The refusal itself tells newer
-clients the leader: KIP-951.)
+UpdateMetadata brings all of it. For partitions with a replica on this broker, LeaderAndIsr brings a new leader earlier;
+the cache adopts it, so that clients that the old leader refuses find the new one. (The refusal names it to newer
+clients: KIP-951.)
 
 Pure state: no I/O. Everything happens on the reactor thread, so readers see an update as a whole.
 
@@ -55,15 +55,12 @@ class PartitionChange(NamedTuple):
 
 
 PARTITIONS_OF_CHUNK = 256
-"""Number of partitions, by consecutive numbers, whose encoded form is dropped when one of them changes."""
+"""Partitions with consecutive numbers whose encoded form is dropped when one of them changes."""
 
 
 class EncodedTopic:
-    """The encoded response for a topic.
-
-    ``parts``: the whole response; None after a change. ``chunks``: the encoded partitions by partition number divided
-    by PARTITIONS_OF_CHUNK, without the chunks that changed.
-    """
+    """The encoded response for a topic. ``parts``: all of it; None after a change. ``chunks``: the encoded partitions
+    by number // PARTITIONS_OF_CHUNK, without changed chunks."""
 
     __slots__ = ("chunks", "parts")
 
@@ -80,20 +77,20 @@ class EncodedTopic:
 class MetadataCache:
     """The cluster according to the last UpdateMetadata, with newer leaders from LeaderAndIsr.
 
-    A broker that registers again replaces all metadata with the first update that has partitions: the controller sends
-    everything again, but does not mention topics deleted meanwhile. Kafka's controller and ours send all partitions of
-    an unknown topic in one request, because an incomplete topic would mislead keyed producers and the search for a
-    coordinator.
+    After a new registration, the first update with partitions replaces all metadata: the controller sends everything
+    again, except topics deleted meanwhile. All partitions of an unknown topic arrive in one request (from Kafka's
+    controller and ours); an incomplete topic would mislead keyed producers and the search for a coordinator.
 
     Attributes:
         controller_id: the last update's controller; -1 before the first update.
         brokers: live brokers by id.
         topics: by name and partition number; a topic without partitions has no entry.
         topic_ids, topic_names: inverse mappings, for topics with an id.
-        encoded: encoded responses by topic, then by everything else that the bytes depend on. A changed partition
-            drops its chunk, changed live brokers drop all.
+        encoded: by topic, then by everything else that the bytes depend on. A changed partition drops its chunk,
+        changed
+            live brokers drop all.
         updates: held by an update that is prepared over several turns, so that an older one cannot overwrite a newer.
-        broker_epoch: this broker's registration according to the last update; -1 before the first update.
+        broker_epoch: this broker's newest registration in an update; -1 before the first.
     """
 
     def __init__(self) -> None:
@@ -108,8 +105,7 @@ class MetadataCache:
         self._is_old = False  # the content precedes this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
-        """Apply an UpdateMetadata request of any version. ``changes``: its ``partition_changes``, if already
-        computed."""
+        """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if already computed."""
         changes = list(partition_changes(request)) if changes is None else changes
         if request.broker_epoch > self.broker_epoch:
             self.broker_epoch = request.broker_epoch
@@ -132,7 +128,7 @@ class MetadataCache:
                 self._remove(topic, partition)
                 last = None
             else:
-                if topic is not last:  # once per topic: an update can have thousands of partitions
+                if topic is not last:  # once per topic
                     before = self.topics.get(topic)
                     partitions = self._partitions(topic, topic_id)
                     if partitions is not before:
@@ -145,13 +141,13 @@ class MetadataCache:
                 partitions[partition] = info
 
     def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
-        """Whether responses change. Replicas on dead brokers do not count, because readers know those to be offline."""
+        """Whether responses change. Readers know by themselves that replicas on dead brokers are offline."""
         if known is None or known[:-1] != told[:-1]:  # all fields except offline_replicas
             return True
         return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})
 
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
-        """Adopt a leader from LeaderAndIsr, which lacks the offline replicas, if its epoch is newer than the known one.
+        """Adopt a leader from LeaderAndIsr, which lacks offline replicas, if its epoch is newer.
 
         Unknown partitions are left to UpdateMetadata.
         """
@@ -182,7 +178,7 @@ class MetadataCache:
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
-        """The partitions of the topic, after adopting its id. A changed id means another topic with the same name."""
+        """Adopts the topic's id; another id means another topic with this name."""
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:
             if topic in self.topic_ids:
                 self.topics.pop(topic, None)

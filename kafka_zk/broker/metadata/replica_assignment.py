@@ -64,7 +64,6 @@ def alternate_racks(racks: Mapping[int, str]) -> list[int]:
 def _in_racks(
     brokers: Sequence[int], racks: Mapping[int, str], replication_factor: int, first: int, shift: int
 ) -> list[int]:
-    """The replicas of one partition. The first is at index ``first``."""
     rack_count = len(set(racks.values()))
     replicas = [brokers[first]]
     used = {racks[replicas[0]]}
@@ -90,8 +89,8 @@ def assign(
 
     Args:
         brokers: ids of the brokers to use, sorted; at least ``replication_factor`` of them.
-            start: offset >= 0 of the leaders: partition p is led by the broker at index (p + start) mod n.
-            shift: distance >= 0 between the first and the second replica.
+            start: partition p is led by the broker at index (p + start) mod n; at least 0.
+            shift: distance between the first and the second replica, at least 0.
     """
     count = len(brokers)
     assert 1 <= replication_factor <= count, "more replicas than brokers"

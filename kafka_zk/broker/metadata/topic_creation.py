@@ -19,7 +19,7 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.storage.files.log_config import LogConfig
 
 MAX_PARTITIONS = 50_000
-"""Maximum that fits into a topic's znode (1 MB in ZooKeeper); planning more would also block the broker."""
+"""Maximum that fits a topic's znode (ZooKeeper's limit is 1 MB); planning more would block the broker."""
 
 
 class NewTopic(NamedTuple):

@@ -1,4 +1,4 @@
-"""Starts the configured authorizer. Imports its module only if it is configured."""
+"""Starts the configured authorizer; imports only what it needs."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -42,7 +42,7 @@ async def start_authorizer(
 
 
 def telling_requests(authorizer: Authorizer, dispatch: Dispatch) -> Dispatch:
-    """Adds the API key to each request's context, for the authorizer. Returns ``dispatch`` without an authorizer."""
+    """Adds each request's API key to its context, for the authorizer."""
     if isinstance(authorizer, NoAuthorizer):
         return dispatch
 

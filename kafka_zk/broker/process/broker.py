@@ -2,7 +2,7 @@
 
 Start: ZooKeeper → cluster id and broker id → keys and certificates → logs → parts → bind → register → accept →
 controller election → config changes. Stop: the reverse. The ZooKeeper session ends last, so that the broker stays
-registered while its logs are flushed. ``parts`` contains the broker's components.
+registered while its logs are flushed.
 
 Source: KafkaServer.startup and shutdown@3.9.
 """
@@ -105,7 +105,7 @@ class Broker:
 
     @property
     def parts(self) -> BrokerParts:
-        """The components. Only valid once the logs are open."""
+        """The components. Valid once the logs are open."""
         assert self._parts is not None, "the logs are not open"
         return self._parts
 
@@ -166,7 +166,7 @@ class Broker:
         _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
 
     async def _read_credentials(self, security: BrokerSecurity, configs: ConfigRegistry) -> ScramCredentials:
-        """Load SCRAM credentials, unless no listener needs them."""
+        """Loads nothing unless a listener needs it."""
         credentials = ScramCredentials(b"")
         if security.needs_credentials:
             await self._load_credentials(credentials, configs)
@@ -238,11 +238,11 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """Register in a new session, then take part in the election again, as in Kafka.
+        """Register, then take part in the election again, as in Kafka.
 
         Neither waits for the configuration, which may be large or hidden by an ACL.
         """
-        assert self._live_config is not None  # sessions are watched only after the start
+        assert self._live_config is not None  # set at the start
         try:
             await self._register()
             await self.parts.controller.session_renewed()
@@ -255,7 +255,7 @@ class Broker:
     # -- while it runs ------------------------------------------------------------------------------------------------
 
     def _config_changed(self, entity_type: str, entity_name: str) -> None:
-        assert self._live_config is not None  # changes are watched only after the start
+        assert self._live_config is not None  # set at the start
         ensureDeferred(self._live_config.changed(entity_type, entity_name))
 
     async def _follow_listeners(self) -> None:
@@ -266,8 +266,8 @@ class Broker:
             await self._register()
 
     async def _load_users(self) -> None:
-        """Load SCRAM credentials before the first listener with SCRAM is added."""
-        assert self._live_config is not None  # listeners change only after the start
+        """Called before the first listener with SCRAM is added."""
+        assert self._live_config is not None  # set at the start
         if self._live_config.credentials is None:
             self._live_config.credentials = self.parts.credentials  # set first, so that no change is missed
             try:
@@ -291,7 +291,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """Notify the controller, which then asks for each replica. A new session would cause the same."""
+        """The controller then asks for each replica, as it does after a new session."""
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
@@ -337,7 +337,7 @@ class Broker:
             await self._listeners.stop()
 
     async def _close(self, logs: LogManager) -> None:
-        """Close the logs in steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
+        """In steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
 
         Requests still in progress find no log to append to.
         """

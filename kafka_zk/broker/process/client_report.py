@@ -1,7 +1,7 @@
 """Reports changes of connected and throttled clients to observers.
 
 Connections have no client id, so principal, host and listener identify a client. Requests cause no extra work: every
-INTERVAL_MS the report examines the connections and the quotas' measurements.
+INTERVAL_MS the connections and the quotas' measurements are examined.
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ from kafka_zk.protocol.request import RequestContext
 
 INTERVAL_MS = 2_000
 MOST_CONNECTIONS = 2_000
-"""Maximum number of connections examined per turn: about a millisecond."""
+"""Connections examined per turn, at most: about a millisecond."""
 MOST_CLIENTS = 50
-"""Maximum number of clients in an event: those with the most connections, and the longest-throttled ones."""
+"""Maximum clients in an event: those with the most connections, and those throttled the longest."""
 LONGEST_NAME = 100
 
 

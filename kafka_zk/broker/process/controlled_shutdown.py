@@ -1,8 +1,8 @@
 """Moves leaderships away before a broker stops (ControlledShutdown), so that no client meets a dead leader.
 
-The broker asks the controller again while some partitions have no other leader. It gives up after ``max_tries``, if no
-other broker is live, or when ``max_tries`` times the backoff has passed, because stopping has priority. A pause ends
-early when the controller or the live brokers change.
+The broker asks the controller again while some partitions have no other leader. It gives up after ``max_tries``,
+without other live brokers, or after ``max_tries`` times the backoff, because stopping has priority. A pause ends early
+when the controller or the live brokers change.
 
 Source: KafkaServer.controlledShutdown@3.9.
 """
@@ -65,7 +65,7 @@ class ControlledShutdown:
             if await self._try(view, deadline):
                 return True
             if not view.live_broker_ids - {self._broker_id}:
-                return False  # no other broker can take over
+                return False
             if number < self._max_tries:
                 await self._pause(view, deadline)
         _log.warn("stopping although not all leaderships were moved away")
@@ -76,7 +76,7 @@ class ControlledShutdown:
             return False
         try:
             remaining = await self._in_time(self._ask(view.controller_id), deadline)
-        except Exception as error:  # any error: the broker stops anyway
+        except Exception as error:  # the broker stops anyway
             _log.info("the controller did not move leaderships away: {error!r}", error=error)
             return False
         if remaining:

@@ -19,11 +19,11 @@ class NoController(ConnectionError):
 class ControllerChannel:
     """One connection, kept while the controller and its address stay the same.
 
-    A replaced controller may never respond, because its process may be paused; Kafka waits for the request timeout.
-    Here ``controller_changed`` closes the connection, which fails the request.
+    A replaced controller may be paused and never respond; Kafka waits for the request timeout. Here
+    ``controller_changed`` closes the connection, which fails the request.
 
     Args:
-        controller_id: returns the broker id in ``/controller``; -1 if unknown.
+        controller_id: the broker id in ``/controller``; -1 if unknown.
         listener: the inter-broker listener.
         connect: connects to a host and port and negotiates versions.
     """
@@ -45,8 +45,7 @@ class ControllerChannel:
         self._is_closed = False
 
     async def connected(self) -> KafkaConnection:
-        """A connection to the current controller, for one caller at a time. Raises: NoController; errors of
-        ``connect``."""
+        """For one caller at a time. Raises: NoController; errors of ``connect``."""
         if self._is_closed:
             raise NoController("the broker stops")
         peer = self._find()
@@ -65,9 +64,9 @@ class ControllerChannel:
         return connection
 
     def controller_changed(self) -> None:
-        """The controller may have changed: if so, drop the connection and its request."""
+        """Drop the connection and its request if the controller has changed."""
         if self._controller_id() < 0:
-            return  # no controller now: the previous one may still respond
+            return  # the previous one may still respond
         peer = None
         with suppress(NoController):
             peer = self._find()

@@ -25,8 +25,8 @@ class Foundation:
     """The dependencies of ``BrokerParts``.
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
-    including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM users, loaded if needed.
-    ``authorizer``: ready to decide. ``delegation_tokens``: loaded; None if no secret is configured.
+    including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM users, if needed.
+    ``authorizer``: ready. ``delegation_tokens``: loaded; None if no secret is configured.
     """
 
     broker_id: int

@@ -1,10 +1,9 @@
 """Avoids imports that the process of a broker, or of a client command, does not need.
 
-Twisted's TCP imports TLS, and with it OpenSSL's bindings if they are installed: 14 MB. Twisted's Deferreds import
-asyncio for three names, its compatibility module a cookie jar, and kazoo ``ssl`` and ``hashlib`` for features that most
-clusters do not use: 7 MB, mostly OpenSSL. Here each module is loaded on first use. The configuration decides and is
-read before, without these modules. A TLS connection to ZooKeeper has loaded the real ``ssl`` by then, and with TLS
-listeners no TLS module is replaced.
+Twisted's TCP imports TLS, and OpenSSL's bindings if installed: 14 MB. Twisted's Deferreds import asyncio for three
+names, its compatibility module a cookie jar, and kazoo ``ssl`` and ``hashlib`` for rarely used features: 7 MB, mostly
+OpenSSL. Here each module is loaded on first use. The configuration decides; reading it needs none of these modules. A
+TLS connection to ZooKeeper has loaded the real ``ssl`` by then, and with TLS listeners no TLS module is replaced.
 """
 
 import importlib
@@ -42,7 +41,7 @@ class _OnUse(types.ModuleType):
 
 
 def _import_deferreds_without_asyncio() -> None:
-    """Import with a fake asyncio: two of the three names are only annotations, the third is inspect's."""
+    """Two of the three names are only annotations, the third is inspect's."""
     stand_in: Any = types.ModuleType("asyncio")
     stand_in.AbstractEventLoop = stand_in.Future = object
     stand_in.iscoroutine = inspect.iscoroutine

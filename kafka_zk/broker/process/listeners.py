@@ -1,4 +1,4 @@
-"""Creates a broker's listeners, unbound, with their security and shared limits."""
+"""Creates a broker's listeners, not bound yet, and the limits that they share."""
 
 import resource
 from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
-    """The connection limits. Connections get the file descriptors that the logs' open files leave."""
+    """Connections get the file descriptors that the logs' open files leave."""
     config = parts.services.config
     rates = parts.connection_rates
     rates.set_limits(config.max_connection_creation_rate, config.listener_creation_rates)
@@ -108,7 +108,7 @@ def _tls_port(tls: ListenerTls, logins: LoginStats) -> OpenPort:
 
 
 def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[bytes | None], str | None] | None:
-    """Maps client certificates to principals; None with SASL, where the login determines the principal."""
+    """None with SASL, where the login determines the principal."""
     tls = security.tls
     if tls is None or security.sasl is not None:
         return None

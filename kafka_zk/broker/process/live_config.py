@@ -1,7 +1,7 @@
 """Applies configuration changes that ZooKeeper announces to the running broker.
 
-A notification only names an entity, whose current configuration is then read and applied. Missed or repeated
-notifications are therefore harmless. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
+A notification only names an entity, whose current configuration is read and applied, so missed or repeated
+notifications are harmless. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,11 +29,10 @@ _UNCLEAN = "unclean.leader.election.enable"
 async def read_broker_config(
     configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int, *, starting: bool = False
 ) -> KafkaConfig:
-    """The broker's effective configuration, with the dynamic part from ZooKeeper. Invalid content counts as empty.
+    """The effective configuration, with the dynamic part from ZooKeeper. Invalid content counts as empty.
 
-    Raises: RegistryError, in particular NoAuth if an ACL hides a part; InvalidBrokerConfig if ``starting`` and
-    ZooKeeper
-        requests unsupported security. A running broker logs that and continues.
+    Raises: RegistryError (NoAuth if an ACL hides a part); InvalidBrokerConfig if ``starting`` and ZooKeeper requests
+        unsupported security. A running broker logs that and continues.
     """
     own = str(broker_id)
     stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
@@ -50,8 +49,8 @@ async def read_broker_config(
 class LiveConfig:
     """Keeps a broker's parts at the configuration in ZooKeeper.
 
-    ``follow_listeners`` applies ``services.config`` to the listeners and the registration. It is called after each
-    change of the broker's configuration, possibly while an earlier call is running.
+    ``follow_listeners`` applies ``services.config`` to listeners and registration. It is called after each change of
+    the broker's configuration, possibly while an earlier call is running.
 
     Attributes:
         credentials: None while no listener uses SCRAM; users are not read then.
@@ -94,7 +93,7 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read again what may have been announced while there was no session, or before announcements were purged."""
+        """Read again what was announced without a session, or so long ago that the announcement was purged."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
@@ -113,7 +112,7 @@ class LiveConfig:
                 await self._client_quotas.reload(quotas_of, self._hidden(quotas_of))
 
     async def read_quotas_again(self) -> None:
-        """Reload quotas in a new session, because announcements may have been missed and purged."""
+        """In a new session, because announcements may have been missed and purged."""
         try:
             await self._client_quotas.load()
         except RegistryError as error:
@@ -147,7 +146,7 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """Clean topics whose ratio is 0 without waiting for the cleaner's pause, as ``kafka-zk compact`` requests."""
+        """A ratio of 0 does not wait for the cleaner's pause; ``kafka-zk compact`` uses this."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

@@ -1,9 +1,8 @@
 """The listeners of a running broker: bound at the start, and changed with its configuration (KIP-226).
 
-A change is tried before it is stored: an address that cannot be bound, or a key that cannot be read, is returned to the
-client as an error. To apply a stored change, the broker closes the ports of removed listeners, binds moved and new
-ones, registers again, and finally closes the connections of removed listeners. Other connections stay. Later failures,
-for example a port that another process has taken meanwhile, are logged.
+A change is tried before it is stored; an unusable address or key is the client's error. To apply a stored change, the
+broker closes the ports of removed listeners, binds moved and new ones, registers again, and then closes the connections
+of removed listeners. Other connections stay. Later failures, such as a port taken meanwhile, are logged.
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
 Tests: tests/kafka_zk/broker/process/test_live_listeners.py.
@@ -89,7 +88,7 @@ class LiveListeners:
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
-        """The endpoints to register: advertised addresses of bound listeners, with their actual ports."""
+        """Advertised addresses of the bound listeners, with their actual ports."""
         advertised = self._parts.services.config.advertised_listener_list
         return tuple(
             EndPoint(name, self._protocols[name], advertised_host(host), port or self._by_name[name].port)
@@ -100,7 +99,7 @@ class LiveListeners:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def check(self, config: KafkaConfig) -> None:
-        """Check whether the listeners can change to ``config``, without changing them. Raises: ApiError."""
+        """Whether the listeners can change to ``config``; changes nothing. Raises: ApiError."""
         if self._parts.tls is not None:
             self._parts.tls.check(config)
         added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name]
@@ -116,7 +115,7 @@ class LiveListeners:
         self._try_to_bind(free, config.socket_listen_backlog_size)
 
     async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
-        """Apply the services' configuration. ``register`` registers the endpoints if they changed.
+        """Apply the services' configuration. ``register``: registers changed endpoints.
 
         Raises: RegistryError; the next call completes the change.
         """
@@ -163,7 +162,7 @@ class LiveListeners:
                 _log.info("{name}: the listener is at another address", name=wanted.name)
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
-        """The listeners whose address changes, with their new settings."""
+        """Listeners whose address changes, with their new settings."""
         return [
             (listener, wanted)
             for wanted in config.listener_list
@@ -191,7 +190,7 @@ class LiveListeners:
         self._token_keys[name] = await fetch_token_keys([security], self._machine)
 
     def _add(self, wanted: WantedListener, security: ListenerSecurity) -> None:
-        """Create and bind a listener. Raises: CannotListenError."""
+        """Raises: CannotListenError."""
         listener = self._new_listener(wanted, security)
         listener.bind()
         self._by_name[wanted.name], self._protocols[wanted.name] = listener, wanted.security_protocol
@@ -199,7 +198,7 @@ class LiveListeners:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 
     def _try_to_bind(self, addresses: list[tuple[WantedListener, set[int]]], backlog: int) -> None:
-        """Bind all addresses briefly, except for ports that will be free by then. Raises: ApiError."""
+        """Bind all briefly, except for ports that will be free by then. Raises: ApiError."""
         tried = list[Any]()
         factory: Any = Factory()
         try:
@@ -217,7 +216,7 @@ class LiveListeners:
 
 
 def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSecurity:
-    """The listener's security, with its keys and certificates read. Raises: InvalidSecurity."""
+    """Reads keys and certificates. Raises: InvalidSecurity."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
         from kafka_zk.security.tls import server_context  # here, because it loads OpenSSL

@@ -1,8 +1,8 @@
 """The keys, certificates and trusted authorities of a running broker: reloaded on change, and watched for expiry.
 
 A change applies to new connections. It may be another file, another password, or new content of the same file: each
-change of the broker's configuration compares contents, not names or modification times. An unusable store is refused if
-a broker receives the request, and logged otherwise. The old store stays in use.
+change of the broker's configuration compares contents. An unusable store is refused if a broker receives the request,
+otherwise logged; the old one stays in use.
 
 Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
 Tests: tests/kafka_zk/broker/process/test_live_tls.py.
@@ -40,17 +40,17 @@ class LiveTls:
         self._warnings = ExpiryWarnings()
 
     def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
-        """Manage a listener that uses ``tls`` now."""
+        """Follow a listener, which uses ``tls`` now."""
         self._listeners[listener.name], self._protocols[listener.name] = listener, protocol
         self._tls[listener.name] = tls
 
     def remove(self, name: str) -> None:
-        """Stop managing a listener, if it is managed."""
+        """Stop following a listener; ignores those without TLS."""
         for of_listeners in (self._listeners, self._protocols, self._tls):
             of_listeners.pop(name, None)
 
     def check(self, config: KafkaConfig) -> None:
-        """Check whether the remaining listeners can use the configured stores. Raises: ApiError."""
+        """Whether the remaining listeners can use the configured stores. Raises: ApiError."""
         try:
             self._changed(config)
         except InvalidSecurity as error:
@@ -75,7 +75,7 @@ class LiveTls:
             self.warn()
 
     def certificates(self) -> dict[str, list[Certificate]]:
-        """The certificates that each listener presents, its own first; empty if they cannot be parsed."""
+        """What each listener presents, its own certificate first; empty if it cannot be parsed."""
         return {name: _shown(tls.settings) for name, tls in self._tls.items()}
 
     def days_left(self) -> dict[str, list[tuple[str, float]]]:
@@ -92,7 +92,7 @@ class LiveTls:
             _log.warn("{sentence}", sentence=sentence)
 
     def _changed(self, config: KafkaConfig) -> dict[str, ListenerTls]:
-        """The listeners whose stores have new content. Raises: InvalidSecurity."""
+        """Listeners whose stores have new content. Raises: InvalidSecurity."""
         changed, properties = {}, config.properties
         staying = config.listener_names
         for name, old in self._tls.items():
@@ -111,7 +111,7 @@ class LiveTls:
 
 
 def _shown(settings: TlsSettings) -> list[Certificate]:
-    """The listener's certificates; empty if we cannot parse what OpenSSL accepts."""
+    """Empty if we cannot parse what OpenSSL accepts."""
     assert settings.identity is not None, "a listener has a key"
     try:
         return certificates(settings.identity.certificate_chain)
@@ -120,11 +120,8 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
-    """Check a new store. As in Kafka, clients may identify a broker by its subject and hosts. Unlike Kafka, a trust
-    store used for client authentication cannot be removed, because the system's authorities would replace it.
-
-    Raises: InvalidSecurity.
-    """
+    """As in Kafka, clients may identify a broker by its subject and hosts. Unlike Kafka, a trust store for client
+    authentication cannot be removed, because the system's authorities would replace it. Raises: InvalidSecurity."""
     old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
@@ -149,7 +146,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 
 
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
-    """Check that brokers with the old and the new store can connect to each other. Raises: InvalidSecurity."""
+    """Brokers with the old and the new store must be able to connect. Raises: InvalidSecurity."""
     for client, server in ((old, new), (new, old)):
         if problem := can_connect(client.settings, server.settings, old.client_auth):
             raise InvalidSecurity(

@@ -44,7 +44,7 @@ class LogFile:
 
 
 def _make_room(path: Path, count: int) -> None:
-    """Rename each of ``count`` files to the next number, without the oldest, so that ``path`` is free."""
+    """Rename each file to the next number, overwriting the oldest of ``count``."""
     for number in range(count - 1, 0, -1):
         older = _numbered(path, number - 1)
         if older.exists():

@@ -43,9 +43,9 @@ _PLAIN = re.compile(r"[^\s=\"]+")
 
 
 def configure(*, level: str = "info", as_json: bool = False, log_file: LogFile | None = None) -> None:
-    """Send all logs of this process to stderr or to a file. Call once, at the start of a process.
+    """Send all logs of this process to stderr or to a file. Call once.
 
-    With a file, an authorizer's denials go to AUTHORIZER_LOG in the same folder, created with the first denial.
+    With a file, an authorizer's denials go to AUTHORIZER_LOG beside it, created with the first denial.
 
     Args:
         level: minimum level: debug, info, warning or error.

@@ -152,7 +152,6 @@ class BrokerParts:
         )
 
     def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
-        """Set up leadership of followers: their maximum lag and the requests to change ISRs."""
         base, config = self._base, self._base.config
         replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
         replicas.quotas.configure(config)
@@ -248,7 +247,7 @@ class BrokerParts:
         quotas_changed()
 
     def logins_at(self, listener: str) -> LoginStats:
-        """Login statistics, which continue if a listener with this name is added again."""
+        """Login statistics of a listener, which continue if one with this name is added again."""
         return self.logins.setdefault(listener, LoginStats(self._base.machine.clock.seconds))
 
     def watch_tls(self) -> "LiveTls":

@@ -36,8 +36,8 @@ SWITCH_INTERVAL_S = 0.0001
 """Maximum time after which a busy thread (kazoo's, the pool's) yields the GIL to the reactor, in s."""
 
 GC_THRESHOLDS = (10_000, 20, 20)
-"""With Python's defaults (700, 10, 10), full collections run repeatedly while a broker learns thousands of partitions:
-60 ms each with 5,000. Reference counting frees nearly all garbage here."""
+"""With Python's (700, 10, 10), full collections of 60 ms repeat while a broker learns 5,000 partitions. Reference
+counting frees nearly all garbage here."""
 
 
 def run_broker(
@@ -69,7 +69,7 @@ def _raise_descriptor_limit() -> None:
 def helper_holding(
     pipe: SessionPipe | None, memory_limit_bytes: int, niceness: int, locks: Sequence[int] = ()
 ) -> Helper:
-    """A helper that writes logs. It holds the pipe by which a supervisor sees that the broker still runs."""
+    """It holds the pipe by which a supervisor sees that the broker is not dead."""
     return Helper(memory_limit_bytes, niceness, locks if pipe is None else (*locks, pipe.descriptor))
 
 
@@ -154,7 +154,7 @@ class _Process:
 
 
 def _sentence(error: Exception) -> str:
-    """The error as a sentence; ConnectionLoss and SessionLost alone would only name a path in ZooKeeper."""
+    """ConnectionLoss and SessionLost only name a path in ZooKeeper."""
     if isinstance(error, ConnectionLoss | SessionLost):
         return f"the session with ZooKeeper ended while the broker was starting ({error})"
     return str(error)

@@ -21,8 +21,7 @@ from kafka_zk.registry.client.session import until_answered
 
 
 class BrokerTransactions:
-    """``connect``: connects to a host and port and negotiates versions. ``find_missing``: returns which of some topics
-    are not in ZooKeeper."""
+    """``connect``: to a host and port, versions negotiated. ``find_missing``: which topics are not in ZooKeeper."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class BrokerTransactions:
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
 
         async def allocate_block() -> range:
-            """A block can be lost with a connection, which is harmless."""
+            """Losing a block with a connection is harmless."""
             return await until_answered(
                 base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
             )

@@ -1,10 +1,7 @@
-"""Verifies with transaction coordinators that partitions are part of a transaction.
+"""Verifies with coordinators that partitions are part of a transaction (AddPartitionsToTxn, verify only, KIP-890).
 
-The request is AddPartitionsToTxn with verify only (KIP-890).
-
-Transactions that this broker coordinates are verified immediately. Every other broker has one request in progress;
-questions that arrive meanwhile go into the next request. That request has one question per transactional id: a newer
-question replaces an older one, whose producer has to retry.
+Transactions that this broker coordinates are verified immediately. Every other broker has one request in progress; the
+next one has one question per transactional id, where a newer question replaces an older one.
 
 Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_add_partitions_to_txn_manager.py.
 """
@@ -30,11 +27,11 @@ _Transaction = _Request.AddPartitionsToTxnTransaction
 _Topic = _Transaction.AddPartitionsToTxnTopic
 
 Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused]
-"""The coordinator's verification on this broker. Returns the partitions outside the transaction, with the reason."""
+"""The verification on this broker. Returns the partitions outside the transaction, with the reason."""
 
 
 class Connection(Protocol):
-    """The operations used of a connection to a broker (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that is used."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -60,9 +57,9 @@ class AddPartitionsToTxnManager:
     """Sends the verifications of this broker.
 
     Args:
-        coordinator_of: returns the broker id of a transactional id's coordinator; None if it is unknown.
-        connect: opens a connection to another broker. Raises any exception on failure.
-        verify: verifies transactions that this broker coordinates.
+        coordinator_of: the broker id of a transactional id's coordinator; None if it is unknown.
+        connect: to another broker; raises any exception.
+        verify: for transactions that this broker coordinates.
     """
 
     def __init__(
@@ -84,8 +81,7 @@ class AddPartitionsToTxnManager:
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
     ) -> Refused | Awaitable[Refused]:
-        """The partitions outside the transaction, with the reason; awaitable unless this broker knows it. Never
-        raises."""
+        """The partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -120,7 +116,7 @@ class AddPartitionsToTxnManager:
         while questions := self._waiting.pop(broker_id, None):
             try:
                 answers = await self._exchange(broker_id, questions)
-            except Exception as error:  # any error: the coordinator has not answered
+            except Exception as error:  # the coordinator has not answered
                 _log.warn("broker {id} does not verify transactions: {error}", id=broker_id, error=error)
                 answers = _all_refused(questions, ErrorCode.NETWORK_EXCEPTION)
             for transactional_id, question in questions.items():
@@ -140,7 +136,7 @@ class AddPartitionsToTxnManager:
         if response.error_code:
             code = ErrorCode.of(response.error_code)
             _log.error("broker {id} does not verify transactions: {code}", id=broker_id, code=code.name)
-            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # not for the producer: it concerns only brokers
+            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # concerns only brokers
             return _all_refused(questions, ErrorCode.INVALID_TXN_STATE if is_secret else code)
         return {
             result.transactional_id: _refused(result, questions[result.transactional_id].transaction)

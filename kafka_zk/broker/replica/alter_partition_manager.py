@@ -1,8 +1,8 @@
 """A leader's requests to the controller to change an ISR (AlterPartition, KIP-497).
 
-One request is in progress at a time and contains all waiting changes, at most one per partition. A change waits until
-the controller responds for its partition, across lost connections and new controllers. After a failure or a refusal,
-the next request follows RETRY_BACKOFF_S later.
+One request is in progress at a time, with all waiting changes, at most one per partition. A change waits until the
+controller responds for its partition, across lost connections and new controllers. After a failure or refusal, the next
+request follows RETRY_BACKOFF_S later.
 
 Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_alter_partition_manager.py.
 """
@@ -37,10 +37,9 @@ _Partition = _Topic.PartitionData
 
 
 class IsrChange(NamedTuple):
-    """The ISR that a partition's leader proposes, and the epochs that the leader knows.
+    """The ISR that a leader proposes, and the epochs that it knows.
 
-    ``partition_epoch``: version of the state znode. ``controller_epoch``: epoch of the controller that appointed the
-    leader; not part of AlterPartition.
+    ``partition_epoch``: version of the state znode. ``controller_epoch``: of the controller that appointed the leader.
     """
 
     tp: TopicPartition
@@ -61,19 +60,19 @@ class AlterPartitions(Protocol):
     def submit(self, change: IsrChange, answered: Answered) -> None:
         """Calls ``answered`` once, with the written ISR or an error code.
 
-        The code is OPERATION_NOT_ATTEMPTED, immediately, while another change of the partition is in progress.
+        The code is immediately OPERATION_NOT_ATTEMPTED while another change of the partition is in progress.
         """
 
 
 class Connection(Protocol):
-    """The operations used of a connection to the controller (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that is used."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """The controller's lowest and highest version of each API."""
+        """Lowest and highest version of each API."""
 
     def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
-        """The controller's response. Raises if the connection is lost or the request times out."""
+        """The response. Raises if the connection is lost or the request times out."""
 
 
 class _Item(NamedTuple):
@@ -89,9 +88,9 @@ class AlterPartitionManager:
     """Sends the ISR changes of this broker.
 
     Args:
-        broker_epoch: returns the epoch of the current registration.
-        connected: returns a connection to the current controller. Raises any exception on failure.
-        highest_version: the highest version that ``inter.broker.protocol.version`` allows.
+        broker_epoch: of the current registration.
+        connected: a connection to the current controller; raises any exception.
+        highest_version: that ``inter.broker.protocol.version`` allows.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class AlterPartitionManager:
         while self._waiting:
             try:
                 is_done = await self._exchange(list(self._waiting.values()))
-            except Exception as error:  # any error: the controller may not have received the request
+            except Exception as error:  # the controller may not have received the request
                 self._failed(f"{type(error).__name__}: {error}")
                 is_done = False
             if not is_done:
@@ -144,13 +143,13 @@ class AlterPartitionManager:
         self._is_running = False
 
     def _failed(self, why: str) -> None:
-        """Log a failure once, not at every retry."""
+        """Logged once, not at every retry."""
         if why != self._last_failure and not self._is_closed:
             _log.warn("AlterPartition is sent again until it is answered: {why}", why=why)
         self._last_failure = why
 
     async def _exchange(self, items: Sequence[_Item]) -> bool:
-        """Send one request and report the outcome of each change. Returns whether all were written."""
+        """Returns whether all changes were written."""
         connection = await self._connected()
         version = self._version(connection, items)
         message = _request(self._broker_id, self._broker_epoch(), version, [item.change for item in items])
@@ -167,7 +166,7 @@ class AlterPartitionManager:
         return all(isinstance(answers.get(item.change.tp), WrittenIsr) for item in items)
 
     def _version(self, connection: Connection, items: Sequence[_Item]) -> int:
-        """The highest common version. Versions with topic ids require that every topic has one."""
+        """The highest common version; those with topic ids only if every topic has one."""
         lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
         have_ids = all(item.change.topic_id != uuids.ZERO for item in items)
         version = min(highest, self._highest_version if have_ids else min(self._highest_version, _TOPIC_IDS_SINCE - 1))
@@ -206,7 +205,6 @@ def _partition(version: int, change: IsrChange) -> Any:
 
 
 def _answers(response: Any, version: int, changes: Iterable[IsrChange]) -> dict[TopicPartition, Answer]:
-    """Outcomes by partition; ignores topics that were not requested."""
     names = {change.topic_id: change.tp.topic for change in changes}
     answers: dict[TopicPartition, Answer] = {}
     for topic in response.topics:

@@ -1,8 +1,8 @@
 """Two helper processes that process large batches for all connections of a broker.
 
 One helper works for producers and one for readers (lookups by timestamp, conversions for old consumers), so that
-readers cannot delay producers. Each runs one job at a time, in order. A helper starts with the first job, and ends when
-idle for IDLE_S or with the broker. If it dies, its current request fails with a retriable error.
+readers cannot delay producers. Each runs one job at a time, in order. It starts with the first job and ends when idle
+for IDLE_S, or with the broker. If it dies, its current request fails with a retriable error.
 
 Tests: tests/kafka_zk/broker/replica/test_batch_helpers.py.
 """
@@ -33,14 +33,13 @@ MEMORY_LIMIT_BYTES = 1 << 30
 NICENESS = 5
 CHECKED_RECORDS = 8_000
 CHECKED_BYTES = 1 << 20
-"""Maximum records and uncompressed bytes that are checked on the reactor thread: 3 ms. A batch of 1 MB with records of
-130 bytes is within the limits."""
+"""Bounds of a check on the reactor thread: 3 ms, for example 1 MB with records of 130 bytes."""
 IDLE_S = 30.0
 LONGEST_WORK_S = 120.0
 
 
 class _Job:
-    """A job and its result. Keeps the segment open until the job is done or dropped."""
+    """Keeps the segment open until the job is done or dropped."""
 
     def __init__(self, work: BatchWork | FileWork, result: "Deferred[Any]", segment: Segment | None) -> None:
         self.work = work
@@ -63,8 +62,6 @@ class _Job:
 
 
 class _Lane:
-    """A helper and its queue of jobs."""
-
     def __init__(self, clock: Timers, run_in_thread: RunInThread) -> None:
         self._clock = clock
         self._run_in_thread = run_in_thread
@@ -108,7 +105,7 @@ class _Lane:
             self._next()
 
     def _exchange(self, job: _Job) -> object:
-        """Run a job in the helper, on a worker thread. Returns the result or the exception."""
+        """On a worker thread. Returns the result or the exception."""
         try:
             if self._helper is None or not self._helper.is_alive:
                 self._end_helper()
@@ -166,7 +163,7 @@ class BatchHelpers:
         self._for_readers = _Lane(clock, run_in_thread)
 
     async def conform(self, turns: Turns, batch: memoryview, needed: NotConformed) -> Buffer:
-        """``log_validator.conform`` for a produced batch, in a helper if the batch is or may become large.
+        """``log_validator.conform`` for a produced batch, in a helper if the batch may be large.
 
         Raises: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -190,7 +187,7 @@ class BatchHelpers:
         return batch if conformed is None else bytearray(conformed)
 
     def run(self, work: BatchWork) -> "Deferred[Any]":
-        """The result of a producer's job, which runs even if the client disconnects, because its request had arrived.
+        """The result of a producer's job, which runs even if the client disconnects.
 
         Raises, when awaited: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -199,7 +196,7 @@ class BatchHelpers:
         return result
 
     def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
-        """The result of a reader's job on a segment. The job is skipped if the client disconnects before it starts.
+        """The result of a reader's job on a segment; skipped if the client disconnects before it starts.
 
         Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError if it cannot be read,
             ApiError (REQUEST_TIMED_OUT), StorageError, ClientGone.

@@ -32,7 +32,7 @@ def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) ->
 
 
 async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartition]) -> None:
-    """Make the advanced log start offsets durable, so that records reported as deleted stay deleted after a crash.
+    """Make advanced log start offsets durable, so that a crash does not restore records reported as deleted.
 
     On failure, takes the log directory offline.
     """

@@ -1,7 +1,7 @@
 """Produce requests with acks=all that wait for the high watermark.
 
-The request waits for all its batches together. Each batch is decided once, when its partition changes: replicated, or
-failed. Batches undecided at the timeout have timed out. Source: DelayedProduce.scala@3.9.
+A request waits for all its batches. Each is decided once, when its partition changes: replicated or failed.
+Undecided batches fail at the timeout. Source: DelayedProduce.scala@3.9.
 Tests: tests/kafka_zk/broker/replica/test_delayed_produce.py.
 """
 
@@ -19,14 +19,14 @@ AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
 """The outcome of a batch: its position in the log, or why it is not acknowledged."""
 
 _MOST_PASSED = 100
-"""Maximum partitions of a request during whose wait its connection can begin the next one; each uses memory."""
+"""Maximum partitions of a waiting request whose connection can begin the next one."""
 
 _WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch in the leader's log. ``terms_ended``: the partition's count of ended terms at the append."""
+    """A batch in the leader's log. ``terms_ended``: the partition's, at the append."""
 
     partition: Partition
     info: LogAppendInfo
@@ -34,7 +34,7 @@ class Unreplicated(NamedTuple):
 
 
 class DelayedProduce:
-    """``results``: the outcome of the batch of each of ``tps``, in order; ``Unreplicated`` while undecided."""
+    """``results``: the outcome of the batch of each of ``tps``; ``Unreplicated`` while undecided."""
 
     __slots__ = ("_undecided", "results", "tps")
 
@@ -55,11 +55,11 @@ class DelayedProduce:
 
     @property
     def wait(self) -> type[Wait]:
-        """The kind of wait, as the connection sees it."""
+        """How the connection treats the wait."""
         return PassedWait if len(self.tps) <= _MOST_PASSED else ReplicationWait
 
     def decide(self, tp: TopicPartition) -> None:
-        """Decide the batches of a changed partition where possible."""
+        """Decide the batches of a changed partition."""
         undecided = []
         for place in self._undecided.pop(tp, ()):
             result = self._replicated(self.results[place])
@@ -80,7 +80,7 @@ class DelayedProduce:
             return error.with_traceback(None)
 
     def time_out(self) -> None:
-        """Undecided batches have timed out."""
+        """The timeout is over: undecided batches fail."""
         for places in self._undecided.values():
             for place in places:
                 self.results[place] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
@@ -89,7 +89,7 @@ class DelayedProduce:
     def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
         """The outcome of each batch, once all are decided.
 
-        A batch also fails if its log directory failed during another append of the request, because it may be lost.
+        If a log directory failed during another append of the request, its earlier batches fail too: they may be lost.
         """
         outcomes: list[AppendResult] = []
         for tp, result in zip(self.tps, self.results, strict=True):
@@ -102,7 +102,7 @@ class DelayedProduce:
 
 
 class ReplicationWait(Wait):
-    """The wait of a Produce request. It ends when all batches are decided or at the timeout."""
+    """The wait of a Produce request."""
 
     def expire_early(self) -> None:
         """Do nothing: the followers decide."""
@@ -113,5 +113,5 @@ class PassedWait(ReplicationWait):
 
     @property
     def kept_bytes(self) -> int:
-        """Approximate memory that the request still uses, in bytes."""
+        """Approximate memory that the request still uses."""
         return _WAIT_BYTES + _PARTITION_BYTES * len(self.keys)

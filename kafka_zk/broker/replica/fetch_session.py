@@ -4,10 +4,10 @@
 one; (id, -1) close it; (id, n) request n of the session. Epochs count up from 1 and wrap to 1. A partition that
 returned records moves to the end of its session, so that all partitions get their share of ``max_bytes``.
 
-Sessions use a limited part of the broker's memory. The broker may respond without a session at any time; the client
-then sends full requests. It does so if that memory is used up, and while a consumer requests unknown partitions, whose
-number is unlimited. A follower may request unknown partitions, because it can learn of a partition before its leader
-does. If memory is short, a follower's session replaces a consumer's.
+Sessions use a limited part of the broker's memory. The broker may respond without a session at any time; then the
+client sends full requests. It does so when that memory is used up, and while a consumer requests unknown partitions,
+whose number is unlimited. A follower may request them, because it can learn of a partition before its leader does. If
+memory is short, a follower's session replaces a consumer's.
 
 Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/broker/replica/test_fetch_session.py.
 Source: FetchSession.scala@3.9.
@@ -37,8 +37,7 @@ _SHARE_OF_LAG = 6
 _NEVER_MS = -(2**62)
 
 PARTITION_BYTES = 512
-"""Memory per remembered partition. Measured: 350 in a new session, up to 900 if all of a follower's partitions get
-records at once."""
+"""Memory per remembered partition. Measured: 350 in a new session, up to 900 if all of a follower's get records."""
 
 TopicKey = str | bytes  # a name, or an id (16 bytes) from version 13 on
 PartitionKey = tuple[TopicKey, int]
@@ -48,7 +47,7 @@ IsKnown = Callable[[TopicKey, int], bool]
 
 
 def everything_ms_for(max_lag_ms: int) -> int:
-    """The time within which a follower's idle partitions are all examined once, in ms.
+    """Time within which all idle partitions of a follower are examined once, in ms.
 
     Only then is the follower recorded as caught up; ``replica.lag.time.max.ms`` counts from that time.
     """
@@ -56,7 +55,7 @@ def everything_ms_for(max_lag_ms: int) -> int:
 
 
 class FetchContext(NamedTuple):
-    """One request's view: the partitions to fetch, in order, and the session that it belongs to, if any.
+    """One request's partitions, in order, and its session, if any.
 
     ``is_incremental``: the response lists only changes; implies a session.
     """
@@ -66,7 +65,7 @@ class FetchContext(NamedTuple):
     is_incremental: bool
 
     def response(self, fetched: Fetched) -> FetchResponse:
-        """The response: all partitions, or for an incremental request those that changed since the last response."""
+        """All partitions, or for an incremental request those that changed since the last response."""
         session = self.session
         if session is None:
             return FetchResponse(_by_topic(fetched))
@@ -75,22 +74,20 @@ class FetchContext(NamedTuple):
 
 
     def empty_response(self) -> FetchResponse:
-        """The response to a throttled client: no partitions. The session's record of the client stays unchanged."""
+        """For a throttled client: no partitions, and the session stays unchanged."""
         session_id = self.session.session_id if self.session is not None and self.is_incremental else NO_SESSION
         return FetchResponse([], session_id=session_id)
 
 
 class FetchSession:
-    """The partitions that a client fetches, and what its last responses said about each.
+    """The partitions that a client fetches, and the last response for each.
 
-    A follower's fetch examines only partitions that are ``due``; otherwise a leader of 1,000 partitions would examine
-    all of them for every record. Idle partitions are examined in turn, spread over ``everything_ms``: examining 10,000
-    at once takes a fetch 0.1 s, and on a busy machine every following fetch would do the same.
+    A follower's fetch examines only partitions that are ``due``, instead of all partitions for every record. Idle ones
+    are examined in turn within ``everything_ms``: examining 10,000 at once takes 0.1 s, and on a busy machine the next
+    fetch would examine all of them again.
 
     Attributes:
-        session_id: positive and unique among the sessions of a broker; constant.
-        is_follower: whether a follower owns the session; constant.
-        uses_topic_ids: whether requests name topics by id; constant.
+        session_id, is_follower, uses_topic_ids: constant; no two sessions of a broker have the same id.
         next_epoch: the epoch that the next request must have, from 1 up.
         wanted: all partitions of the session, in the order in which they are examined.
         last_used_ms: time of the last request.
@@ -120,13 +117,13 @@ class FetchSession:
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # last response's (high watermark, log start offset)
         self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # for ``due``
-        self._move_count = len(self._places)  # greater than or equal to any place
+        self._move_count = len(self._places)  # >= any place
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()  # see ``answered``
         self._everything_ms = everything_ms
-        self._round: list[PartitionKey] = []  # partitions to examine in turn within _everything_ms of _round_ms
+        self._round: list[PartitionKey] = []  # examined in turn from _round_ms on, within _everything_ms
         self._round_ms = _NEVER_MS
-        self._looked_count = 0  # partitions of _round already examined
+        self._looked_count = 0  # from the start of _round
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
         """Apply an incremental request: add or replace ``changed``, remove its forgotten partitions."""
@@ -148,14 +145,13 @@ class FetchSession:
         now_ms: int,
         agrees: Callable[[PartitionKey, FetchPartition], bool],
     ) -> Wanted:
-        """The partitions to examine for the request, in order.
+        """The partitions to examine for the request, in order: those that it lists, those that ``changed`` since
+        ``seen_count`` (None: unknown, so all), those unfinished last time, and those whose turn it is.
 
-        These are the partitions that the request lists, those that ``changed`` since ``seen_count`` (None: unknown, so
-        all), those unfinished last time, and those whose turn it is. For other partitions only the time of being caught
-        up, and perhaps the log start offset, could differ.
+        For others only the time of being caught up, and perhaps the log start offset, could differ.
 
         ``agrees``: whether leader and follower have the same leader epoch. If not, one of them will soon learn the
-        newer epoch, which makes the partition due. Until then it is examined only in its turn; otherwise thousands of
+        newer one, which makes the partition due. Until then it is examined only in its turn; otherwise thousands of
         errors would be exchanged whenever a LeaderAndIsr reaches one broker first.
         """
         if changed is None:
@@ -167,13 +163,13 @@ class FetchSession:
         return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
     def _move(self, key: PartitionKey) -> None:
-        """Move a partition to the end of the examination order."""
+        """To the end of the examination order."""
         if self.is_follower:
             self._move_count += 1
             self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
-        """The partitions whose turn has come by ``now_ms``. A new session has examined all partitions."""
+        """A new session has examined all partitions."""
         passed_ms = now_ms - self._round_ms
         done = min(len(self._round), len(self._round) * passed_ms // self._everything_ms)
         turn = self._round[self._looked_count : done]
@@ -186,17 +182,17 @@ class FetchSession:
         self._round, self._round_ms, self._looked_count = list(self.wanted), now_ms, 0
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
-        """Record that a response is sent. Replaces the unfinished partitions: those examined before are done.
+        """A response is sent. Replaces the unfinished partitions, which were all examined.
 
-        ``unfinished``: partitions with an error, with records that the follower lacks, with an unrecorded fetch
-        position, or where the follower is neither in the ISR nor proposed for it.
+        ``unfinished``: with an error, with records that the follower lacks, with an unrecorded fetch position, or where
+        the follower is neither in the ISR nor proposed for it.
         """
         self._unfinished = set(unfinished)
         self.seen_count = seen_count
 
     def changes(self, fetched: Fetched) -> Fetched:
-        """The results that an incremental response must list: those with records, an error, a diverging epoch or a
-        preferred replica, or with a high watermark or log start offset that the client does not know."""
+        """Results with records, an error, a diverging epoch, a preferred replica, or a high watermark or log start
+        offset that the client does not know."""
         changed = []
         for topic, result in fetched:
             key = (topic, result.partition)
@@ -214,7 +210,7 @@ class FetchSession:
             if is_told_anyway or self._told.get(key) != told:
                 changed.append((topic, result))
             if result.error_code:
-                self._told.pop(key, None)  # so that the first response after the error is listed too
+                self._told.pop(key, None)  # so that the error's end is listed too
             elif key in self.wanted:  # not forgotten while the request waited
                 self._told[key] = told
         return changed
@@ -268,14 +264,14 @@ class FetchSessions:
         return self._continue(request, uses_topic_ids, now_ms)
 
     def take_back(self, context: FetchContext) -> None:
-        """The request gets an empty response: remove the session if the request began it."""
+        """The response is empty: remove the session if the request began it."""
         if context.session is not None and not context.is_incremental:
             self._remove(context.session.session_id)
 
     def _begin(
         self, wanted: Wanted, uses_topic_ids: bool, now_ms: int, is_follower: bool
     ) -> FetchSession | None:
-        """A new session, evicting others if necessary; None if there is no room."""
+        """Evicts other sessions if necessary. None if there is no room."""
         size_bytes = len(wanted) * PARTITION_BYTES
         if is_follower and size_bytes > self._memory.keepable_bytes + self._consumers_bytes():
             return None
@@ -327,11 +323,8 @@ class FetchSessions:
         return FetchContext(session.wanted, session, True)
 
     def _change(self, session: FetchSession, request: FetchRequest) -> None:
-        """Apply an incremental request's changes.
-
-        Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), so that the client sends a full request, if an added partition
-        cannot be remembered.
-        """
+        """Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), so that the client sends a full request, if an added partition
+        cannot be remembered."""
         changed = _wanted(request)
         added = [key for key in changed if key not in session.wanted]
         size_bytes = len(added) * PARTITION_BYTES

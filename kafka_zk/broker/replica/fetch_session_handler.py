@@ -1,7 +1,7 @@
 """The fetching side of incremental fetch sessions (KIP-227); ``fetch_session`` is the broker's side.
 
-The first request is full: it lists every partition. If the response names a session, later requests list only changes.
-After an error or an unexpected response the next request is full again.
+A full request lists every partition. If the response names a session, later requests list only changes. After an error
+or an unexpected response the next request is full again.
 
 Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
 Tests: tests/kafka_zk/broker/replica/test_fetch_session_handler.py.
@@ -30,17 +30,15 @@ class FetchSessionHandler:
     """The session with one broker.
 
     Call ``want`` and ``forget`` for changes, send ``next_request``, then call ``take_response`` or ``failed``. At most
-    one request is in progress.
-
-    ``wanted``: the partitions to fetch from now on, in order.
+    one request is in progress. ``wanted``: the partitions to fetch, in order.
     """
 
     def __init__(self) -> None:
         self.wanted: Wanted = {}
         self._asked: Wanted = {}  # the broker's view once it has processed the last request
         self._changed: dict[PartitionKey, None] = {}  # keys that may differ between ``wanted`` and ``_asked``
-        self._session_id = NO_SESSION  # of the session to continue, or to close with the next full request
-        self._epoch = INITIAL_EPOCH  # of the next request; INITIAL_EPOCH: it is full
+        self._session_id = NO_SESSION  # to continue, or to close with the next full request
+        self._epoch = INITIAL_EPOCH  # of the next request, which is full if INITIAL_EPOCH
 
     @property
     def is_incremental(self) -> bool:
@@ -48,7 +46,7 @@ class FetchSessionHandler:
         return self._epoch != INITIAL_EPOCH
 
     def want(self, topic: TopicKey, partition: FetchPartition) -> None:
-        """Fetch a partition with these parameters from now on. Moves it to the end."""
+        """Fetch a partition with these parameters from now on, after all others."""
         key = (topic, partition.partition)
         self.wanted.pop(key, None)
         self.wanted[key] = partition
@@ -61,7 +59,7 @@ class FetchSessionHandler:
             self._changed[key] = None
 
     def asked(self, topic: TopicKey, partition: int) -> FetchPartition | None:
-        """The parameters of a partition that are in effect for the last request; None if it was not fetched."""
+        """The parameters that the last request listed or left unchanged; None if it did not fetch the partition."""
         return self._asked.get((topic, partition))
 
     def next_request(self) -> SessionRequest:
@@ -83,7 +81,7 @@ class FetchSessionHandler:
         return SessionRequest(self._session_id, self._epoch, _by_topic(to_send), _forgotten(to_forget))
 
     def take_response(self, response: FetchResponse) -> bool:
-        """Whether the response is valid for the session. If not, ignore its partitions and send another request."""
+        """Whether the response is valid. If not, ignore its partitions and send another request."""
         if response.error_code:
             self._begin_anew(closes=response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return False
@@ -98,7 +96,7 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """No response will arrive, so the broker's session epoch is unknown: begin a new session."""
+        """No response arrived, so the broker's session epoch is unknown: begin a new session."""
         self._begin_anew(closes=True)
 
     def restart(self) -> None:
@@ -112,8 +110,8 @@ class FetchSessionHandler:
             self._session_id = NO_SESSION
 
     def _fits(self, response: FetchResponse) -> bool:
-        """Whether a full response lists exactly the requested partitions, or an incremental one has this session's id
-        and only its partitions."""
+        """A full response lists exactly the requested partitions; an incremental one has this session's id and only its
+        partitions."""
         answered = {
             (_key(topic.topic, topic.topic_id), fetched.partition)
             for topic in response.topics

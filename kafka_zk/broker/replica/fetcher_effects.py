@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 class Append(NamedTuple):
     """Append ``records`` (may be empty), then adopt the leader's high watermark and log start offset.
 
-    ``restart_at``: the log is empty; restart it at this offset, at which the first batch begins.
+    ``restart_at``: start offset for the log, which is empty; None to keep it.
     """
 
     tp: TopicPartition
@@ -34,14 +34,14 @@ class Truncate(NamedTuple):
 
 
 class StartAnew(NamedTuple):
-    """The leader deleted all records that the follower has: delete the log and start at ``offset``."""
+    """The leader deleted all records that the follower has: clear the log and start it at ``offset``."""
 
     tp: TopicPartition
     offset: int
 
 
 class AskOffsets(NamedTuple):
-    """The log's end is outside the leader's log: ask for the leader's end and start, see ``out_of_range``."""
+    """The log's end is outside the leader's log: ask for its end and start, see ``out_of_range``."""
 
     tp: TopicPartition
     leader_epoch: int

@@ -1,13 +1,12 @@
 """The fetch state of each partition of one leader, and the effects of the leader's responses on the logs.
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
-finds the divergence and returns it (KIP-595); below, the follower asks with OffsetForLeaderEpoch (KIP-101, KIP-279). A
-log without leader epochs is truncated to its high watermark. A log that ends within one of the leader's batches is
-truncated to the start of that batch.
+returns the divergence (KIP-595); below, the follower asks with OffsetForLeaderEpoch (KIP-101, KIP-279). A log without
+leader epochs is truncated to its high watermark, one that ends within a batch of the leader to the batch's start.
 
-After an error a partition is delayed. It is dropped until the next decision of the controller if the leader reports an
-old leader epoch, or if the leader has the records only in remote storage. A throttled partition that lags is left out
-of requests while the quota is exceeded.
+An error delays a partition. If the leader calls the leader epoch old, or has the records only in remote storage, the
+partition is dropped until the next LeaderAndIsr. Throttled partitions that lag are left out while the quota is
+exceeded.
 
 Pure: values in, effects out; it reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the
 effects and reports their results. Source: AbstractFetcherThread.scala@3.9.
@@ -55,7 +54,7 @@ class EpochTable(Protocol):
 
 
 class FollowerLog(Protocol):
-    """The attributes of a log that are read here (``storage.log.log.Log``)."""
+    """The part of ``storage.log.log.Log`` that is read."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -76,10 +75,9 @@ class FollowerLog(Protocol):
 FIRST_WAIT_S = 0.02
 """Delay after the leader's first error in ``_NOT_HEARD_YET``; it doubles each time, up to the backoff.
 
-The controller usually notified this broker a moment before the leader. Until the leader knows the epoch too, no append
-that waits for all in-sync replicas is acknowledged.
+The controller usually notified this broker a moment before the leader; until then acks=all appends wait.
 """
-_MOST_DOUBLINGS = 20  # 20 ms * 2^20 is about 6 hours
+_MOST_DOUBLINGS = 20  # 20 ms * 2^20: about 6 hours
 
 _NOT_HEARD_YET = frozenset(
     {
@@ -103,13 +101,13 @@ class PartitionFetchState(NamedTuple):
 
     Attributes:
         topic_id: 16 bytes; ZERO_ID if the topic has no id.
-        leader_epoch: the epoch in which this broker follows; constant until ``add`` with another one.
-        fetch_offset: offset of the next fetch; equals the log's end while FETCHING.
+        leader_epoch: in which this broker follows; constant until ``add`` with another one.
+        fetch_offset: while FETCHING, the log's end; while TRUNCATING, where to truncate if the leader is not asked.
         last_fetched_epoch: the log's latest leader epoch; -1 if it has none.
-        log_start_offset: the local log's start.
+        log_start_offset: of the local log.
         lag: records behind the leader's high watermark; -1 before the first response.
         delayed_until_s: end of the delay after an error, on the timers' clock; None if not delayed.
-        waited: consecutive errors in ``_NOT_HEARD_YET``, at most ``_MOST_DOUBLINGS``.
+        waited: errors in ``_NOT_HEARD_YET`` since the last append, at most ``_MOST_DOUBLINGS``.
     """
 
     topic_id: bytes
@@ -130,9 +128,9 @@ class FetcherState:
     """The partitions that are fetched from one leader.
 
     Args:
-        fetch_version: the inter-broker protocol's version of Fetch.
+        fetch_version: the inter-broker protocol's.
         asks_for_epochs: whether the leader supports OffsetForLeaderEpoch.
-        max_bytes: maximum bytes of one partition in a response.
+        max_bytes: of one partition in a response.
         backoff_s: delay of a partition after an error.
         quota: shared by all fetchers.
     """
@@ -155,15 +153,15 @@ class FetcherState:
         self._quota = quota or ReplicationQuota(QuotaWindow())
         self._delayed: set[TopicPartition] = set()  # subset of ``partitions``
         self._held_back: set[TopicPartition] = set()  # excluded from requests by the quota
-        self._truncating: set[TopicPartition] = set()  # subset of ``partitions``: state TRUNCATING
+        self._truncating: set[TopicPartition] = set()  # subset of ``partitions``
         self._by_key: dict[PartitionKey, TopicPartition] = {}  # by the session's key
-        self._without_id = 0  # number of partitions without topic id
+        self._without_id = 0  # count of partitions
         self._uses_ids = fetch_version >= TOPIC_IDS_SINCE
 
     # -- which partitions ---------------------------------------------------------------------------------------------
 
     def add(self, tp: TopicPartition, topic_id: bytes, leader_epoch: int, log: FollowerLog) -> None:
-        """Fetch a partition in this leader epoch. Does nothing if it is already fetched in this epoch."""
+        """Fetch a partition in this leader epoch, unless it already is."""
         known = self.partitions.get(tp)
         if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
             return
@@ -178,7 +176,7 @@ class FetcherState:
         self._want(tp)
 
     def remove(self, tp: TopicPartition) -> None:
-        """Stop fetching a partition. Does nothing if it is not fetched."""
+        """Stop fetching a partition, if it is fetched."""
         known = self.partitions.pop(tp, None)
         if known is not None:
             key = self._key(tp, known)
@@ -192,7 +190,7 @@ class FetcherState:
 
     @property
     def version(self) -> int:
-        """The version of the next Fetch request. Below TOPIC_IDS_SINCE while a topic has no id."""
+        """Version of the next Fetch; below TOPIC_IDS_SINCE while a topic has no id."""
         return self._fetch_version if self._uses_ids else min(self._fetch_version, TOPIC_IDS_SINCE - 1)
 
     @property
@@ -207,7 +205,6 @@ class FetcherState:
     # -- delays -------------------------------------------------------------------------------------------------------
 
     def delay(self, tp: TopicPartition, now_s: float) -> None:
-        """Delay a partition by the backoff."""
         self._delay(tp, now_s, self._backoff_s)
 
     def _delay(self, tp: TopicPartition, now_s: float, seconds: float) -> None:
@@ -218,7 +215,7 @@ class FetcherState:
             self.session.forget(self._key(tp, known), tp.partition)
 
     def wake(self, now_s: float) -> float | None:
-        """End the delays that are over and update the partitions that the quota excludes.
+        """End delays that are over; update the partitions that the quota excludes.
 
         Returns the time of the next call, in s on the timers' clock; None if no partition waits.
         """
@@ -240,7 +237,7 @@ class FetcherState:
         return next_s
 
     def _hold_back(self, now_s: float) -> None:
-        """Exclude throttled partitions that lag, or whose lag is unknown, while the quota is exceeded."""
+        """Exclude throttled partitions that lag, or may lag, while the quota is exceeded."""
         held: set[TopicPartition] = set()
         if self._quota.is_exceeded(int(now_s * 1000)):
             held.update(tp for tp in self._quota.throttled & self.partitions.keys() if self.partitions[tp].lag != 0)
@@ -256,7 +253,7 @@ class FetcherState:
     # -- truncation before the first fetch ----------------------------------------------------------------------------
 
     def truncations(self) -> tuple[list[EpochQuestion], list[Truncate]]:
-        """Questions to the leader, and truncations without a question, for TRUNCATING partitions."""
+        """For TRUNCATING partitions: questions to the leader, and truncations without a question."""
         questions, here = [], []
         for tp in sorted(self._truncating - self._delayed):  # in the same order in every process
             known = self.partitions[tp]
@@ -280,7 +277,7 @@ class FetcherState:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def answered(self, tp: TopicPartition, fetched: FetchedPartition, log: FollowerLog, now_s: float) -> Effect | None:
-        """The effect of one partition in a response; None if its position or epoch has changed since the request."""
+        """The effect of one partition in a response; None if its position or epoch has changed since."""
         known = self.partitions.get(tp)
         if known is None or known.state is ReplicaState.TRUNCATING or tp in self._delayed:
             return None
@@ -315,8 +312,7 @@ class FetcherState:
         """The leader has the offsets from ``leader_start`` to ``leader_end``. None if the response is outdated.
 
         If our log ends after the leader's, truncate it: the leader was elected without those records. If it ends before
-        the leader's start, restart it. Otherwise the leader's log has changed, or it does not know the epoch: retry
-        later.
+        the leader's start, restart it. Otherwise retry later: the leader's log has changed, or it lacks the epoch.
         """
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
@@ -349,23 +345,23 @@ class FetcherState:
     def _truncation(
         self, tp: TopicPartition, known: PartitionFetchState, end: EpochEndOffset, log: FollowerLog
     ) -> Truncate:
-        """Find where the logs diverge, given the end of the leader's largest epoch up to ours."""
+        """Where the logs diverge, given the end of the leader's largest epoch up to ours."""
         if end.end_offset == UNDEFINED_OFFSET:
-            return Truncate(tp, known.fetch_offset)  # the leader knows none of our epochs: our high watermark
+            return Truncate(tp, known.fetch_offset)  # the leader knows none of our epochs
         log_end = log.log_end_offset
         if end.epoch == UNDEFINED_EPOCH:
             return Truncate(tp, min(end.end_offset, log_end))
         our_epoch, our_end = log.end_offset_for_epoch(end.epoch)
         if our_end == UNDEFINED_OFFSET:
             return Truncate(tp, min(end.end_offset, log_end))
-        if our_epoch != end.epoch:  # we lack that epoch: drop what follows our previous one
+        if our_epoch != end.epoch:  # we lack that epoch: drop what follows the one before
             return Truncate(tp, min(our_end, log_end), is_complete=False)
         return Truncate(tp, min(our_end, end.end_offset, log_end))
 
     # -- what became of the effects -----------------------------------------------------------------------------------
 
     def appended(self, effect: Append, log: FollowerLog) -> None:
-        """The records were appended, and the log adopted the leader's high watermark and start."""
+        """The records are in the log, which adopted the leader's high watermark and start."""
         known = self.partitions.get(effect.tp)
         if known is not None:
             lag = max(0, effect.high_watermark - log.log_end_offset)
@@ -406,7 +402,6 @@ class FetcherState:
         return self._fetch_version >= DIVERGING_EPOCH_SINCE
 
     def _want(self, tp: TopicPartition) -> None:
-        """Include a partition in the next request, or exclude it if it must wait."""
         known = self.partitions[tp]
         if known.state is ReplicaState.TRUNCATING:
             self._truncating.add(tp)
@@ -434,7 +429,7 @@ class FetcherState:
         return known.topic_id if self._uses_ids else tp.topic
 
     def _choose_keys(self) -> None:
-        """Use topic ids if every topic has one, because a request and its session use either names or ids."""
+        """Topic ids if every topic has one, because a request and its session use either names or ids."""
         if self._fetch_version < TOPIC_IDS_SINCE:
             return
         uses_ids = not self._without_id
@@ -447,11 +442,11 @@ class FetcherState:
 
 
 def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
-    """The start of the leader's first batch if our log ends within that batch, in the same epoch; else None.
+    """The start of the leader's first batch if our log ends within it, in the same epoch; else None.
 
-    The leader has then lost records and written new ones (docs/decisions/0015). Kafka's follower stops fetching such a
-    partition (``markPartitionFailed`` in AbstractFetcherThread) until a restart, and then again. The CRC does not cover
-    the base offset, so all other fields of the batch must fit our log.
+    The leader has then lost records and written others (docs/decisions/0015). Kafka's follower stops fetching such a
+    partition (``markPartitionFailed`` in AbstractFetcherThread). The CRC does not cover the base offset, so all other
+    fields of the batch must fit our log.
     """
     end = log.log_end_offset
     if len(records) < _BASE_OFFSET.size or log.log_start_offset == end or not 0 <= _base_offset(records) < end:
@@ -466,9 +461,9 @@ def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
 
 
 def _restart_at(records: memoryview, log: FollowerLog) -> int | None:
-    """The start offset that an empty log needs to append the leader's first batch; None if it need not move.
+    """The start offset that an empty log needs for the leader's first batch; None if it need not move.
 
-    The batch can begin before the leader's log start offset.
+    The batch may begin before the leader's log start offset.
     """
     if len(records) < _BASE_OFFSET.size or log.log_start_offset != log.log_end_offset:
         return None

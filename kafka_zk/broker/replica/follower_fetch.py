@@ -1,4 +1,4 @@
-"""A follower's fetch of one partition: authorization, divergence check and read.
+"""A follower's fetch of one partition: which brokers may, divergence check and read.
 
 Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
@@ -23,7 +23,7 @@ _NOTHING_FETCHED = -1
 class FollowerRead(NamedTuple):
     """``diverging_epoch``: where the follower's log diverges; None if it does not.
 
-    ``records`` is None if the logs diverge, at the log's end, and for a follower held back by the quota.
+    ``records``: None if the logs diverge, at the log's end, or if the quota holds the follower back.
     """
 
     log: Log
@@ -73,7 +73,7 @@ def read(
 
 
 def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -> bool:
-    """Whether the quota withholds records from a follower: the partition is throttled and the follower not in sync."""
+    """Whether the quota withholds records: the partition is throttled and the follower not in sync."""
     quota = replicas.quotas.leader
     if not quota.is_throttled(tp) or not quota.is_exceeded(replicas.isr_updates.now_ms()):
         return False

@@ -1,9 +1,8 @@
 """Limits how long followers' fetches wait at a leader that has just begun to lead more partitions.
 
-A follower has one fetch in progress for all partitions of a leader. If it waits for records when the follower learns of
-a new partition of that leader, the partition is not fetched until the wait ends, and appends with acks=all wait too.
-(Kafka accepts this for ``replica.fetch.wait.max.ms``.) Tests:
-tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
+A follower has one fetch in progress per leader. If it waits for records when the follower learns of a new partition of
+that leader, the partition is not fetched, and its acks=all appends wait, until the fetch ends. (Kafka accepts this for
+``replica.fetch.wait.max.ms``.) Tests: tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
 """
 
 from collections.abc import Callable
@@ -36,15 +35,15 @@ class FollowerWaits:
         self._newly_led_ms: int | None = None
 
     def newly_led(self) -> None:
-        """This broker leads more partitions: complete the waiting fetches, so that the next ones can include these."""
+        """Complete the waiting fetches, so that the next ones can include the new partitions."""
         self._newly_led_ms = self._now_ms()
         self._check(NewlyLed())
 
     def limit_ms(self, max_wait_ms: int) -> int:
         """The wait of a fetch that requests ``max_wait_ms``.
 
-        The follower may learn of the partitions after the leader. The limit is therefore FIRST_WAIT_MS at first, then
-        the time since the change.
+        The follower may learn of the partitions later, so the limit is FIRST_WAIT_MS at first, then the time passed
+        since.
         """
         if self._newly_led_ms is None:
             return max_wait_ms

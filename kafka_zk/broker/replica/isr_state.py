@@ -1,8 +1,8 @@
 """The in-sync replicas of a partition as its leader knows them: the committed ISR and a proposed change.
 
-A change takes effect when the controller has written it. Until the controller responds, the leader does not know
-whether it has, so it honours both: a replica being added already holds back the high watermark, and one being removed
-still does (KIP-497). There is one change at a time:
+A change takes effect when the controller has written it. Until the controller responds, the leader honours both ISRs: a
+replica being added already holds back the high watermark, one being removed still does (KIP-497). There is one change
+at a time:
 
     Committed      --expand, shrink-->  Pending
     Pending        --written-->         Committed, with the controller's response
@@ -98,6 +98,5 @@ class WrittenIsr(NamedTuple):
 
 
 def is_current(written: WrittenIsr, leader_epoch: int, partition_epoch: int) -> bool:
-    """Whether a leader with these epochs may adopt the response. An equal partition epoch means that the controller had
-    nothing to write."""
+    """Whether a leader with these epochs may adopt the response. Equal partition epochs: nothing had to be written."""
     return written.leader_epoch == leader_epoch and written.partition_epoch >= partition_epoch

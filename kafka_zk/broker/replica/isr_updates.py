@@ -1,7 +1,7 @@
 """The driver of ``isr_state`` and ``remote_replicas``: effects of followers' fetches and of time on led partitions.
 
-A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes followers that lag. Changes
-go to the controller, and the partition adopts its response.
+A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes followers that lag. The
+partition adopts the controller's responses.
 
 Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
@@ -51,7 +51,7 @@ class IsrUpdates:
     """The ISR changes of all partitions that this broker leads.
 
     Args:
-        wake: called for each partition whose high watermark advanced, or where a follower's log start moved.
+        wake: called for each partition whose high watermark advanced or where a follower's log start moved.
     Attributes:
         alter_partitions: writes changes of the ISR; set when the broker starts.
         expands, shrinks, failed_updates: numbers of written expansions, written shrinks and failed changes.
@@ -65,7 +65,7 @@ class IsrUpdates:
         self._events = events
 
     def now_ms(self) -> int:
-        """Current time on the monotonic clock by which lag is measured."""
+        """Current time on the monotonic clock that measures lag."""
         return int(self._clock.seconds() * 1000)
 
     def record_fetch(
@@ -77,7 +77,7 @@ class IsrUpdates:
         log_start_offset: int,
         log_end_offset: int,
     ) -> None:
-        """Record a follower's fetch from ``offset``. ``log_end_offset``: the log's end when the fetch read it."""
+        """A follower fetched from ``offset``. ``log_end_offset``: the log's end when the fetch read it."""
         remotes = partition.remotes
         assert remotes is not None
         broker_id, broker_epoch = follower
@@ -99,7 +99,7 @@ class IsrUpdates:
             self._wake(LogStart(partition.tp))
 
     def shrink(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """Propose to remove followers that lag, one partition per step. Requests that waited for them continue."""
+        """Propose to remove followers that lag, one partition per step."""
         for partition in partitions:
             log, remotes = partition.log, partition.remotes
             if log is None or remotes is None:
@@ -120,7 +120,7 @@ class IsrUpdates:
             yield partition.tp
 
     def brokers_gone(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """Brokers are no longer live: requests that waited for them continue, one partition per step."""
+        """High watermarks no longer wait for these brokers to join, one partition per step."""
         for partition in partitions:
             self._advance(partition)
             yield partition.tp

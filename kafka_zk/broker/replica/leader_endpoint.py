@@ -27,7 +27,7 @@ _EPOCH_SINCE = 1  # the first version of OffsetForLeaderEpoch whose response nam
 
 
 class Connection(Protocol):
-    """The operations used of a connection (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that is used."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -56,7 +56,7 @@ class EpochAnswer(NamedTuple):
 
 
 class LeaderEndPoint:
-    """The access to one leader. Every method raises the connection's errors."""
+    """Access to one leader. Every method raises the connection's errors."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class LeaderEndPoint:
         return read_fetch_response(version, frame)
 
     async def offset(self, tp: TopicPartition, leader_epoch: int, timestamp: int) -> int:
-        """The leader's LATEST (log end) or EARLIEST (log start) offset. Raises ApiError on the leader's error."""
+        """The leader's LATEST (log end) or EARLIEST (log start) offset. Raises ApiError."""
         partition = _ListOffsets.ListOffsetsTopic.ListOffsetsPartition(
             partition_index=tp.partition, current_leader_epoch=leader_epoch, timestamp=timestamp, max_num_offsets=1
         )

@@ -1,9 +1,9 @@
 """The log cleaner of a broker: helper processes compact the dirtiest logs, and the broker swaps in the results.
 
-Each of ``log.cleaner.threads`` lanes cleans one log after the other and pauses for ``log.cleaner.backoff.ms`` if no log
+Each of ``log.cleaner.threads`` lanes cleans one log after the other and pauses for ``log.cleaner.backoff.ms`` if none
 is due. A helper only reads segments and writes ``.cleaned`` files. It dies with its broker, and while it lives no other
-broker opens the log directories. A truncation, a deletion, another leader or a failed directory aborts the cleaning of
-a log: its helper is killed, no further segments are swapped, and a later round starts again.
+broker opens the log directories. A truncation, a deletion, another leader or a failed directory aborts a cleaning: the
+helper is killed, no further segment is swapped, and a later round starts again.
 
 Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
@@ -39,7 +39,7 @@ NICENESS = 5
 ATTENTION_S = 0.5
 """Interval of the checks whether a cleaning is still wanted."""
 MOST_DEATHS = 3
-"""Number of consecutive helper deaths after which a log counts as uncleanable."""
+"""Consecutive helper deaths after which a log counts as uncleanable."""
 
 
 class LogCleanerSettings(NamedTuple):
@@ -81,9 +81,8 @@ class LogCleanerSettings(NamedTuple):
 class LogCleaner:
     """Runs the lanes, on the reactor thread.
 
-    ``when_readable`` fires when a file descriptor is readable. ``standing_of`` returns the broker's role and leader
-    epoch for a partition; a change aborts a cleaning. ``start_helper`` starts a helper process. ``last_stats``: each
-    lane's statistics of its last cleaning.
+    ``when_readable``: fires when a file descriptor is readable. ``standing_of``: this broker's role and leader epoch in
+    a partition; a change aborts a cleaning. ``last_stats``: of each lane's last cleaning.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class LogCleaner:
 
     @property
     def dead_thread_count(self) -> int:
-        """Number of lanes that ended because of an error."""
+        """Lanes that ended because of an error."""
         return sum(lane.has_failed for lane in self._lanes)
 
     def start(self) -> None:
@@ -138,12 +137,11 @@ class LogCleaner:
             self.start()
 
     def forget_deleted(self) -> None:
-        """Forget helper deaths of deleted logs."""
         for log in [log for log in self.deaths if self.logs.get(log.tp) is not log]:
             del self.deaths[log]
 
     def tell_shortage(self, reason: object) -> None:
-        """The machine lacks a resource, so the cleaning will be repeated. Logged once until a cleaning succeeds."""
+        """The machine lacks a resource, so the cleaning will be repeated; logged once until one succeeds."""
         if not self._is_short:
             seconds = self.settings.backoff_ms / 1000
             _log.warn("the log cleaner tries again in {seconds} s: {reason}", seconds=seconds, reason=reason)
@@ -155,7 +153,7 @@ class LogCleaner:
         self._is_short = False
 
     def clean_now(self, tp: TopicPartition) -> bool:
-        """Clean a log soon, however little of it is dirty. Returns False if it is not compacted or uncleanable."""
+        """Clean a log soon, however little of it is dirty. False if it is not compacted or uncleanable."""
         is_wanted = bool(self._lanes) and self.manager.want_now(tp)
         for lane in self._lanes if is_wanted else ():
             lane.wake()
@@ -163,7 +161,7 @@ class LogCleaner:
 
 
 class _Lane:
-    """Cleans one log after the other with one helper process, which ends when no log is due."""
+    """Cleans one log after the other with one helper, which ends when no log is due."""
 
     def __init__(self, cleaner: LogCleaner) -> None:
         self._cleaner = cleaner
@@ -189,7 +187,6 @@ class _Lane:
         self.wake()
 
     def wake(self) -> None:
-        """End the pause and look for work."""
         rest, self._rest = self._rest, None
         if rest is not None:
             if self._rest_call.active():
@@ -218,7 +215,7 @@ class _Lane:
             await rest
 
     async def _clean_or_let_go(self, cleaning: Cleaning) -> bool:
-        """Like ``_clean``. After an unexpected error it releases the log, so that retention can use it again."""
+        """After an unexpected error, release the log, so that retention can use it again."""
         try:
             return await self._clean(cleaning)
         except Exception:  # not GeneratorExit: the process or simulation has ended then
@@ -227,7 +224,7 @@ class _Lane:
             raise
 
     async def _clean(self, cleaning: Cleaning) -> bool:
-        """Clean a log. Returns whether it is cleaner than before."""
+        """Returns whether the log is cleaner than before."""
         cleaner = self._cleaner
         standing = cleaner.standing_of(cleaning.log.tp)
         end_offset = None
@@ -238,14 +235,14 @@ class _Lane:
         else:
             try:
                 end_offset = await self._clean_by(helper, cleaning, standing)
-            except (EOFError, OSError) as error:  # from the helper's connection; disk errors are among its responses
+            except (EOFError, OSError) as error:  # of the connection; disk errors are responses
                 self._helper_lost(cleaning, error)
         if end_offset is None:
             await cleaner.run_in_thread(self._end_helper)  # after this the helper writes no more
         return cleaner.manager.finish(cleaning, end_offset) and not self._is_stopped
 
     def _ready_helper(self, cleaning: Cleaning) -> Helper:
-        """On a worker thread: the lane's helper, started if necessary. Raises: OSError if that fails."""
+        """On a worker thread. Raises: OSError if no helper can be started."""
         if self._helper is None or not self._helper.is_alive:
             self._end_helper()
             memory_bytes = cleaning.work.config.dedupe_buffer_bytes + HELPER_BYTES
@@ -253,7 +250,7 @@ class _Lane:
         return self._helper
 
     async def _clean_by(self, helper: Helper, cleaning: Cleaning, standing: object) -> int | None:
-        """The end of the clean part; None if the cleaning was aborted. Raises EOFError, OSError if the helper died."""
+        """The end of the clean part; None if aborted. Raises EOFError, OSError if the helper died."""
         cleaner, tp = self._cleaner, cleaning.log.tp
         if not self._is_stopped:
             await cleaner.run_in_thread(lambda: helper.begin(cleaning.work))
@@ -271,7 +268,7 @@ class _Lane:
         return None
 
     async def _says_something(self, helper: Helper) -> bool:
-        """Whether the helper sent a message or died. False if ATTENTION_S passed."""
+        """Whether the helper sent a message or died within ATTENTION_S."""
         heard = self._cleaner.when_readable(helper.connection.fileno())
         timeout = self._cleaner.clock.callLater(ATTENTION_S, heard.cancel)
         try:
@@ -283,7 +280,7 @@ class _Lane:
         return True
 
     async def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> None:
-        """Swap in a cleaned segment, with fsyncs on worker threads. A disk error takes the directory offline."""
+        """Fsyncs run on worker threads. A disk error takes the directory offline."""
         manager = self._cleaner.manager
         try:
             for sync in manager.swap_steps(cleaning, cleaned, self._cleaner.clock.wall_ms()):
@@ -293,7 +290,7 @@ class _Lane:
             manager.disk_failed(cleaning.log, error)
 
     async def _sync(self, sync: Callable[[], None]) -> None:
-        """Run ``sync``, again after a pause while the machine lacks a resource. Raises: OSError."""
+        """Repeated after a pause while the machine lacks a resource. Raises: OSError."""
         while True:
             try:
                 return await self._cleaner.run_in_thread(sync)

@@ -1,7 +1,7 @@
 """All partitions of this broker: applies the controller's decisions, appends, reads.
 
-The driver of ``Partition`` and the owner of the logs. Everything runs on the reactor thread, except for operations that
-block longer than an append, which the log manager runs elsewhere.
+The driver of ``Partition`` and owner of the logs, on the reactor thread. The log manager runs what blocks longer than
+an append.
 
 Source: ReplicaManager.scala@3.9.
 """
@@ -55,7 +55,7 @@ _log = Logger()
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
 MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]], None]
-"""Called with a partition, an offset, and the markers that all in-sync replicas have from that offset on."""
+"""Called with a partition, an offset, and the markers that all in-sync replicas have from there on."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
@@ -81,11 +81,8 @@ class ReplicaManager:
     """The partitions of this broker, created and led as LeaderAndIsr orders, stopped as StopReplica orders.
 
     Changes to many partitions are made in steps, between which the reactor does other work. Hold ``state_changes`` from
-    before you read what you apply until you have applied it, so that no older state overwrites it.
-    ``role_changes`` is held while a portion of LeaderAndIsr is applied, for as long as that takes.
-
-    ``purgatory``: delayed requests, for example fetches that wait for records and appends that wait for the high
-    watermark.
+    before you read what you apply until it is applied, so that no older state overwrites it. ``role_changes`` is held
+    while a portion of LeaderAndIsr is applied. ``purgatory``: delayed fetches and appends.
     """
 
     def __init__(
@@ -114,7 +111,7 @@ class ReplicaManager:
         self.state_changes = DeferredLock()
         self.role_changes = DeferredLock()
         self.changes = PartitionChanges()
-        """Changes of partitions with followers, noted before waiting requests are re-evaluated."""
+        """Of partitions with followers; noted before waiting requests are re-evaluated."""
         self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
         self._flushes = Flushes(logs, clock, lambda work: self.run_in_thread(work), self.isr_updates.now_ms, self._wake)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
@@ -130,8 +127,8 @@ class ReplicaManager:
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def partition(self, tp: TopicPartition) -> Partition:
-        """The partition. Raises ApiError if this broker has no such replica: NOT_LEADER_OR_FOLLOWER if another broker
-        has one, UNKNOWN_TOPIC_OR_PARTITION if the partition is unknown."""
+        """Raises ApiError without such a replica: NOT_LEADER_OR_FOLLOWER if another broker has one, else
+        UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self.partitions.get(tp)
         if partition is None:
             is_elsewhere = self._metadata.partition(*tp) is not None
@@ -149,11 +146,11 @@ class ReplicaManager:
         required_acks: int,
         guards: Guards | None = None,
     ) -> list[AppendResult] | DelayedProduce:
-        """Append one batch (a writable view) to each partition. Returns each outcome in the order of ``batches``.
+        """Append one batch (a writable view) to each partition. Returns the outcomes in the order of ``batches``.
 
-        Batches that need no conversion are appended before the first await, except that many batches are spread over
-        several turns. The result then waits for flushes that ``flush.messages`` requires. With ``required_acks`` -1 it
-        can be a DelayedProduce that waits for the high watermark, see ``replicated``.
+        Batches without conversion are appended before the first await (many of them in several turns). Then each
+        outcome waits for the flush that ``flush.messages`` requires. With ``required_acks`` -1 the result can be a
+        DelayedProduce that waits for the high watermark, see ``replicated``.
 
         ``guards``: see ``Guards``; None if the client may not use transactions.
         """
@@ -179,7 +176,7 @@ class ReplicaManager:
                     turns = Turns(self._clock, goes_on=True)
                 result = self._conform_and_append(tp, records, needed, required_acks, turns, guard)
             except APPEND_ERRORS as error:
-                # Its traceback refers to this frame, which would keep the records until a garbage collection.
+                # Its traceback refers to this frame and would keep the records until a garbage collection.
                 result = error.with_traceback(None)
             if not isinstance(result, _SETTLED):
                 waits = True
@@ -191,7 +188,7 @@ class ReplicaManager:
         return delayed.outcomes(self.partitions) if delayed.is_decided else delayed
 
     async def replicated(self, delayed: DelayedProduce, timeout_ms: int) -> list[AppendResult]:
-        """Each append's outcome, once the high watermark has passed all of them or ``timeout_ms`` is over."""
+        """Each append's outcome, once the high watermark has passed all of them or after ``timeout_ms``."""
         await self.purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
         delayed.time_out()
         return delayed.outcomes(self.partitions)
@@ -203,9 +200,9 @@ class ReplicaManager:
         timeout_ms: int,
         guard: VerificationStateEntry | None = None,
     ) -> AppendResult | Awaitable[AppendResult]:
-        """Append an unchecked batch that the broker built, before the first await. ``guard``: as in ``Guards``.
+        """Append a batch that the broker built, unchecked and before the first await. ``guard``: as in ``Guards``.
 
-        Returns the outcome, or an awaitable of it that waits like acks=all.
+        Returns the outcome, or an awaitable that waits like acks=all.
         """
         try:
             result = self._append(tp, records, -1, guard, is_own=True)
@@ -216,7 +213,7 @@ class ReplicaManager:
     async def committed(
         self, tp: TopicPartition, begun: Unreplicated | Awaitable[Appended], timeout_ms: int
     ) -> AppendResult:
-        """The outcome of an append, for the result ``begun`` of ``appended``, once all in-sync replicas have it."""
+        """The outcome of an append whose result from ``appended`` is ``begun``, once all in-sync replicas have it."""
         result = begun if isinstance(begun, Unreplicated) else await begun
         delayed = DelayedProduce([tp], [result])
         if delayed.is_decided:
@@ -233,9 +230,9 @@ class ReplicaManager:
         *,
         is_own: bool = False,
     ) -> Appended | Awaitable[Appended]:
-        """Append one batch and re-evaluate waiting requests, once for all appends of a reactor turn.
+        """Append one batch and wake waiting requests, once per reactor turn.
 
-        ``conforms_to``: as in ``Log.append_as_leader``. If ``is_own``, the batch is taken as valid.
+        ``conforms_to``: as in ``Log.append_as_leader``. A batch with ``is_own`` is taken as valid.
         Raises: APPEND_ERRORS; OSError after taking the log directory offline; NotConformed.
         """
         partition = self.partitions.get(tp) or self.partition(tp)
@@ -262,7 +259,7 @@ class ReplicaManager:
     def appended(
         self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, now_ms: int
     ) -> LogAppendInfo | Unreplicated | Awaitable[Appended]:
-        """Records were appended to a led partition: re-evaluate waiting requests and begin the flush if it is due.
+        """Records were appended to a led partition: wake waiting requests and begin the flush that is due.
 
         With ``required_acks`` -1 the result may have to wait, see ``committed``.
         """
@@ -279,7 +276,7 @@ class ReplicaManager:
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
-        """Flush an append on a worker thread; the records are visible afterwards."""
+        """The records are visible once they are durable."""
         terms_ended = partition.terms_ended
         error = await self._flushes.make_durable(partition, log)
         if error is not None:
@@ -297,8 +294,8 @@ class ReplicaManager:
     ) -> Appended:
         """Convert a batch, then append it.
 
-        It runs when awaited, after the previous batches: records waiting for a flush are hidden from readers, and the
-        next conversion may take long.
+        It runs when awaited, after the previous batches: readers do not see records that wait for a flush, and the next
+        conversion may take long.
         """
         while True:
             try:
@@ -308,7 +305,7 @@ class ReplicaManager:
                     self.record_checks.spend(self._clock.seconds() - begun_s)
                 result = self._append(tp, memoryview(conformed), required_acks, guard, needed.config)
                 return result if isinstance(result, _APPENDED) else await result
-            except NotConformed as again:  # the topic's configuration has changed meanwhile
+            except NotConformed as again:  # the configuration has changed meanwhile
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
                 return error.with_traceback(None)  # as in ``append_records``
@@ -347,14 +344,14 @@ class ReplicaManager:
             raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
-        """The disk failed under a result of ``read``: take its log directory offline, unless the log is gone."""
+        """The disk failed under a result of ``read``: take its directory offline, unless the log is gone."""
         partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
             self.logs.fail_directory(log, error)
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
-        """The log manager took a directory offline: its partitions respond with KAFKA_STORAGE_ERROR from now on."""
+        """A directory is offline: its partitions respond with KAFKA_STORAGE_ERROR from now on."""
         hosted = tuple(tp for tp in lost if tp in self.partitions)
         if hosted:
             self._events.emit(ReplicasOffline, hosted, cause="a log directory failed")
@@ -420,7 +417,7 @@ class ReplicaManager:
         return partition.refusal or ErrorCode.NONE
 
     def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
-        """Apply a LeaderAndIsr with a known leader epoch, which may be older than the last AlterPartition response.
+        """A known leader epoch: the state may be older than the last AlterPartition response.
 
         Only the topic's configuration, and the id of a topic that had none, are used.
         """
@@ -434,7 +431,7 @@ class ReplicaManager:
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
-        """Apply the topic's configuration. The controller's decisions stay unchanged."""
+        """The controller's decisions stay unchanged."""
         before = _standing(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
         self._tell_if_changed(partition, before, cause)
@@ -446,14 +443,13 @@ class ReplicaManager:
             self.role_listeners.tell(partition)
 
     def _wake(self, tp: TopicPartition) -> None:
-        """Re-evaluate all requests that wait for a partition. Followers' fetches are re-evaluated once per turn."""
+        """Re-evaluate requests that wait for a partition; followers' fetches once per turn."""
         self.changes.note(tp)
         self.purgatory.check(tp)
         self.purgatory.check(LogStart(tp))
         self.purgatory.check_later(FOLLOWER_FETCHES)
 
     def _isr_changed(self, key: TopicPartition | LogStart) -> None:
-        """The high watermark or a follower's log start offset has moved."""
         if isinstance(key, TopicPartition):
             self.changes.note(key)
         self.purgatory.check(key)
@@ -467,7 +463,7 @@ class ReplicaManager:
             return ErrorCode.FENCED_LEADER_EPOCH
         if delete:
             if self.logs.get(tp) is None and self.logs.has_failed_directory:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be there and would reappear after the topic is gone
+                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be there and would reappear later
             try:
                 self.logs.delete(tp)
             except OSError as error:
@@ -487,12 +483,12 @@ class ReplicaManager:
         self._wake(tp)
 
     def standing_of(self, tp: TopicPartition) -> object:
-        """This broker's role and leader epoch, to compare with an earlier value; None if it has no such replica."""
+        """This broker's role and leader epoch, to compare with earlier ones; None without such a replica."""
         partition = self.partitions.get(tp)
         return None if partition is None else (partition.role, partition.leader_epoch)
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
-        """The broker's defaults changed. They apply to new logs, and to others after ``update_topic_configs``."""
+        """The broker's new defaults apply to new logs, and to others after ``update_topic_configs``."""
         self.logs.default_config = defaults
 
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:

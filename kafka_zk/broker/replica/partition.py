@@ -1,8 +1,7 @@
 """One partition on this broker: its leadership, and the consequences for its log.
 
-Pure state over a log. The log knows how far it can be read; the partition sets its high watermark. A single replica
-commits appends immediately. With followers, the leader derives the high watermark from their fetches
-(``remote_replicas``). Times are ms on a monotonic clock.
+Pure state over a log, whose high watermark the partition sets. A single replica commits appends immediately. With
+followers, their fetches determine the high watermark (``remote_replicas``). Times are ms on a monotonic clock.
 
 Source: Partition.scala@3.9.
 """
@@ -25,7 +24,7 @@ class Role(enum.Enum):
     NEW = "new"  # not decided yet
     LEADER = "leader"
     FOLLOWER = "follower"
-    REFUSED = "refused"  # not served: the topic's configuration is invalid, or the log belongs to another topic
+    REFUSED = "refused"  # invalid topic configuration, or the log of another topic
     OFFLINE = "offline"  # its log directory failed; until a restart
     STOPPED = "stopped"  # the controller removed it; final
 
@@ -63,17 +62,17 @@ class LeaderAndIsrPartitionState(NamedTuple):
 
 
 class Partition:
-    """The controller's last decision on a partition, this broker's role in it, and the local log.
+    """The controller's last decision on a partition, this broker's role, and the local log.
 
     Attributes:
-        log: None before it was opened, and if that failed; a LEADER has a log.
+        log: None before it is opened and if that fails; a LEADER has one.
         topic_id: all zero if the topic has none.
         leader, leader_epoch, controller_epoch, partition_epoch, isr, replicas: the controller's last decision; -1 or
-            empty before the first. ``isr`` and ``partition_epoch`` also follow AlterPartition responses.
-        role: see ``Role``; changes only through ``change_role``.
-        refusal: the error for every request; set if and only if the role is REFUSED or OFFLINE.
+            empty before the first. AlterPartition responses also change ``isr`` and ``partition_epoch``.
+        role: changed only by ``change_role``.
+        refusal: the error for every request; not None if and only if the role is REFUSED or OFFLINE.
         remotes: the followers; None unless the role is LEADER and there are other replicas.
-        terms_ended: number of times this broker has ceased to lead the partition.
+        terms_ended: number of times this broker has ceased to lead.
     """
 
     __slots__ = (
@@ -111,12 +110,12 @@ class Partition:
         self.refusal: ErrorCode | None = None
         self.remotes: RemoteReplicas | None = None
         self._rule = rule
-        self._led_epoch = -1  # the leader epoch in which ``remotes`` began; -1 if this broker does not lead
-        self._flush_count = 0  # flushes in progress; until they end, only durable records are committed
+        self._led_epoch = -1  # in which ``remotes`` began; -1 if this broker does not lead
+        self._flush_count = 0  # in progress; until they end, only durable records are committed
         self.terms_ended = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
-        """Enter a role. ``refusal`` is required for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
+        """``refusal`` is required for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
             raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
@@ -128,7 +127,7 @@ class Partition:
             self._led_epoch = -1
 
     def take_state(self, state: LeaderAndIsrPartitionState) -> None:
-        """Adopt the controller's decision. Call ``become`` next, once the log is open or known to fail."""
+        """Adopt the controller's decision. Call ``become`` next, once the log is open or has failed to."""
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.controller_epoch = state.controller_epoch
@@ -137,7 +136,7 @@ class Partition:
         self.replicas = list(state.replicas)
 
     def become(self, refusal: ErrorCode | None, now_ms: int = 0) -> None:
-        """Become leader or follower as the controller decided, unless ``refusal`` says why this broker cannot."""
+        """Become what the controller decided, unless ``refusal`` says why this broker cannot."""
         if refusal is None:
             self.change_role(Role.LEADER if self.is_leader else Role.FOLLOWER)
         else:
@@ -161,7 +160,7 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """Whether the controller's last decision names this broker as leader, whatever its role."""
+        """Whether the controller's last decision names this broker, whatever its role."""
         return self.leader == self.broker_id
 
     def leader_log(self, current_leader_epoch: int = -1) -> Log:
@@ -223,9 +222,9 @@ class Partition:
     # -- as the leader of followers -----------------------------------------------------------------------------------
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Advance the high watermark to what the replicas have. It never moves back. Returns whether it moved.
+        """Advance the high watermark, never back, to what the replicas have. Returns whether it moved.
 
-        Below ``min.insync.replicas`` it does not advance, so that readers see no under-replicated records (KIP-966).
+        Below ``min.insync.replicas`` it does not advance: readers see no under-replicated records (KIP-966).
         """
         log = self.log
         if log is None or self.role is not _LEADER:
@@ -251,13 +250,13 @@ class Partition:
 
     @property
     def knows_what_is_committed(self) -> bool:
-        """False for a new leader until its high watermark reaches the start of its epoch, because the previous leader
-        may have committed more records and shown them to readers."""
+        """False for a new leader until its high watermark reaches the start of its epoch: the previous leader may have
+        shown more committed records to readers."""
         remotes, log = self.remotes, self.log
         return remotes is None or log is None or log.high_watermark >= remotes.epoch_start_offset
 
     def take_written_isr(self, written: WrittenIsr) -> bool:
-        """Adopt the ISR that the controller wrote. Returns False if it is outdated or this broker does not lead."""
+        """Adopt a written ISR. Returns False if it is outdated or this broker does not lead."""
         if self.remotes is None or not is_current(written, self.leader_epoch, self.partition_epoch):
             return False
         self.isr = list(written.isr)
@@ -279,6 +278,6 @@ class Partition:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self, now_ms: int = 0) -> None:
-        """A flush of ``flush_begins`` ended; the log's recovery point shows what is durable."""
+        """A flush ended; the log's recovery point shows what is durable."""
         self._flush_count -= 1
         self.advance_high_watermark(now_ms)

@@ -12,7 +12,7 @@ KEPT = 10_000
 
 
 class PartitionChanges:
-    """``count``: number of changes since construction. It never decreases; remember it when you examine everything."""
+    """``count``: number of changes since construction."""
 
     __slots__ = ("_last", "count")
 

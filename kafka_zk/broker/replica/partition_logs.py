@@ -77,7 +77,7 @@ class PartitionLogs:
     def _usable_config(
         self, partition: Partition, properties: Mapping[str, str] | None
     ) -> tuple[ErrorCode | None, LogConfig]:
-        """Parse a configuration. If it is invalid or unknown, an open log keeps its previous one, as in Kafka."""
+        """If the properties are invalid or unknown, an open log keeps its configuration, as in Kafka."""
         if properties is not None:
             try:
                 return None, self._log_config(properties)
@@ -89,7 +89,7 @@ class PartitionLogs:
         return None, partition.log.config
 
     def _log_config(self, properties: Mapping[str, str]) -> LogConfig:
-        """Parse a configuration. Consecutive partitions with equal properties share one object."""
+        """Consecutive partitions with equal properties share one object."""
         defaults = self._logs.default_config
         known_properties, known_defaults, config = self._last_config
         if properties != known_properties or defaults is not known_defaults:

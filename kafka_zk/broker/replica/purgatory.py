@@ -1,8 +1,8 @@
-"""Delayed requests, for example a fetch that waits for more bytes or a request that waits for metadata.
+"""Delayed requests, for example a fetch that waits for more bytes.
 
 A delayed request completes exactly once, through its condition or its timeout. The purgatory re-evaluates the condition
 whenever one of the request's keys is checked. (Kafka: DelayedOperationPurgatory. Here a request is a suspended
-coroutine, so its code reads from top to bottom and needs no callbacks.)
+coroutine, so its code reads from top to bottom.)
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -61,8 +61,8 @@ class Purgatory:
     ) -> Wait:
         """Fires with True once ``condition`` holds after a check of one of the keys, with False after the timeout.
 
-        The caller has just found the condition false. ``changed`` is called with the checked key before the condition
-        is evaluated. ``kind``: the class of the wait, for the request's connection. A timeout below 0 counts as 0.
+        The caller has just found the condition false. ``changed`` is called with the checked key before the condition.
+        ``kind``: the class of the wait, for the request's connection. A timeout below 0 counts as 0.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
@@ -71,14 +71,14 @@ class Purgatory:
         return entry
 
     def check(self, key: Hashable) -> None:
-        """Something happened to ``key``: complete the requests that can be, before the outermost ``check`` returns."""
+        """Something happened to ``key``: complete requests before the outermost ``check`` returns."""
         if key in self._waiting:
             self._to_check.append(key)
-            if len(self._to_check) == 1:  # a completed request may call ``check`` recursively; its key is appended
+            if len(self._to_check) == 1:  # else a completed request called ``check``
                 self._check_all()
 
     def check_later(self, key: Hashable) -> None:
-        """Like ``check`` at the end of the reactor's turn, once for everything that happens to ``key`` until then."""
+        """Like ``check`` at the end of the reactor's turn, once for all that happens to ``key`` until then."""
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:
@@ -90,7 +90,7 @@ class Purgatory:
             self.check(key)
 
     def _check_all(self) -> None:
-        """Check key by key, because recursion between requests that complete each other could overflow the stack."""
+        """Key by key: requests that complete each other recursively could overflow the stack."""
         try:
             for key in self._to_check:  # grows during the loop
                 for entry in list(self._waiting.get(key, {}).values()):
@@ -100,7 +100,7 @@ class Purgatory:
             self._to_check.clear()
 
     def _holds(self, entry: Wait, key: Hashable) -> bool:
-        """Evaluate a condition. An error is logged and ends that request's wait, without affecting others."""
+        """An error is logged and ends this request's wait, without affecting others."""
         try:
             if entry.changed is not None:
                 entry.changed(key)

@@ -14,7 +14,7 @@ from kafka_zk.storage.records.record_batch import BatchHeader
 
 SHARE = 0.06
 MAX_CREDIT_S = 0.25
-"""Maximum credit: after a pause, checks may take this long before the share limits them."""
+"""After a pause, checks may take this long before SHARE limits them."""
 
 _MAX_COST_S = 0.02
 
@@ -50,5 +50,5 @@ class RecordChecks:
             self._credit_s = credit_s - (then_s - now_s)
 
     def spend(self, seconds: float) -> None:
-        """Charge the check of a large batch made elsewhere, up to a maximum that excludes a helper's start."""
+        """Charge the check of a large batch made elsewhere, without the start of a helper."""
         self._credit_s -= min(seconds, _MAX_COST_S)

@@ -1,9 +1,9 @@
 """A leader's knowledge of one follower, which comes only from the follower's fetches.
 
 A fetch from an offset means that the follower has everything before it. The follower was *caught up* at the time of a
-fetch from the leader's log end. A fetch from the leader's log end at the previous fetch counts as of that previous
-fetch; otherwise a steady stream of small batches would keep the follower out of the ISR. All times are ms on a
-monotonic clock. Pure. Source: Replica.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
+fetch from the leader's log end. A fetch from what was the log end at the previous fetch counts as of the previous one;
+otherwise a steady stream of small batches would keep the follower out of the ISR. Times are ms on a monotonic clock.
+Pure. Source: Replica.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
 
 UNKNOWN_OFFSET = -1
@@ -14,10 +14,9 @@ class RemoteReplica:
     """One follower.
 
     Attributes:
-        broker_id: constant.
-        broker_epoch: the follower's, from its last fetch; -1 if the fetch had none or there was none.
-        log_end_offset, log_start_offset: the follower's at its last fetch; UNKNOWN_OFFSET before the first fetch.
-        last_caught_up_ms: last time at which the follower is known to have been caught up; NEVER_MS if there is none.
+        broker_epoch: from its last fetch; -1 if unknown.
+        log_end_offset, log_start_offset: from its last fetch; UNKNOWN_OFFSET before the first.
+        last_caught_up_ms: when it was last known to be caught up; NEVER_MS if it has to fetch first.
     """
 
     __slots__ = (
@@ -36,13 +35,13 @@ class RemoteReplica:
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
         self.last_caught_up_ms = NEVER_MS
-        self._last_fetch_ms = NEVER_MS  # in this leader epoch
+        self._last_fetch_ms = NEVER_MS
         self._leader_end_at_last_fetch = 0  # never decreases within a leader epoch
 
     def record_fetch(
         self, offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """Record a fetch from ``offset`` at which the leader's log ended at ``leader_end_offset``."""
+        """The follower fetches from ``offset``; the leader's log ends at ``leader_end_offset``."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self._leader_end_at_last_fetch:
@@ -54,7 +53,7 @@ class RemoteReplica:
         self._leader_end_at_last_fetch = max(leader_end_offset, self._leader_end_at_last_fetch)
 
     def begin_epoch(self, now_ms: int, leader_end_offset: int, is_in_sync: bool) -> None:
-        """Begin a new leader epoch. A member of the ISR counts as caught up now; other followers have to fetch first.
+        """A new leader epoch: a member of the ISR counts as caught up now; others have to fetch first.
 
         The follower's offsets stay valid, because this broker led without interruption.
         """
@@ -62,7 +61,7 @@ class RemoteReplica:
         self.last_caught_up_ms = self._last_fetch_ms = now_ms if is_in_sync else NEVER_MS
 
     def may_not_join(self) -> None:
-        """The controller refused to add it to the ISR: it counts as caught up again only after another fetch."""
+        """The controller refused it as a member of the ISR: it counts as caught up only after another fetch."""
         self.last_caught_up_ms = self._last_fetch_ms = NEVER_MS
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:

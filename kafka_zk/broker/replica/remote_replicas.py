@@ -1,8 +1,8 @@
 """A leader's decisions about its followers: the high watermark, who lags, and who may join the ISR.
 
-The high watermark is the offset that every member of the maximal ISR (``isr_state``) has reached. Followers that are
-caught up but not yet in the ISR count as well; otherwise a leader alone in the ISR would always advance the watermark
-past them. Unassigned brokers in the ISR, which exist briefly during a reassignment, do not fetch and do not count.
+The high watermark is the offset that every member of the maximal ISR (``isr_state``) has reached. Caught-up followers
+outside the ISR count as well; otherwise a leader alone in the ISR would always advance the watermark past them.
+Unassigned members, which exist briefly in a reassignment, do not fetch and do not count.
 
 Pure: offsets and times come from the caller. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas
 in Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
@@ -26,9 +26,9 @@ class RemoteReplicas:
     """The followers of a partition while this broker leads it without interruption.
 
     Attributes:
-        followers: by broker id, exactly the assigned replicas except the leader.
+        followers: by broker id, the assigned replicas except the leader.
         state: the ISR of the current leader epoch.
-        epoch_start_offset: the end of the leader's log when the current leader epoch began.
+        epoch_start_offset: the end of the leader's log when the leader epoch began.
     """
 
     __slots__ = ("_local_id", "_rule", "epoch_start_offset", "followers", "state")
@@ -57,15 +57,15 @@ class RemoteReplicas:
     def knows(self, broker_id: int, log_end_offset: int, log_start_offset: int) -> bool:
         """Whether a fetch with these offsets has been recorded.
 
-        A fetch is recorded before it waits, and only if leader and follower have the same leader epoch. It is not
-        recorded if the leader learned of the epoch while the fetch waited.
+        A fetch is recorded before it waits, unless the leader learned of the follower's leader epoch only during the
+        wait.
         """
         known = self.followers.get(broker_id)
         told = log_end_offset, log_start_offset
         return known is not None and (known.log_end_offset, known.log_start_offset) == told
 
     def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
-        """The offset that all counted replicas have reached, at most ``local_end_offset``. It can be lower than
+        """The offset that all counted replicas have reached, at most ``local_end_offset``; it may be lower than
         before."""
         mark = local_end_offset
         maximal_isr = self.state.maximal_isr
@@ -81,16 +81,15 @@ class RemoteReplicas:
         return follower.is_caught_up(log_end_offset, now_ms, max_lag_ms) and is_alive(follower.broker_id)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The highest start offset below which no live replica has records; UNKNOWN_OFFSET if a live one never
-        fetched."""
+        """The lowest log start offset of live replicas; UNKNOWN_OFFSET if one never fetched."""
         is_alive = self._rule.is_alive
         starts = [each.log_start_offset for each in self.followers.values() if is_alive(each.broker_id)]
         return min([log_start_offset, *starts])
 
     def may_join(self, broker_id: int, high_watermark: int) -> bool:
-        """Whether a follower outside the ISR has all committed records and the start of this leader epoch.
+        """Whether a follower outside the ISR has reached the high watermark and the start of this leader epoch.
 
-        Before its epoch the leader may have committed records that it does not know to be committed.
+        Up to there, the previous leader may have committed more than this one knows.
         """
         state = self.state
         follower = self.followers[broker_id]
@@ -102,7 +101,7 @@ class RemoteReplicas:
         )
 
     def may_not_join(self, proposed: Iterable[int]) -> None:
-        """The controller refused this ISR, for example because a joining broker stops: do not wait for its joiners."""
+        """The controller refused this ISR, perhaps because a broker stops: do not wait for those that would join."""
         for broker_id in proposed:
             if broker_id not in self.state.isr and broker_id in self.followers:
                 self.followers[broker_id].may_not_join()

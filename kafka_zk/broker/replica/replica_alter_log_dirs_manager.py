@@ -1,7 +1,7 @@
 """Moves replicas between log directories of this broker (KIP-113): copies a log, then replaces the original.
 
-Meanwhile appends, reads and truncations continue; retention and compaction wait. A truncation restarts the copy. A move
-interrupted by a stop or a crash starts again when the broker leads or follows the partition again.
+Appends, reads and truncations continue meanwhile; retention and compaction wait. A truncation restarts the copy. A move
+interrupted by a stop or a crash starts again when the partition is led or followed again.
 
 Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -40,7 +40,7 @@ _SERVED = (Role.LEADER, Role.FOLLOWER)
 
 
 class _Move:
-    """A move in progress. ``is_held``: retention and compaction do not touch the log."""
+    """``is_held``: retention and compaction leave the log alone."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -79,9 +79,9 @@ class ReplicaAlterLogDirsManager:
         return len(self._moves)
 
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
-        """Move a replica to a configured log directory. A move to another directory is cancelled.
+        """Move a replica to a configured log directory, instead of an earlier target.
 
-        REPLICA_NOT_AVAILABLE: there is no such replica; if it is created later, it will be created there.
+        REPLICA_NOT_AVAILABLE: there is no such replica; if it is created, then in this directory.
         """
         logs = self._logs
         if directory not in logs.live_directories:
@@ -105,7 +105,7 @@ class ReplicaAlterLogDirsManager:
 
     def _begin(self, log: Log, directory: Path) -> ErrorCode:
         if self._logs.has_failed_directory:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # the log of a copy without original may be in the failed directory
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the original of a copy may be in the failed directory
         try:
             self._logs.moves.begin_future(log.tp, directory)
         except ValueError as error:
@@ -136,7 +136,7 @@ class ReplicaAlterLogDirsManager:
             self._start(move)
 
     def stop(self) -> None:
-        """Stop copying. The next start of the broker restarts the moves."""
+        """Stop copying. The next start restarts the moves."""
         self._is_stopped = True
         for move in self._moves.values():
             _release(move)
@@ -151,7 +151,6 @@ class ReplicaAlterLogDirsManager:
     # -- copying ------------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """Copy a portion of each log in turn, until all moves are complete."""
         while self._moves and not self._is_stopped:
             copied_bytes = 0
             waiting = 0
@@ -208,7 +207,7 @@ class ReplicaAlterLogDirsManager:
             future.truncate_fully_and_start_at(log.log_start_offset, self._clock.wall_ms())
 
     def _copy(self, log: Log, future: Log) -> int:
-        """Copy the next portion. Returns its size in bytes."""
+        """Returns its size in bytes."""
         offset = future.log_end_offset
         if offset < log.log_start_offset:
             offset = log.log_start_offset
@@ -239,7 +238,7 @@ class ReplicaAlterLogDirsManager:
             done()
 
     def _take_over(self, tp: TopicPartition, move: _Move) -> None:
-        """Copy what was appended during the flush, unless it is too much, then replace the log by the copy."""
+        """Copy what was appended during the flush, unless it is too much; then the copy replaces the log."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._moves.get(tp) is not move or self._logs.get(tp) is not log:
             return
@@ -268,7 +267,7 @@ def _release(move: _Move) -> None:
 
 
 def _make_equal(log: Log, future: Log, now_ms: int) -> None:
-    """Copy the state of a log other than its records. Raises: OSError."""
+    """Copy the log's state besides its records. Raises: OSError."""
     future.update_config(log.config)
     future.producers.take_over(log.producers)
     if future.log_end_offset < log.log_end_offset:

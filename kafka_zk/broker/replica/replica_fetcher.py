@@ -1,7 +1,7 @@
 """Follows one leader: fetches records and brings the logs to the leader's state.
 
-The driver of ``FetcherState``, on the reactor thread. One request is in progress at a time. A response's records are
-appended partition by partition, as views of the response, and the reactor does other work in between.
+The driver of ``FetcherState``, on the reactor thread. One request is in progress at a time. Records are appended
+partition by partition, as views of the response, and the reactor does other work in between.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
 Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
@@ -57,8 +57,8 @@ class FollowerHost(NamedTuple):
     Attributes:
         changed: called with a partition after its log or high watermark changed.
         directory_failed: called with a log whose disk failed; its partitions become OFFLINE.
-        role_changes: held while many partitions change roles, so that one request covers them all. Its holder must not
-            wait for other brokers, because fetching pauses.
+        role_changes: held while many partitions change roles, so that one request covers them all. Fetching pauses, so
+            the holder must not wait for other brokers.
         run_in_thread: runs flushes.
     """
 
@@ -89,8 +89,8 @@ class ReplicaFetcher:
         self._state = state
         self._changed, self._directory_failed, self._role_changes, self._run_in_thread = host
         self._backoff_s = backoff_s
-        self._unflushed: dict[TopicPartition, None] = {}  # partitions that ``flush.messages`` may require to flush
-        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # errors of this round, not logged yet
+        self._unflushed: dict[TopicPartition, None] = {}  # where ``flush.messages`` may require a flush
+        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # of this round, not logged yet
         self.bytes_in = 0  # bytes of appended records
         self._partitions: dict[TopicPartition, Partition] = {}
         self._failed: set[TopicPartition] = set()
@@ -109,7 +109,7 @@ class ReplicaFetcher:
 
     @property
     def failed_count(self) -> int:
-        """Number of partitions no longer fetched in their leader epoch because of a local error."""
+        """Partitions no longer fetched in their leader epoch because of a local error."""
         return len(self._failed)
 
     def add(self, partition: Partition) -> None:
@@ -142,8 +142,8 @@ class ReplicaFetcher:
 
     @contextmanager
     def _for(self, tp: TopicPartition) -> Iterator[None]:
-        """Contain an error to its partition. A disk error takes the log directory offline; after any other error the
-        partition is fetched again in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
+        """Contain an error to its partition: a disk error takes the log directory offline; after others the partition
+        is fetched again in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
         partition = self._partitions.get(tp)
         log = None if partition is None else partition.log
         try:
@@ -174,7 +174,7 @@ class ReplicaFetcher:
                 if self._role_changes.locked:
                     await self._until_roles_are_changed()
                 await self._round()
-            except Exception as error:  # any error: the state of the session is unknown
+            except Exception as error:  # the state of the session is unknown
                 if self._partitions:
                     await self._retry_later(error)
         self._ended()
@@ -186,7 +186,7 @@ class ReplicaFetcher:
             running.callback(None)
 
     def _stopped_by_error(self, failure: Failure) -> None:
-        """The loop itself failed: its partitions are fetched again in their next leader epochs."""
+        """Its partitions are fetched again in their next leader epochs."""
         _log.failure("the fetcher of broker {leader} has stopped", failure=failure, leader=self.leader)
         for tp in list(self._partitions):
             self._give_up(tp)
@@ -197,7 +197,7 @@ class ReplicaFetcher:
         self._role_changes.release()
 
     async def _round(self) -> None:
-        """Truncate and flush if necessary, then send one request and apply its response."""
+        """One request and its response, after truncations and flushes."""
         try:
             await self._fetch()
         finally:
@@ -210,7 +210,7 @@ class ReplicaFetcher:
         if self._unflushed:
             await self._flush()
         if not state.session.wanted:
-            next_wake_s = state.wake(self._clock.seconds())  # includes delays caused by the truncations
+            next_wake_s = state.wake(self._clock.seconds())  # after delays by truncations
             if not state.has_work:
                 await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
             return
@@ -240,7 +240,7 @@ class ReplicaFetcher:
             await self._pause(until_s - self._clock.seconds())
 
     async def _pause(self, seconds: float | None) -> None:
-        """Wait for ``seconds`` (None: no limit), or until partitions are added or all are removed."""
+        """Wait for ``seconds`` (None: no limit), or until partitions are added or all removed."""
         if not self._partitions:
             return
         sleep = self._sleep = Deferred()
@@ -263,7 +263,7 @@ class ReplicaFetcher:
             self._unflushed[tp] = None
 
     async def _flush(self) -> None:
-        """Flush where ``flush.messages`` requires it, because the next fetch tells the leader what this broker has."""
+        """Where ``flush.messages`` requires it: the next fetch tells the leader what this broker has."""
         for tp in list(self._unflushed):
             del self._unflushed[tp]
             with self._for(tp):
@@ -333,7 +333,6 @@ class ReplicaFetcher:
     # -- effects ------------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effect: Effect | None) -> None:
-        """Apply an effect to the log and report the result to the state."""
         if effect is None or isinstance(effect, AskOffsets):
             return
         if isinstance(effect, Refused):
@@ -402,7 +401,7 @@ class ReplicaFetcher:
             self.remove(refused.tp)
 
     def _tell_refusals(self) -> None:
-        """Log the errors of a round together; hundreds occur when a broker dies."""
+        """Together, because hundreds occur when a broker dies."""
         refusals, self._refusals = self._refusals, {}
         for (code, is_dropped), tps in refusals.items():
             if code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:

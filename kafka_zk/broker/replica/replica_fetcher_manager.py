@@ -22,7 +22,7 @@ from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 _log = Logger()
 
 ConnectToLeader = Callable[[int], Awaitable[Connection]]
-"""Connects to a broker by id, over the inter-broker listener. Fails if it is unknown or unreachable."""
+"""Connects to a broker by id, over the inter-broker listener; fails if it is unknown or unreachable."""
 
 
 class ReplicaFetcherSettings(NamedTuple):
@@ -79,7 +79,7 @@ class ReplicaFetcherManager:
 
     @property
     def failed_count(self) -> int:
-        """Number of partitions no longer fetched because of a local error."""
+        """Partitions no longer fetched because of a local error."""
         return sum(fetcher.failed_count for fetcher in self._fetchers.values())
 
     @property
@@ -103,8 +103,7 @@ class ReplicaFetcherManager:
     def leave(self) -> None:
         """The broker is about to stop: follow new leaders only where it is in the ISR.
 
-        Elsewhere the controller would refuse to let it join, but a leader would wait for it, once caught up, until it
-        learns that the broker is gone.
+        Elsewhere the controller would not let it join, but once it caught up a leader would wait for it.
         """
         self._is_leaving = True
 

@@ -1,8 +1,8 @@
 """Limits the rate of throttled replicas, measured over a sliding window.
 
-``leader.replication.throttled.replicas`` and the same key for followers say which partitions are throttled on this
-broker. All bytes of throttled replicas count. While the rate is exceeded, only replicas out of sync are held back, so
-that throttling removes no replica from the ISR: the leader sends them no records, and followers do not fetch.
+``leader.replication.throttled.replicas`` and its counterpart for followers name the throttled partitions. All their
+bytes count. While the rate is exceeded, replicas out of sync are held back (the leader sends no records, followers do
+not fetch), so that throttling removes no replica from the ISR.
 
 Pure: times are ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9. Tests:
 tests/kafka_zk/broker/replica/test_replication_quota.py.
@@ -32,7 +32,7 @@ class ReplicationQuota:
             self._rate = SimpleRate(window)
 
     def set_throttled(self, tp: TopicPartition, broker_id: int, replicas: tuple[str, ...]) -> None:
-        """Set whether a partition is throttled. ``replicas``: the topic's list, of ``*`` or ``partition:broker``."""
+        """``replicas``: the topic's list, of ``*`` or ``partition:broker``."""
         if replicas and any(_names(each, tp.partition, broker_id) for each in replicas):
             self.throttled.add(tp)
         else:

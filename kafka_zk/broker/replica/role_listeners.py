@@ -13,7 +13,7 @@ class RoleListeners(list[Callable[[Partition], None]]):
     """Called in order for every replica whose role or leader epoch changed, or whose topic received an id."""
 
     def tell(self, partition: Partition) -> None:
-        """Call every listener. A listener that raises does not affect the others; its error is logged."""
+        """A listener's error is logged and does not affect the others."""
         for role_changed in self:
             try:
                 role_changed(partition)

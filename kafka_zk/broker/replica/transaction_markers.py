@@ -43,8 +43,8 @@ def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
 
 
 class MarkersAppended(NamedTuple):
-    """``outcome``: the outcome of the accepted markers once all in-sync replicas have them, or an awaitable of it; None
-    if none was accepted. ``refused``: by index in the batches, why a marker was refused."""
+    """``outcome``: of the accepted markers, once all in-sync replicas have them, or an awaitable of it; None if none
+    was accepted. ``refused``: by index in the batches."""
 
     outcome: AppendResult | Deferred[AppendResult] | None
     refused: Mapping[int, MarkerRefusal] = _NONE_REFUSED

@@ -35,13 +35,11 @@ class TransactionToVerify(NamedTuple):
 
 Refused: TypeAlias = dict[TopicPartition, ErrorCode]
 Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused | Awaitable[Refused]]
-"""Returns the partitions outside the transaction, with the reason; awaitable unless this broker coordinates it. Never
-raises."""
+"""Returns the partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
 
 
 class Verified(NamedTuple):
-    """``guards``: to pass with the appends; none for a partition with an open transaction. ``refused``: partitions that
-    must not receive the batch."""
+    """``guards``: for the appends; a partition with an open transaction needs none. ``refused``: not to be appended."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
     refused: Refused
@@ -51,8 +49,8 @@ class TransactionVerification:
     """The verifications of a broker.
 
     Args:
-        leader_log: returns the log of a led partition. Raises ApiError.
-        is_enabled: returns ``transaction.partition.verification.enable``, which may change.
+        leader_log: the log of a led partition; raises ApiError.
+        is_enabled: ``transaction.partition.verification.enable``, which may change.
         ask: asks the coordinator.
     """
 

@@ -1,7 +1,7 @@
 """A leader writes its ISR to ZooKeeper: the mechanism before AlterPartition, for protocols below 2.7-IV2.
 
-The write requires the state znode's version that the leader knows. The controller learns of it through a notification,
-which collects changes for some seconds, and updates the other brokers. The leader does not wait for that.
+The write requires the version of the state znode that the leader knows. A notification, which collects changes for some
+seconds, tells the controller, which updates the other brokers. The leader does not wait for that.
 
 Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9. Tests:
 tests/kafka_zk/broker/replica/test_zk_alter_partition_manager.py.
@@ -51,7 +51,7 @@ class ZkAlterPartitionManager:
     async def _submit(self, change: IsrChange, answered: Answered) -> None:
         try:
             answer = await self._write(change)
-        except Exception as error:  # any error: the partition needs a response
+        except Exception as error:  # the partition needs a response
             if isinstance(error, (RegistryError, InvalidZnode)):
                 _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
             else:
@@ -81,7 +81,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def _found(self, path: str, change: IsrChange) -> Answer:
-        """Distinguish another client's write from this change, whose response a lost connection may have swallowed."""
+        """Another client's write, or this one, whose response a lost connection swallowed."""
         try:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
         except NoNode:
@@ -98,7 +98,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def propagate(self) -> None:
-        """Notify the controller if no ISR changed for LINGER_S, or if the last notification was MAX_DELAY_S ago."""
+        """Notify the controller if no ISR changed for LINGER_S, or MAX_DELAY_S after the last notification."""
         now_s = self._clock.seconds()
         is_due = now_s - self._last_change_s > LINGER_S or now_s - self._last_propagation_s > MAX_DELAY_S
         if not self._changed or not is_due:
