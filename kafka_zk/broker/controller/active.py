@@ -122,8 +122,8 @@ class ActiveController:
     async def take_over(self) -> None:
         """Run the failover: send the live brokers (as in Kafka), elect missing leaders, then shrink ISRs.
 
-        UpdateMetadata with partitions comes last and has all of them: a broker that has just started would serve
-        clients incomplete topics.
+        UpdateMetadata with partitions comes last and has all of them, because a broker that has just started would
+        otherwise serve clients incomplete topics.
         """
         await self._enable_features()
         self._watch()

@@ -80,7 +80,7 @@ def returned(
 def must_be_elected_again(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> bool:
-    """Whether a live member is more trusted than the leader, or one that was away (or not the leader) is unclean.
+    """Whether the leader was away and is unclean, or another member is unclean, or live and more trusted.
 
     A leader that started uncleanly needs a new epoch even if it stays, because followers detect lost records only
     across epochs. A partition with one replica has no followers.

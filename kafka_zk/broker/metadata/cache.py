@@ -87,8 +87,7 @@ class MetadataCache:
         topics: by name and partition number; a topic without partitions has no entry.
         topic_ids, topic_names: inverse mappings, for topics with an id.
         encoded: by topic, then by everything else that the bytes depend on. A changed partition drops its chunk,
-        changed
-            live brokers drop all.
+            changed live brokers drop all.
         updates: held by an update that is prepared over several turns, so that an older one cannot overwrite a newer.
         broker_epoch: this broker's newest registration in an update; -1 before the first.
     """

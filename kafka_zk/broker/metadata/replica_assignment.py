@@ -89,8 +89,8 @@ def assign(
 
     Args:
         brokers: ids of the brokers to use, sorted; at least ``replication_factor`` of them.
-            start: partition p is led by the broker at index (p + start) mod n; at least 0.
-            shift: distance between the first and the second replica, at least 0.
+        start: partition p is led by the broker at index (p + start) mod n; at least 0.
+        shift: distance between the first and the second replica, at least 0.
     """
     count = len(brokers)
     assert 1 <= replication_factor <= count, "more replicas than brokers"

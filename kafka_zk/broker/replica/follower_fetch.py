@@ -1,4 +1,4 @@
-"""A follower's fetch of one partition: which brokers may, divergence check and read.
+"""A follower's fetch of one partition: check of the follower, divergence check and read.
 
 Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.

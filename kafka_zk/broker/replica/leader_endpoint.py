@@ -1,6 +1,6 @@
 """A follower's access to its leader: one connection and the requests of a replica fetcher.
 
-The inter-broker protocol sets the versions; the leader's offered versions are not requested. After a failure the next
+The inter-broker protocol sets the versions; the follower does not ask the leader for its own. After a failure the next
 request uses a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
 """
 

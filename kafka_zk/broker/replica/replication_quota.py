@@ -32,7 +32,7 @@ class ReplicationQuota:
             self._rate = SimpleRate(window)
 
     def set_throttled(self, tp: TopicPartition, broker_id: int, replicas: tuple[str, ...]) -> None:
-        """``replicas``: the topic's list, of ``*`` or ``partition:broker``."""
+        """Throttle a partition if the topic's list ``replicas`` (``*`` or ``partition:broker``) names it."""
         if replicas and any(_names(each, tp.partition, broker_id) for each in replicas):
             self.throttled.add(tp)
         else:

@@ -81,7 +81,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def _found(self, path: str, change: IsrChange) -> Answer:
-        """Another client's write, or this one, whose response a lost connection swallowed."""
+        """After BadVersion: another client wrote the state, or this write's response was lost with the connection."""
         try:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
         except NoNode:
