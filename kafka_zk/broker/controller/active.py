@@ -1,7 +1,7 @@
-"""The controller while it is active: from winning the election until it resigns or loses its session.
+"""One reign of the controller: from the won election until the broker resigns or loses its session.
 
-Everything that one reign knows or owns (context, fenced store, channels to brokers, watches) lives here and ends with
-it, so nothing of an old reign can leak into a new one.
+A reign owns its context, its fenced store, the channels to brokers and the watches. They end with the reign, so no
+state of an old reign reaches a new one.
 
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
@@ -55,27 +55,23 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 _log = Logger()
 
 BALANCE_AFTER_S = 5
-"""After a failover; Kafka's."""
+"""Delay from the start of a reign to the first check for leader imbalance; Kafka's value."""
 
 RETRY_INTERVAL_S = 10
-"""How often partitions without a leader, which could have one, and refused deletions are tried again."""
+"""Interval between retries of elections for leaderless partitions and of deletions that a broker refused."""
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
 
 class Put(Protocol):
-    """Puts an event (its name and what to do) into the controller's queue."""
+    """Adds an event (a name and the work to do) to the controller's queue."""
 
     def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
-        """With ``once``, an event whose name waits already is dropped: it will see what this one would."""
+        """If ``once``, drops the event when an event with this name is already queued."""
 
 
 class ActiveController:
-    """One reign. ``take_over`` once, then the queue's events and ``operations``; ``end`` when it is over.
-
-    Args:
-        put: puts an event of this reign into the queue, see ``Put``.
-    """
+    """One reign. Call ``take_over`` once, then run the queue's events and operations; ``end`` closes it."""
 
     def __init__(
         self,
@@ -124,10 +120,11 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """The failover. An UpdateMetadata with the live brokers goes out first, as in Kafka. Then leaders are elected
-        where they are missing, and LeaderAndIsr goes to the replicas. Only then come smaller ISRs, and UpdateMetadata
-        with all partitions: a broker that has just started would take some of a topic's partitions for all, and tell
-        clients so."""
+        """Run the failover: send the live brokers (as in Kafka), elect missing leaders, then shrink ISRs.
+
+        UpdateMetadata with partitions comes last and has all of them, because a broker that has just started would
+        otherwise serve clients incomplete topics.
+        """
         await self._enable_features()
         self._watch()
         await self._delete_notifications()
@@ -152,7 +149,7 @@ class ActiveController:
         await self.elections.ordered()
 
     def end(self) -> None:
-        """Nothing is watched, written or sent any more; whatever still runs fails with ControllerMoved."""
+        """Close the watches, the store and the channels. Work still in progress fails with ControllerMoved."""
         self._ended = True
         self._retry.stop()
         if self._balance_due is not None:
@@ -168,22 +165,22 @@ class ActiveController:
     async def alter_isrs(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """See ``IsrChanges.alter``; moves of partitions that an ISR now allows go on."""
+        """See ``IsrChanges.alter``. Queues the reassignments that can continue."""
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
-        if moving:  # the leader need not wait for what follows
+        if moving:  # the leader does not wait for what follows
             self._put("reassignment", lambda: self.reassignments.go_on(moving))
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """The configuration changed, the default or a topic's: what has no leader may have one now."""
+        """Elect leaders after ``unclean.leader.election.enable`` changed. ``by_default``: its default now."""
         self._changes.unclean_by_default = by_default
         self._put("election of what has no leader", self._changes.elect_waiting, once=True)
 
     # -- the beginning --
 
     async def _initialized_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """Those that are online and those that are not. The partitions get their states, too."""
+        """Returns the online replicas, then the offline ones."""
         online: list[Replica] = []
         offline: list[Replica] = []
         for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
@@ -195,7 +192,7 @@ class ActiveController:
         return online, offline
 
     async def _enable_features(self) -> None:
-        """As Kafka 3.3 and later do: enabled, keeping what is finalized."""
+        """Write ``/feature`` as enabled, like Kafka since 3.3. Finalized features are kept."""
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
@@ -209,13 +206,13 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Those for the controller before: this one reads everything anyway."""
+        """They were for the previous controller; this one reads all states anyway."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
 
     def _watch(self) -> None:
-        """Before anything is read, so that no change is missed; the events wait until the failover is done."""
+        """Before the first read, so that no change is missed. Events wait for the failover's end."""
         topics, client = self._topic_registry, self.client
         brokers = BrokerRegistry(client, None, self._source)
         self._watchers = [
@@ -239,7 +236,6 @@ class ActiveController:
         ]
 
     def _watch_order(self, path: str, name: str, work: Work) -> Watcher:
-        """One that an administrator gives by making this znode."""
         return DataWatcher(
             self.client, path, lambda _, stat: self._put(name, work, once=True) if stat else None, self._source
         )
@@ -274,8 +270,7 @@ class ActiveController:
         self._put("balance of leaders", self.elections.balance, once=True)
 
     def _retry_due(self) -> None:
-        """Nobody watches a partition's state, or why a broker refused to delete a replica: what was wrong may have been
-        mended without an event."""
+        """No watch covers these obstacles, so they can disappear without an event."""
         if partition_state.stuck(self.context):
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
         if topic_deletion.waiting(self.context):
@@ -317,7 +312,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """A refused request answers for none of its partitions by name: then it is all of them."""
+        """An error of the whole request counts for each of its partitions."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

@@ -1,16 +1,16 @@
-"""Whether a leader may change the ISR of its partition as it proposes (KIP-497). Pure.
+"""Decide whether a leader may change the ISR of its partition (AlterPartition, KIP-497). Pure.
 
-A proposal rests on the leader epoch and the partition epoch (the version of the state znode) that the leader knows.
-What the leader does with a refusal depends on the code, so the order of the checks is Kafka's:
+A proposal names the leader epoch and the partition epoch (the version of the state znode) that the leader knows. The
+leader's reaction depends on the error code, so the checks run in Kafka's order:
 
-    an epoch above the controller's own     NOT_CONTROLLER             the leader looks for the controller that gave it
+    an epoch above the controller's own     NOT_CONTROLLER             the leader looks for a newer controller
     an older leader epoch                   FENCED_LEADER_EPOCH        it waits for LeaderAndIsr
-    what stands already                     granted once more          the answer before was lost
+    equal to the current state              granted again              the previous response was lost
     an older partition epoch                INVALID_UPDATE_VERSION     it waits for LeaderAndIsr
     not from the leader, or impossible      INVALID_REQUEST            it waits for LeaderAndIsr
-    members that cannot be in the ISR       INELIGIBLE_REPLICA         it goes back to the ISR before
+    members that cannot be in the ISR       INELIGIBLE_REPLICA         it returns to the previous ISR
 
-Source: KafkaController.processAlterPartition@3.9; KIP-704 (recovery), KIP-841 (who is eligible).
+Source: KafkaController.processAlterPartition@3.9; KIP-704 (recovery), KIP-841 (eligible replicas).
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Proposal(NamedTuple):
-    """What a leader wants the state of its partition to be. ``partition_epoch``: the version it was told last."""
+    """The state that a leader proposes. ``leader_epoch``, ``partition_epoch`` (znode version): those it knows."""
 
     leader_epoch: int
     isr: tuple[int, ...]
@@ -32,11 +32,11 @@ class Proposal(NamedTuple):
 
 
 Verdict = WriteState | LeadershipInfo | ErrorCode
-"""What to write; what stands already; or why not."""
+"""The state to write; the current state if it already equals the proposal; or the reason for the refusal."""
 
 
 def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Proposal) -> Verdict:
-    """What becomes of a proposal of this broker, which is registered."""
+    """Judge a proposal from a registered broker."""
     info = context.leadership.get(tp)
     if info is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -64,7 +64,7 @@ def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Propos
 
 
 def _stands(info: LeadershipInfo, broker_id: int, proposal: Proposal) -> bool:
-    """Whatever partition epoch the leader knows."""
+    """Whether the proposal equals the state, whatever partition epoch the leader knows."""
     known = (info.leader, tuple(info.isr), info.leader_recovery_state)
     return known == (broker_id, proposal.isr, proposal.leader_recovery_state)
 

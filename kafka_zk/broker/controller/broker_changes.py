@@ -1,4 +1,4 @@
-"""What the controller does when brokers come, go, come back, change their endpoints, or announce that they stop."""
+"""Handle brokers that start, fail, bounce, change their endpoints or announce a shutdown."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -20,7 +20,7 @@ from kafka_zk.registry.znodes import isr
 UNKNOWN_BROKER_EPOCH = -1
 
 LEADERS_WITHIN_S = 1.0
-"""How long the controller waits for its own broker to take over what it leads now, before it shrinks ISRs."""
+"""Maximum wait for the controller's own broker to take over its new leaderships before ISRs shrink."""
 
 
 class BrokerChanges:
@@ -42,7 +42,7 @@ class BrokerChanges:
         self._unclean_starts: dict[int, list[str]] = {}
 
     async def load(self) -> None:
-        """At failover: the live brokers, and which of them started uncleanly."""
+        """Load live brokers and unclean starts at failover."""
         self._context.brokers = await self._store.brokers()
         await self._read_unclean_starts()
 
@@ -51,7 +51,7 @@ class BrokerChanges:
             self._channels.add(broker.info)
 
     async def changed(self) -> None:
-        """``/brokers/ids`` or a broker's registration changed. A larger broker epoch is a failure and a start."""
+        """``/brokers/ids`` or a registration changed. A larger broker epoch is a bounce: a failure and a start."""
         known, present = self._context.brokers, await self._store.brokers()
         started = sorted(present.keys() - known.keys())
         failed = sorted(known.keys() - present.keys())
@@ -74,7 +74,7 @@ class BrokerChanges:
         if started or bounced:
             await self._read_unclean_starts()
         await self._start(started, present)
-        await self._fail([*bounced, *failed])  # together, so that no dead broker stays or becomes a leader in between
+        await self._fail([*bounced, *failed])  # together, so that no dead broker becomes or stays a leader in between
         await self._start(bounced, present)
         await self._update(updated, present)
         if self._context.unclean_starts:
@@ -86,7 +86,7 @@ class BrokerChanges:
         self._context.unclean_starts = set(self._unclean_starts)
 
     async def forget_unclean_starts(self) -> None:
-        """Delete the announcements of brokers that have left the ISRs of others; then they may join again."""
+        """Delete announcements of brokers that left all shared ISRs, so that they can rejoin."""
         for broker_id in sorted(partition_state.dealt_with(self._context)):
             await self._store.delete_all(self._unclean_starts[broker_id])
             self._context.unclean_starts.discard(broker_id)
@@ -124,7 +124,7 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
-        """Replicas lost their broker or log directory: first new leaders, then smaller ISRs."""
+        """Elect leaders for replicas that lost their broker or log directory, then shrink ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
         await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)
@@ -137,11 +137,10 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
-        """Returns when this broker has answered the LeaderAndIsr of what was elected, or after LEADERS_WITHIN_S.
+        """Returns when this broker has answered the LeaderAndIsr for ``elected``, or after LEADERS_WITHIN_S.
 
-        It runs in the same process. If the controller went on at once to shrink ISRs, its own broker would take over
-        its partitions several times as slowly as the others, and all would wait for it. Others, which may be dead or
-        paused, are not waited for.
+        Shrinking ISRs meanwhile would slow this process down several times over, and the cluster would wait for it. The
+        controller does not wait for other brokers, which may be dead or paused.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
@@ -149,8 +148,7 @@ class BrokerChanges:
     # -- log directories --
 
     async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
-        """Replicas on failed log directories are offline, those that answered without error are not. What a broker
-        answered before it came back counts for nothing."""
+        """Replicas with KAFKA_STORAGE_ERROR are offline, those without error online. Ignores earlier broker epochs."""
         broker = self._context.brokers.get(broker_id)
         if answer.error_code != ErrorCode.NONE or broker is None or broker.epoch != broker_epoch:
             return
@@ -169,7 +167,7 @@ class BrokerChanges:
             await self._take_offline([Replica(tp, broker_id) for tp in newly_lost])
 
     async def log_dir_events(self) -> None:
-        """Brokers lost log directories: ask them (LeaderAndIsr) which replicas they still have."""
+        """Ask brokers that lost log directories (with LeaderAndIsr) which replicas they still have."""
         names = await self._store.children(isr.LOG_DIR_EVENTS)
         paths = [f"{isr.LOG_DIR_EVENTS}/{name}" for name in names]
         broker_ids = await self._store.log_dir_events(paths)
@@ -182,7 +180,7 @@ class BrokerChanges:
     # -- controlled shutdown --
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move the broker's leaderships away and its other replicas offline; returns what it still leads.
+        """Move the broker's leaderships away and its other replicas offline. Returns the partitions it still leads.
 
         Raises: ApiError(STALE_BROKER_EPOCH), ApiError(BROKER_NOT_AVAILABLE).
         """

@@ -1,9 +1,8 @@
-"""To each broker an ordered queue of requests over one connection, one request under way at a time.
+"""Per broker, an ordered queue of requests over one connection, with one request in progress.
 
-A request is repeated, with a pause and over a new connection, until it is answered or the broker is gone from the
-registry (``remove``): the order in which a broker hears of changes is the order in which they were made. An
-UpdateMetadata that still waits takes up the next one, so a slow broker's queue does not grow with every change. A large
-request is encoded in turns with everything else that the reactor has to do.
+A failed request is repeated after a pause over a new connection, until the broker answers or is unregistered
+(``remove``): each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
+queue does not grow with every change. Large requests are encoded in slices, between which the reactor does other work.
 
 Source: ControllerChannelManager.scala@3.9.
 """
@@ -26,20 +25,20 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 RETRIES_A_SECOND = 100
-"""Most retries to all brokers together, some 0.5 ms each: from 11 failing brokers on, each is tried less often."""
+"""Maximum retries per second for all brokers together, about 0.5 ms each."""
 
 _log = Logger()
 
 
 class Connection(Protocol):
-    """What a channel needs of a connection (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that a channel uses."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """The peer's lowest and highest version of each API."""
+        """Lowest and highest version of each API."""
 
     def request_encoded(self, api_key: int, version: int, body: Buffer) -> Awaitable[Any]:
-        """The peer's response. Fails with any exception when the connection is lost or time is up."""
+        """The peer's response. Raises if the connection is lost or the request times out."""
 
     def disconnect(self) -> object: ...
 
@@ -50,11 +49,11 @@ OnFailure = Callable[[int, ControlRequest, Exception], None]
 
 
 class UnsupportedPeer(Exception):
-    """The broker does not speak a version of the API that this controller speaks."""
+    """The broker and this controller have no version of the API in common."""
 
 
 class BrokerChannel:
-    """The queue for one broker (for one registration of it)."""
+    """The queue for one registration of a broker."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class BrokerChannel:
         failing: set[int],
     ) -> None:
         self.info = info
-        self._failing = failing  # the brokers that their channels do not reach
+        self._failing = failing  # shared by all channels: ids of brokers whose last request failed
         self._versions = versions
         self._clock = clock
         self._connect = connect
@@ -77,19 +76,19 @@ class BrokerChannel:
         self._connection: Connection | None = None
         self._running = False
         self._closed = False
-        self._queued_count = 0  # since the beginning, as the next one
-        self._answered_count = 0
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # each for this number of answers
+        self._queued_count = 0  # total since construction
+        self._answered_count = 0  # total since construction; <= _queued_count
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers to wait for, who waits)
 
     @property
     def queued(self) -> int:
-        """How many requests wait, the one under way included."""
+        """Number of queued requests, including the one in progress."""
         return len(self._queue)
 
     def send(self, request: ControlRequest) -> None:
         if self._closed:
             return
-        last = self._queue[-1] if len(self._queue) > 1 else None  # the first one is under way
+        last = self._queue[-1] if len(self._queue) > 1 else None  # the first request is in progress
         if isinstance(last, UpdateMetadataRequest) and isinstance(request, UpdateMetadataRequest):
             merged = last.merged(request)
             if merged is not None:
@@ -102,14 +101,14 @@ class BrokerChannel:
             ensureDeferred(self._run())
 
     def told(self) -> "Deferred[None]":
-        """Fires when the broker has answered everything that was queued before this was called, or is gone."""
+        """Fires when the broker has answered every request queued before this call, or is gone."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append((self._queued_count, waiting))
         self._tell_waiting()
         return waiting
 
     def close(self) -> None:
-        """Forget everything that waits; an answer that still comes counts for nothing."""
+        """Drop all queued requests and ignore a response that still arrives."""
         self._closed = True
         self._failing.discard(self.info.broker_id)
         self._queue.clear()
@@ -121,7 +120,7 @@ class BrokerChannel:
             request = self._queue[0]
             try:
                 answers = await self._exchange(request)
-            except Exception as error:  # whatever it was, the broker did not get it
+            except Exception as error:  # the broker may not have received the request
                 self._disconnect()
                 await self._failed(request, error)
             else:
@@ -150,7 +149,7 @@ class BrokerChannel:
         await after(self._clock, max(RETRY_BACKOFF_S, len(self._failing) / RETRIES_A_SECOND))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
-        """Whatever the listener does with it, the requests behind this one are sent."""
+        """An error of the listener does not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
@@ -178,7 +177,6 @@ class BrokerChannel:
         return self._connection
 
     def _disconnect(self) -> None:
-        """Whatever comes of it, the next request goes over a new connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             try:
@@ -188,7 +186,7 @@ class BrokerChannel:
 
 
 class Channels:
-    """The channels to all registered brokers. ``versions`` are those of the inter-broker protocol."""
+    """The channels to all registered brokers. ``versions``: those of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -203,32 +201,32 @@ class Channels:
         self._closed = False
 
     def add(self, info: BrokerInfo) -> None:
-        """A broker is there; a channel that it has already stays."""
+        """Open a channel to a broker unless it already has one."""
         if info.broker_id not in self._channels and not self._closed:
             self._channels[info.broker_id] = BrokerChannel(
                 info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions, self._failing
             )
 
     def remove(self, broker_id: int) -> None:
-        """The broker is gone: what it was to be told is dropped."""
+        """Drop the queued requests of a broker that is gone."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
 
     def update(self, info: BrokerInfo) -> None:
-        """The broker's endpoints changed: the next connection goes there."""
+        """Use the broker's new endpoints for the next connection."""
         channel = self._channels.get(info.broker_id)
         if channel is not None:
             channel.info = info
 
     def send(self, broker_id: int, request: ControlRequest) -> None:
-        """Queue a request; to a broker without a channel nothing is sent."""
+        """Queue a request. Does nothing if the broker has no channel."""
         channel = self._channels.get(broker_id)
         if channel is not None:
             channel.send(request)
 
     async def told(self, limit_s: float, broker_id: int | None = None) -> None:
-        """Returns when every broker (or one) has answered what is queued for it now, or is gone, or after so long."""
+        """Returns when all brokers (or one) have answered what is queued now or are gone, or after ``limit_s``."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
         asked = [each for each in self._channels if broker_id in (None, each)]
@@ -241,7 +239,7 @@ class Channels:
                 timer.cancel()
 
     def queued(self) -> dict[int, int]:
-        """How many requests wait for each broker."""
+        """Number of queued requests by broker id."""
         return {broker_id: channel.queued for broker_id, channel in sorted(self._channels.items())}
 
     def close(self) -> None:
@@ -253,7 +251,7 @@ class Channels:
 def _common_version(
     request: ControlRequest, versions: ControlVersions, offered: Mapping[int, tuple[int, int]]
 ) -> int:
-    """That of the inter-broker protocol, or the highest one before it that the broker speaks."""
+    """The highest version that the broker supports, at most the inter-broker protocol's."""
     highest = request.protocol_version(versions)
     peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
     version = min(highest, peer_highest)

@@ -1,4 +1,4 @@
-"""What a controller can be told; the broker fills it from ``server.properties``."""
+"""The controller's configuration, which the broker fills from ``server.properties``."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from kafka_zk.broker.config.inter_broker_protocol import LATEST_CONTROL_VERSIONS
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """``listener_name``: the listener by which brokers reach each other; ``versions``: of the requests to them. The
-    rest are Kafka's keys of these names."""
+    """``listener_name``: the inter-broker listener. ``versions``: versions of the requests to brokers. The other fields
+    are Kafka's keys of the same names."""
 
     listener_name: str = "PLAINTEXT"
     delete_topic_enable: bool = True

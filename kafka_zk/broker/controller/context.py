@@ -1,7 +1,7 @@
-"""What the active controller knows: brokers, topics, assignments, leadership, states. Pure data with questions.
+"""The active controller's state: brokers, topics, assignments, leadership, states. Pure data with queries.
 
-Written by the state machines and by the drivers after ZooKeeper confirmed a change, never before. All listings are
-sorted, so that equal contexts cause equal requests.
+The state machines and their drivers change it only after ZooKeeper has confirmed a change. All lists are sorted, so
+equal contexts produce equal requests.
 
 Source: ControllerContext.scala@3.9.
 """
@@ -47,9 +47,10 @@ class LiveBroker(NamedTuple):
 
 
 class ReplicaAssignment(NamedTuple):
-    """Who replicates a partition, the preferred leader first.
+    """The replicas of a partition by broker id, the preferred leader first.
 
-    While a reassignment runs, ``replicas`` holds the target followed by the replicas that will go.
+    ``replicas``: without duplicates. During a reassignment: the target, followed by the replicas to be removed.
+    ``adding``, ``removing``: subsets of ``replicas``; both are empty unless a reassignment is in progress.
     """
 
     replicas: tuple[int, ...]
@@ -58,10 +59,12 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
+        """The replicas after the reassignment."""
         return tuple(broker_id for broker_id in self.replicas if broker_id not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
+        """The replicas before the reassignment."""
         return tuple(broker_id for broker_id in self.replicas if broker_id not in self.adding)
 
     @property
@@ -90,7 +93,7 @@ _NO_PARTITIONS: Mapping[int, ReplicaAssignment] = {}
 
 
 def assignments_of(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
-    """By partition, from a topic's znode."""
+    """Assignments by partition number, from a topic's znode."""
     return {
         partition: ReplicaAssignment(
             tuple(replicas), tuple(topic.adding.get(partition, ())), tuple(topic.removing.get(partition, ()))
@@ -100,38 +103,53 @@ def assignments_of(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
 
 
 class Context:
-    """Everything that one reign of a controller knows. ``epoch_zk_version`` fences its writes."""
+    """The state of one reign. Every field except the epochs is empty until the failover fills it."""
 
     def __init__(self, epoch: int = 0, epoch_zk_version: int = 0) -> None:
         self.epoch = epoch
+        """The controller epoch of the reign, constant; greater than that of any earlier reign."""
         self.epoch_zk_version = epoch_zk_version
-        self.brokers: dict[int, LiveBroker] = {}  # registered, those that are shutting down included
+        """Version of ``/controller_epoch`` after the election, constant. Every write requires it (fencing)."""
+        self.brokers: dict[int, LiveBroker] = {}
+        """All registered brokers by id, including those that are shutting down."""
         self.shutting_down: set[int] = set()
-        self.unclean_starts: set[int] = set()  # announced, and not dealt with yet
+        """Brokers that asked for a controlled shutdown: a subset of ``brokers``."""
+        self.unclean_starts: set[int] = set()
+        """Brokers that announced an unclean start and may still be in a shared ISR without some of its records."""
         self.topics: set[str] = set()
+        """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
+        """Topic id, as the znode has it, by topic name. A topic has no entry if its znode has no id."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
+        """Assignment by topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}
+        """Each partition's last known state znode. A partition that never had a leader has no entry."""
         self.partition_states: dict[TopicPartition, PartitionState] = {}
+        """No entry means NonExistent. An Online partition has an entry in ``leadership``."""
         self.replica_states: dict[Replica, ReplicaState] = {}
-        self.offline_dirs: dict[int, set[TopicPartition]] = {}  # broker -> its replicas on failed log directories
+        """No entry means NonExistent."""
+        self.offline_dirs: dict[int, set[TopicPartition]] = {}
+        """By broker id: its replicas on failed log directories. Reset when the broker starts or fails."""
         self.topics_to_delete: set[str] = set()
+        """Topics whose deletion is ordered and not complete."""
         self.topics_with_deletion_started: set[str] = set()
+        """The subset of ``topics_to_delete`` whose partitions went to NonExistent."""
         self.topics_ineligible_for_deletion: set[str] = set()
+        """The subset of ``topics_to_delete`` that waits for a broker, a reassignment, or a retry after a refusal."""
 
     # -- brokers --
 
     def is_live(self, broker_id: int) -> bool:
-        """Registered and not shutting down."""
+        """Whether the broker is registered and not shutting down."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     def is_replica_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
-        """Whether its broker is live (or shutting down, if that counts) and its log directory has not failed."""
+        """Whether the broker is live (if ``or_shutting_down``: registered) and the replica's log directory works."""
         live = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
     def absences(self, info: LeadershipInfo) -> Absences:
-        """Which members of the ISR were away since this state was written."""
+        """Members of the ISR that were away since this state was written, or that started uncleanly."""
         away = [member for member in info.isr if self._registered_after(member, info.zxid)]
         return Absences(away, [member for member in info.isr if member in self.unclean_starts])
 
@@ -140,7 +158,7 @@ class Context:
         return broker is not None and 0 <= zxid < broker.epoch
 
     def live_replicas(self, partition: TopicPartition, *, or_shutting_down: bool = False) -> tuple[int, ...]:
-        """In the order of the assignment."""
+        """Online replicas in the order of the assignment."""
         return tuple(
             broker_id
             for broker_id in self.replicas(partition)
@@ -150,7 +168,7 @@ class Context:
     # -- assignments --
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Without replicas for a partition that is not known."""
+        """The partition's assignment; without replicas if the partition is unknown."""
         return self.assignments.get(partition.topic, _NO_PARTITIONS).get(partition.partition, _NOBODY)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
@@ -181,7 +199,7 @@ class Context:
         return [tp for tp in self.partitions() if self.assignment(tp).is_being_reassigned]
 
     def remove_topic(self, topic: str) -> None:
-        """Forget everything about a topic."""
+        """Remove all entries of a topic."""
         for replica in self.replicas_of_topic(topic):
             self.replica_states.pop(replica, None)
         for tp in self.partitions_of(topic):
@@ -202,14 +220,14 @@ class Context:
     # -- leadership --
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """-2 while the topic is being deleted, -1 when there was no leader yet."""
+        """The leader epoch; -2 while the topic is being deleted, -1 if the partition never had a leader."""
         if partition.topic in self.topics_to_delete:
             return EPOCH_DURING_DELETE
         info = self.leadership.get(partition)
         return NO_EPOCH if info is None else info.leader_epoch
 
     def partitions_with_leadership(self) -> list[TopicPartition]:
-        """Those that have (had) a leader, but not those of topics to delete."""
+        """Partitions with an entry in ``leadership`` whose topics are not being deleted."""
         return sorted(tp for tp in self.leadership if tp.topic not in self.topics_to_delete)
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
@@ -220,7 +238,7 @@ class Context:
         return info is not None and self.is_replica_online(info.leader, partition)
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Those with more than one replica: the others cannot be led by another broker."""
+        """Partitions that the broker leads and that have other replicas, to which leadership could move."""
         return [
             tp
             for tp in self.partitions_with_leadership()
@@ -244,7 +262,7 @@ class Context:
     def split_legal_partitions(
         self, partitions: Iterable[TopicPartition], event: PartitionEvent
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Those for which the event is legal, and the others."""
+        """(legal, illegal) partitions for the event."""
         legal: list[TopicPartition] = []
         illegal: list[TopicPartition] = []
         allowed = PARTITION_TRANSITIONS[event]
@@ -255,7 +273,7 @@ class Context:
     def split_legal_replicas(
         self, replicas: Iterable[Replica], event: ReplicaEvent
     ) -> tuple[list[Replica], list[Replica]]:
-        """Those for which the event is legal, and the others."""
+        """(legal, illegal) replicas for the event."""
         legal: list[Replica] = []
         illegal: list[Replica] = []
         allowed = REPLICA_TRANSITIONS[event]
@@ -264,12 +282,12 @@ class Context:
         return legal, illegal
 
     def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
-        """Raises IllegalTransition if the event is not legal for one of them."""
+        """Raises IllegalTransition unless the event is legal for all partitions."""
         for tp in self.split_legal_partitions(partitions, event)[1]:
             raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
     def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
-        """Raises IllegalTransition if the event is not legal for one of them."""
+        """Raises IllegalTransition unless the event is legal for all replicas."""
         for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
             raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")

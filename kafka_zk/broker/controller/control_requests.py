@@ -1,7 +1,7 @@
-"""The three requests by which a controller rules brokers, before it is known which version a broker speaks. Pure.
+"""The controller's three requests to brokers, independent of their version. Pure.
 
-Each turns itself into messages of a version (one, but for StopReplica before 3, whose ``delete`` flag counts for the
-whole message) and reads the broker's answer. The version follows from ``inter.broker.protocol.version``.
+Each encodes itself as messages of a version and decodes the response. It is one message, except for StopReplica below
+version 3, whose ``delete`` covers a whole message. ``inter.broker.protocol.version`` sets the version:
 
     LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3  2 by topic (2.2)  1  0
     UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5 by topic (2.2)  4  3
@@ -35,15 +35,14 @@ VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.UPDATE_METADATA: (3, 8),
     ApiKey.STOP_REPLICA: (0, 4),
 }
-"""Lowest and highest version that is spoken of each."""
+"""Lowest and highest supported version of each request."""
 
 _LeaderAndIsr = codec.request(ApiKey.LEADER_AND_ISR)
 _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""How many a request is about: to encode or to decode that many keeps a broker from everything else for 5 to 10 ms.
-An UpdateMetadata is about at least one topic, however many partitions that has."""
+"""Maximum partitions of a request, unless one topic in UpdateMetadata has more. They block a broker for 5 to 10 ms."""
 
 _LEADER_AND_ISR_BY_TOPIC_SINCE = 2
 _UPDATE_METADATA_BY_TOPIC_SINCE = 5
@@ -53,7 +52,7 @@ _DELETE_PER_PARTITION_SINCE = 3
 
 
 class Sender(NamedTuple):
-    """From which controller, and for which start of the broker, a request is."""
+    """The controller that sends a request, and the broker epoch of the recipient."""
 
     controller_id: int
     controller_epoch: int
@@ -64,7 +63,7 @@ class Sender(NamedTuple):
 
 
 class Node(NamedTuple):
-    """Where a leader is reached by other brokers."""
+    """A leader's address on the inter-broker listener."""
 
     broker_id: int
     host: str
@@ -85,7 +84,7 @@ class PartitionMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderAndIsrState:
-    """A partition with the names of a message's fields, which is all that the codec needs."""
+    """A partition under the message's field names, as the codec needs it."""
 
     topic_name: str
     partition_index: int
@@ -103,7 +102,7 @@ class LeaderAndIsrState:
 
 @dataclass(slots=True)
 class MetadataState:
-    """As LeaderAndIsrState, of UpdateMetadata."""
+    """Like LeaderAndIsrState, for UpdateMetadata."""
 
     topic_name: str
     partition_index: int
@@ -122,7 +121,7 @@ class StopPartition(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Kafka's error codes of a whole response and of each partition in it."""
+    """Kafka's error codes for the whole response and for each partition in it."""
 
     error_code: int
     partition_errors: dict[TopicPartition, int]
@@ -130,7 +129,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrRequest:
-    """Which partitions the broker leads or follows."""
+    """Tells a broker which partitions it leads or follows."""
 
     api_key: ClassVar[ApiKey] = ApiKey.LEADER_AND_ISR
     sender: Sender
@@ -195,7 +194,7 @@ class LeaderAndIsrRequest:
 
 @dataclass(frozen=True)
 class ClusterUpdate:
-    """What goes to all brokers alike: the live brokers, and news of some partitions. Built once for all of them."""
+    """The part of UpdateMetadata that all brokers share, encoded once for all."""
 
     partitions: Mapping[TopicPartition, PartitionMetadata]
     topic_ids: Mapping[str, str]
@@ -203,14 +202,14 @@ class ClusterUpdate:
     _states: dict[TopicPartition, MetadataState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prepare(self) -> Iterator[int]:
-        """Make ``topic_states`` in steps, for the first request that needs it; each gives its number of partitions."""
+        """Build the partition states in slices; yields the number of partitions in each."""
         for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
             self._states.update((tp, self._partition_state(tp)) for tp in portion)
             yield len(portion)
 
     @property
     def partition_states(self) -> list[MetadataState]:
-        """As before version 5: each names its topic."""
+        """The partitions as a flat list, for versions below 5."""
         for _ in self.prepare():
             pass
         return [self._states[tp] for tp in self.partitions]
@@ -233,14 +232,14 @@ class ClusterUpdate:
         return [_live_broker(info) for info in self.brokers]
 
     def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
-        """Both in one, the newer one winning; None if it were too big, or if a topic was deleted and made anew."""
+        """Both updates as one, in which ``newer`` wins. None if it would be too large or if a topic's id changed."""
         limit = max(PARTITIONS_AT_ONCE, len(newer.partitions))
         if len(self.partitions) > limit:
             return None
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
             return None
         if self.partitions.keys() <= newer.partitions.keys():
-            return newer  # all brokers share what is built of it
+            return newer  # keeps sharing its encoded parts with other brokers
         partitions = {**self.partitions, **newer.partitions}
         if len(partitions) > limit:
             return None
@@ -263,7 +262,7 @@ class ClusterUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataRequest:
-    """The cluster as clients shall see it."""
+    """Tells a broker the live brokers and the state of partitions, as clients will see them."""
 
     api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
     sender: Sender
@@ -288,14 +287,14 @@ class UpdateMetadataRequest:
         return Answer(response.error_code, {})
 
     def merged(self, newer: "UpdateMetadataRequest") -> "UpdateMetadataRequest | None":
-        """Both in one, if nothing is lost by that; see ``ClusterUpdate.merged``."""
+        """Both requests as one, or None; see ``ClusterUpdate.merged``."""
         update = self.update.merged(newer.update) if self.sender == newer.sender else None
         return None if update is None else replace(newer, update=update)
 
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaRequest:
-    """Which partitions the broker shall stop, and which of them it shall delete."""
+    """Tells a broker which replicas to stop, and which of them to delete."""
 
     api_key: ClassVar[ApiKey] = ApiKey.STOP_REPLICA
     sender: Sender
@@ -356,7 +355,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, Any]:
 
 
 def can_be_sent(partition: TopicPartition, info: LeadershipInfo, assignment: ReplicaAssignment) -> bool:
-    """Whether each number fits into its field of every message; one that does not would keep all others back."""
+    """Whether each number fits its field in every version; an overflow would block all other partitions."""
     numbers = [partition.partition, info.leader, info.leader_epoch, info.controller_epoch, info.zk_version]
     for listed in (info.isr, *assignment):
         numbers.extend(listed)
@@ -367,7 +366,7 @@ ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaReques
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """Grouped, in the order of first appearance."""
+    """Group partitions by topic, in the order of first appearance."""
     grouped: dict[str, list[TopicPartition]] = {}
     for tp in partitions:
         grouped.setdefault(tp.topic, []).append(tp)
@@ -375,16 +374,16 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
 
 
 def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[list[T]]:
-    """The items, ``size`` at a time."""
+    """Lists of up to ``size`` items."""
     rest = iter(items)
     while portion := list(islice(rest, size)):
         yield portion
 
 
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """In portions of at least one topic and, beyond that, at most PARTITIONS_AT_ONCE partitions.
+    """Portions of whole topics with at most PARTITIONS_AT_ONCE partitions, unless one topic has more.
 
-    A client must not see a topic with a part of its partitions.
+    Clients must not see incomplete topics.
     """
     portion: list[TopicPartition] = []
     for _, of_topic in by_topic(partitions):
@@ -415,7 +414,7 @@ def _live_broker(info: BrokerInfo) -> Any:
                 security_protocol=SECURITY_PROTOCOL_IDS[endpoint.protocol],
             )
             for endpoint in info.endpoints
-            if endpoint.protocol in SECURITY_PROTOCOL_IDS  # one that is misspelt must not keep the others back
+            if endpoint.protocol in SECURITY_PROTOCOL_IDS  # skips misspelt protocols
         ],
         rack=info.rack,
     )

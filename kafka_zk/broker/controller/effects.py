@@ -1,4 +1,4 @@
-"""What the state machines ask for: znodes to write and requests to send. The drivers carry these out."""
+"""Effects that the state machines request and the drivers execute: znodes to write, requests to send."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from kafka_zk.broker.controller.context import LeadershipInfo
 
 
 class CreateState(NamedTuple):
-    """Create the partition's state znode (and its parents)."""
+    """Create the partition's state znode and its missing parents."""
 
     partition: TopicPartition
     info: LeadershipInfo
 
 
 class WriteState(NamedTuple):
-    """Set the partition's state znode if it is still at version ``info.zk_version``; then tell ``recipients``."""
+    """Set the partition's state znode if its version is still ``info.zk_version``, then notify ``recipients``."""
 
     partition: TopicPartition
     info: LeadershipInfo
@@ -23,14 +23,14 @@ class WriteState(NamedTuple):
 
 
 class FailedChange(NamedTuple):
-    """A change of state that is legal but not possible now; the partition stays as it was."""
+    """A legal change of state that is impossible now; the partition keeps its state."""
 
     partition: TopicPartition
     reason: str
 
 
 class SendLeaderAndIsr(NamedTuple):
-    """Tell these brokers who leads the partition, and all live brokers with UpdateMetadata."""
+    """Send LeaderAndIsr for the partition to these brokers, and UpdateMetadata to all live brokers."""
 
     broker_ids: tuple[int, ...]
     partition: TopicPartition
@@ -38,7 +38,7 @@ class SendLeaderAndIsr(NamedTuple):
 
 
 class SendStopReplica(NamedTuple):
-    """Tell a broker to stop its replica, and to delete it if ``delete``."""
+    """Tell a broker to stop its replica and, if ``delete``, to delete it."""
 
     broker_id: int
     partition: TopicPartition
@@ -46,7 +46,7 @@ class SendStopReplica(NamedTuple):
 
 
 class SendUpdateMetadata(NamedTuple):
-    """Tell brokers (None: all live ones) about the live brokers and the given partitions."""
+    """Tell the given brokers (None: all live ones) the live brokers and the state of the partitions."""
 
     broker_ids: tuple[int, ...] | None
     partitions: Collection[TopicPartition] = ()
@@ -56,7 +56,7 @@ Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 
 def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
-    """The effects without UpdateMetadata for these partitions, which every broker has just received."""
+    """The effects without UpdateMetadata for ``tps``, which every broker has just received."""
     kept: list[Send] = []
     for effect in effects:
         if isinstance(effect, SendUpdateMetadata) and effect.partitions:

@@ -1,7 +1,7 @@
-"""Which replica becomes the leader: one small function of plain values per strategy. None means that no replica can.
+"""Choose a partition's leader: one pure function per strategy. None means that no replica can lead.
 
-``assigned`` is the assignment in order (the preferred leader first), ``live`` those of it whose broker and log
-directory are alive.
+``assigned`` is the assignment in order (the preferred leader first); ``live`` are the assigned brokers that are live
+and whose log directory works.
 
     trigger               leader                                      new ISR
     new partition         first live                                  all live, in the order of the assignment
@@ -12,7 +12,7 @@ directory are alive.
     preferred             assigned[0] if live and in the ISR          unchanged
     controlled shutdown   first live one in the ISR that stays        ISR without those shutting down
 
-Trust is ours (``Absences``, decision 0019): where no member of the ISR was away, the first one is elected as in Kafka.
+Trust is our addition (``Absences``, decision 0019). If no member of the ISR was away, the first one wins, as in Kafka.
 
 Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9; KIP-966 (unclean starts).
 """
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 
 class Elected(NamedTuple):
-    """The new leader and ISR; ``unclean`` when the leader was not in the ISR, so that records may be lost."""
+    """The new leader and ISR. ``unclean``: the leader was not in the ISR, so records may be lost."""
 
     leader: int
     isr: list[int]
@@ -30,9 +30,9 @@ class Elected(NamedTuple):
 
 
 class Absences(NamedTuple):
-    """Members of an ISR that no controller has removed from it although they were gone.
+    """Members of an ISR that were gone without a controller removing them.
 
-    ``away``: registered after the ISR was written. ``unclean``: started without a clean shutdown before, so that
+    ``away``: registered after the ISR was written. ``unclean``: started without a clean shutdown before, so
     acknowledged records may be missing.
     """
 
@@ -40,7 +40,7 @@ class Absences(NamedTuple):
     unclean: Collection[int] = ()
 
     def doubt(self, broker_id: int) -> int:
-        """0: was never away; 1: was away; 2: started uncleanly."""
+        """0: never away; 1: was away; 2: started uncleanly."""
         return 2 if broker_id in self.unclean else int(broker_id in self.away)
 
 
@@ -48,7 +48,7 @@ NO_ABSENCES = Absences()
 
 
 def new_partition(live: Sequence[int]) -> Elected | None:
-    """A partition that never had a leader."""
+    """First leader of a partition."""
     return Elected(live[0], list(live)) if live else None
 
 
@@ -59,7 +59,7 @@ def offline(
     unclean_allowed: bool = False,
     absences: Absences = NO_ABSENCES,
 ) -> Elected | None:
-    """The leader is gone, or a replica came back to a partition without a leader."""
+    """The leader is gone, or a replica of a leaderless partition is back."""
     elected = _most_trusted(assigned, isr, live, absences)
     if elected is not None:
         return elected
@@ -73,17 +73,17 @@ def offline(
 def returned(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> Elected | None:
-    """``must_be_elected_again``: the leader stays unless a more trusted member can lead."""
+    """For partitions that ``must_be_elected_again``: the leader stays unless a more trusted member can lead."""
     return _most_trusted((leader, *assigned), isr, live, absences)
 
 
 def must_be_elected_again(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> bool:
-    """Whether a live leader was away and another member is more trusted, or a member started uncleanly.
+    """Whether the leader was away and is unclean, or another member is unclean, or live and more trusted.
 
-    A leader that started uncleanly needs a new epoch even if it stays: within an epoch its followers cannot tell what
-    it has lost. A partition with one replica has no followers.
+    A leader that started uncleanly needs a new epoch even if it stays, because followers detect lost records only
+    across epochs. A partition with one replica has no followers.
     """
     if len(assigned) < 2:
         return False
@@ -95,7 +95,7 @@ def must_be_elected_again(
 
 
 def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """The leader is not among the replicas that the partition is moving to."""
+    """The current leader is not in the reassignment's target."""
     for broker_id in target:
         if broker_id in live and broker_id in isr:
             return Elected(broker_id, list(isr))
@@ -103,7 +103,7 @@ def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -
 
 
 def preferred(assigned: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """Give the leadership back to the first replica of the assignment."""
+    """Return leadership to the first replica of the assignment."""
     first = assigned[0] if assigned else None
     return Elected(first, list(isr)) if first is not None and first in live and first in isr else None
 
@@ -114,7 +114,7 @@ def controlled_shutdown(
     live_or_shutting_down: Collection[int],
     shutting_down: Collection[int],
 ) -> Elected | None:
-    """The leader announced that it will stop."""
+    """The current leader is about to stop."""
     for broker_id in assigned:
         if broker_id in live_or_shutting_down and broker_id in isr and broker_id not in shutting_down:
             return Elected(broker_id, [member for member in isr if member not in shutting_down])
@@ -124,7 +124,7 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The first of the least doubtful candidates. Members that started uncleanly leave the ISR, unless they lead."""
+    """The most trusted candidate, first among equals. Other members that started uncleanly leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
     if leader is None:
         return None

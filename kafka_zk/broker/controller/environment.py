@@ -1,4 +1,4 @@
-"""What a controller has of the broker that it runs in."""
+"""The controller's dependencies from the broker that it runs in."""
 
 from random import Random
 from typing import NamedTuple
@@ -10,8 +10,8 @@ from kafka_zk.registry.client.client import RegistryClient
 
 
 class Environment(NamedTuple):
-    """``client``: its session must hold the broker's registration. ``connect``: opens a connection to a broker
-    (``KafkaConnection``), negotiated versions included."""
+    """``client``: the ZooKeeper client whose session holds the broker's registration. ``connect``: opens a connection
+    to a broker (``KafkaConnection``) and negotiates versions."""
 
     broker_id: int
     client: RegistryClient

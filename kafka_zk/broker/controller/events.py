@@ -1,7 +1,7 @@
-"""What the controller did, for observers (flight recorder, web page, tests).
+"""Events of the controller for observers (flight recorder, web page, tests).
 
-Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``), the cause in a few words,
-and the zxid of the change behind it (0 where there is none or it is not known).
+Every event has the wall-clock time in ms since the Unix epoch, the actor (such as ``broker-0``), a short cause, and
+the zxid of the change behind it (0 if there is no change or it is unknown).
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""What an administrator's updates make of the finalized features (KIP-584). Pure.
+"""Apply an administrator's updates to the finalized features (KIP-584). Pure.
 
-A broker of the ZooKeeper era supports no feature: nothing can be finalized, but what another cluster has left behind in
+A ZooKeeper-based broker supports no features. Nothing can be finalized, but features that another cluster left in
 ``/feature`` can be deleted.
 
 Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9. Tests:
@@ -15,7 +15,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 
 class UpgradeType(enum.IntEnum):
-    """Whether a level may go down, and records with it. Source: FeatureUpdate.java@3.9."""
+    """Whether an update may lower a level, and lose data by it. Source: FeatureUpdate.java@3.9."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -23,7 +23,7 @@ class UpgradeType(enum.IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """``level`` below 1 with a downgrade deletes the feature; ``upgrade_type`` is a number that a request brought."""
+    """``level`` below 1 with a downgrade deletes the feature. ``upgrade_type``: the request's number, not validated."""
 
     feature: str
     level: int
@@ -33,7 +33,7 @@ class FeatureUpdate(NamedTuple):
 def apply_updates(
     updates: Iterable[FeatureUpdate], finalized: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, ApiError | None]]:
-    """What is finalized then, and the error of each update by feature; one that is refused changes nothing."""
+    """The features finalized afterwards, and each update's error by feature. A refused update changes nothing."""
     target = dict(finalized)
     outcomes: dict[str, ApiError | None] = {}
     for update in updates:
@@ -45,7 +45,7 @@ def apply_updates(
 
 
 def _problem(update: FeatureUpdate, existing: int | None) -> str | None:
-    """None for the deletion of a feature that is there."""
+    """The reason for refusing the update; None if it deletes an existing feature."""
     _, level, kind = update
     if not update.feature:
         return "Feature name can not be empty."

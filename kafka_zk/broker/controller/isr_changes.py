@@ -1,6 +1,6 @@
-"""Changes of ISRs that leaders ask for (AlterPartition), or made by themselves and tell of in ZooKeeper (before 2.7).
+"""Changes of ISRs, requested by leaders with AlterPartition or, before 2.7, written by leaders themselves.
 
-Neither moves a leader nor its epoch, so only UpdateMetadata follows, to all brokers.
+Neither changes a leader or its epoch, so only an UpdateMetadata to all brokers follows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ from kafka_zk.registry.znodes import isr
 
 Granted = LeadershipInfo
 Outcome = Granted | ErrorCode
-"""The state as it stands now, or why it was not changed."""
+"""The partition's current state, or the reason for the refusal."""
 
 
 class IsrChanges:
-    """Keeps the ISRs in the context and in ZooKeeper equal, whichever of the two changes."""
+    """Keeps the ISRs in the context and in ZooKeeper equal."""
 
     def __init__(self, tools: ReignTools) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -31,7 +31,7 @@ class IsrChanges:
     async def alter(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """Every proposal by itself. Raises ApiError(STALE_BROKER_EPOCH) for a broker that is not registered so."""
+        """Judge and write each proposal. Raises ApiError(STALE_BROKER_EPOCH) if the broker epoch is not registered."""
         broker = self._context.brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch:
             known = "none" if broker is None else broker.epoch
@@ -57,9 +57,9 @@ class IsrChanges:
         return outcomes
 
     async def notified(self) -> list[TopicPartition]:
-        """``/isr_change_notification`` has children: leaders changed these partitions' states themselves.
+        """Load the states that leaders wrote, as ``/isr_change_notification`` says. Returns their partitions.
 
-        A replica may have gone offline before this controller heard that it had come into the ISR: now it leaves.
+        Members that this controller knows to be offline are removed from the ISR.
         """
         names = await self._store.children(isr.ISR_CHANGES)
         paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]
@@ -74,7 +74,6 @@ class IsrChanges:
         return changed
 
     def _offline_followers(self, tps: Sequence[TopicPartition]) -> list[Replica]:
-        """Members of their ISRs."""
         context = self._context
         members = [Replica(tp, broker_id) for tp in tps for broker_id in context.leadership[tp].isr]
         return [
@@ -96,7 +95,6 @@ class IsrChanges:
         }
 
     async def _read(self, partitions: Sequence[TopicPartition]) -> None:
-        """Another writer changed these states."""
         for tp, info in (await self._store.states(partitions)).items():
             if info is not None:
                 self._context.leadership[tp] = info

@@ -1,4 +1,4 @@
-"""Elections that no failure causes: ordered by administrators, over the wire or in ZooKeeper, or to balance leaders."""
+"""Elections without a failure: requested by administrators (by protocol or ZooKeeper), or to balance leaders."""
 
 from collections.abc import Collection
 
@@ -13,18 +13,18 @@ from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.znodes import admin
 
 ElectionOutcome = int | ApiError
-"""The broker that was elected, or why none was."""
+"""The elected broker's id, or the reason why the election failed."""
 
 
 class LeaderElections:
-    """``imbalance_percentage``: this share of a broker's preferred partitions may be led by others."""
+    """``imbalance_percentage``: the percentage of a broker's preferred partitions that other brokers may lead."""
 
     def __init__(self, tools: ReignTools, imbalance_percentage: int) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._imbalance_percentage = imbalance_percentage
 
     async def elect(self, tps: Collection[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ElectionOutcome]:
-        """What an administrator asks for: preferred leaders, or any live ones where the ISR is gone."""
+        """Elect the preferred leaders or, if ``unclean``, any live replica where no ISR member is live."""
         refusals: dict[TopicPartition, ApiError | None] = {}
         for portion in portions(tps, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -39,7 +39,7 @@ class LeaderElections:
         }
 
     async def ordered(self) -> None:
-        """``/admin/preferred_replica_election`` is there: it goes when it is carried out, whatever came of it."""
+        """Carry out ``/admin/preferred_replica_election``, then delete it whatever the result."""
         ordered = await self._store.preferred_elections()
         if ordered is None:
             return
@@ -49,7 +49,7 @@ class LeaderElections:
         await self._store.delete_all([admin.PREFERRED_REPLICA_ELECTION])
 
     async def balance(self) -> None:
-        """Leaderships go back to brokers that came back."""
+        """Return leadership to preferred leaders."""
         imbalance = preferred_leaders.Imbalance(self._context, self._imbalance_percentage)
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)

@@ -1,18 +1,18 @@
-"""The controller of one broker: takes part in the election, and while it is active processes one event at a time.
+"""The controller of one broker. It takes part in the election and, while active, processes one event at a time.
 
-Theory of operation: everything that happens (the election znode changed, brokers or topics changed, a broker answered)
-becomes an event in one queue. One coroutine processes the queue strictly in order and waits for each event's writes, so
-no event ever sees half of another one. What ends a reign does not wait in the queue: when the session is lost, or a
-write is refused because another controller was elected, the reign ends at once and its waiting events are dropped.
+Theory of operation: every occurrence (the election znode, brokers or topics changed; a broker answered) becomes an
+event in one queue. One coroutine processes the queue in order and waits for each event's writes, so no event sees
+another one half done. The end of a reign bypasses the queue: if the session is lost, or a write is refused because
+another controller was elected, the reign ends immediately and its queued events are dropped.
 
-    start             watch /controller; none there: elect
+    start             watch /controller; if it is absent: elect
     elected           a reign begins: the failover of ``active``, then its events
-    session LOST      the reign ends at once; the broker registers again and calls ``session_renewed``: elect
-    ControllerMoved   the reign ends; whoever was elected later is the controller
-    failover fails    the reign ends, /controller is deleted; after a pause elect
-    InvalidZnode      nobody can be elected: tried again after a pause, and when /controller_epoch changes
-    NoAuth            this broker cannot be elected: the same
-    a KRaft claim     the cluster migrates to KRaft: the reign ends, nobody is elected, ``on_kraft`` is told
+    session LOST      the reign ends; the broker registers again and calls ``session_renewed``: elect
+    ControllerMoved   the reign ends; a later controller exists
+    failover fails    the reign ends and deletes /controller; after a pause elect
+    InvalidZnode      no broker can be elected; retried after a pause, and when /controller_epoch changes
+    NoAuth            this broker cannot be elected; retried in the same way
+    a KRaft claim     the cluster migrates to KRaft: the reign ends, no broker is elected, ``on_kraft`` is called
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9.
 Tests: tests/kafka_zk/broker/controller/test_loop.py.
@@ -58,29 +58,29 @@ T = TypeVar("T")
 _log = Logger()
 
 ELECTION_BACKOFF_S = 1.0
-"""After a failed failover, so that a cluster in which none succeeds does not spin."""
+"""Pause after a failed failover, so that repeated failures do not spin."""
 
 
 PAUSE_AFTER_LOSS_S = 0.1
 
 TOLD_WITHIN_S = 3.0
-"""How long a broker that stops waits for the others to hear of its partitions' new leaders, at most."""
+"""Maximum time that a stopping broker waits for the others to learn its partitions' new leaders."""
 
 
 class _Event(NamedTuple):
     name: str
     work: Work
-    reign: ActiveController | None  # None: an event of the election, of no reign
+    reign: ActiveController | None  # None: an event of the election
     dropped: Callable[[], None] | None = None
 
 
 class Controller:
-    """See the module's text. ``start`` it when the broker is registered.
+    """``start`` it when the broker is registered.
 
     Args:
         observe: called with every event of ``controller.events`` and ``registry.client.events``. Its errors are logged.
-        known_epoch: the greatest controller epoch that this broker has heard of.
-        on_kraft: told when a KRaft controller has taken ``/controller``; the broker should stop.
+        known_epoch: returns the greatest controller epoch that this broker has received.
+        on_kraft: called when a KRaft controller has taken ``/controller``; the broker should stop.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Controller:
         self._environment = environment
         self.broker_id, client, clock, _, _ = environment
         self.controller_id = -1
-        """The broker that ``/controller`` names, -1 when there is none or it is not known."""
+        """The broker id in ``/controller``; -1 if there is none or it is unknown."""
         self.is_kraft = False
-        """Whether a KRaft controller has taken ``/controller``: no broker is the controller."""
+        """Whether a KRaft controller has taken ``/controller``; then no broker is the controller."""
         self._client = client
         self._clock = clock
         self._config = config
@@ -123,17 +123,17 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller (as far as it knows)."""
+        """Whether this broker is the controller, as far as it knows."""
         return self._reign is not None and self.controller_id == self.broker_id
 
     @property
     def controller_epoch(self) -> int:
-        """That of this broker's reign, -1 when it is not the controller."""
+        """The epoch of this broker's reign; -1 if it is not the controller."""
         return -1 if self._reign is None else self._reign.context.epoch
 
     @property
     def context(self) -> Context:
-        """What the active controller knows; empty when this broker is not it. Read only."""
+        """The active controller's state, read-only; otherwise an empty one."""
         return Context() if self._reign is None else self._reign.context
 
     def on_controller_change(self, callback: Callable[[int], None]) -> None:
@@ -143,18 +143,18 @@ class Controller:
     # -- life --
 
     async def start(self) -> None:
-        """Take part in the election from now on. Returns at once; ``controller_id`` tells when there is one."""
+        """Take part in the election from now on. Returns immediately; ``controller_id`` names the winner later."""
         self._registered = True
         self._remove_session_listener = self._client.add_session_listener(self._session_changed)
         self._watcher = self._registry.watch(self._controller_seen)
 
     async def session_renewed(self) -> None:
-        """The broker is registered again in a new session: elect if there is no controller."""
+        """The broker registered again in a new session: elect if there is no controller."""
         self._registered = True
         self._put_election()
 
     async def shutdown(self) -> None:
-        """Stop; an active controller resigns, so that another one is elected at once."""
+        """Stop. An active controller resigns, so that another one is elected immediately."""
         self._stopped = True
         self._remove_session_listener()
         if self._watcher is not None:
@@ -171,28 +171,30 @@ class Controller:
             await self._delete_claim(reign.context.epoch_zk_version)
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """A broker is going to stop: move its leaderships away. Returns the partitions that it still leads.
+        """Move the leaderships of a stopping broker away. Returns the partitions that it still leads.
 
-        When it returns the new leaders lead and every broker can tell clients of them, unless one takes longer than
-        TOLD_WITHIN_S: the broker may close its connections now, and nobody is sent away without knowing where to.
+        On return every broker can name the new leaders to clients, unless this takes longer than TOLD_WITHIN_S.
 
         Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
         """
         reign = self._reign
         left = await self.carry_out(ControlledShutdown(broker_id, broker_epoch))
-        assert reign is not None  # else it would not have been asked
+        assert reign is not None  # carry_out raises NOT_CONTROLLER without a reign
         await reign.channels.told(TOLD_WITHIN_S)
         return left
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` changed, of a topic or its default, which is given."""
+        """``unclean.leader.election.enable`` changed for a topic or by default. ``by_default``: the default now."""
         self._config = replace(self._config, unclean_leader_election_enable=by_default)
         if self._reign is not None:
             self._reign.allow_unclean_elections(by_default=by_default)
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
-        """Do what is asked for in its turn, and return its result. Raises: the ApiErrors of the operation;
-        ApiError(NOT_CONTROLLER) if this broker is not the controller, or is it no longer when it is done."""
+        """Run an operation in the queue and return its result.
+
+        Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller, or loses that
+        role before the operation is done.
+        """
         reign = self._reign
         if reign is None or not self.is_active:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
@@ -245,7 +247,7 @@ class Controller:
             try:
                 await self._run(event)
             except ControllerMoved as moved:
-                if event.reign in (None, self._reign):  # None: a failover, which is part of an election
+                if event.reign in (None, self._reign):  # None: an election, which includes the failover
                     self._end_reign(str(moved))
                 self._put_election()
             except SessionLost as lost:
@@ -260,7 +262,7 @@ class Controller:
             working.callback(None)
 
     async def _run(self, event: _Event) -> None:
-        """Nothing of a reign begins unless its session is certain to be alive."""
+        """Events of a reign require a session that is certainly alive."""
         if event.reign is not None:
             try:
                 await event.reign.store.ready()
@@ -281,7 +283,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """``/controller`` changed. Whether a claim of this broker is really ours is asked in the queue."""
+        """The queue determines whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -289,14 +291,14 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
-        """As ``_stand``, again and again while a znode, or its ACL, keeps this broker from being elected."""
+        """``_stand``, repeated while an invalid znode or an ACL keeps this broker from being elected."""
         try:
             await self._stand()
         except (InvalidZnode, NoAuth) as error:
             if str(error) != self._election_fault:
                 _log.error("[{actor}] no controller can be elected: {error}", actor=self._actor, error=error)
             self._election_fault = str(error)
-            if self._election_due is None:  # one at a time, however often somebody writes the next garbage
+            if self._election_due is None:  # at most one timer, however often the znode changes
                 self._election_due = self._clock.callLater(ELECTION_BACKOFF_S, self._election_is_due)
             await self._answer(lambda: self._client.exists(CONTROLLER_EPOCH, self._epoch_changed))
         else:
@@ -310,7 +312,7 @@ class Controller:
         self._put_election()
 
     async def _stand(self) -> None:
-        """See who claims to be the controller; resign if it is another one, try to be elected if it is nobody."""
+        """Read the claim: resign if another broker holds it, run for election if no broker does."""
         seen = await self._answer(self._registry.claim)
         if seen is not None and seen.is_kraft:
             self._keep_out(ControlledByKRaft(seen.broker_id))
@@ -329,7 +331,7 @@ class Controller:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
-        """The claim is of no session, and the epoch was bumped with it: nothing of a reign could be written."""
+        """The claim has bumped the epoch, so a reign could not write anything."""
         self._set_controller_id(-1)
         self._end_reign(str(kraft))
         if not self.is_kraft:
@@ -339,7 +341,7 @@ class Controller:
     async def _begin_reign(self, elected: Elected) -> None:
         reign = self._reign = self._new_reign(elected)
         try:
-            await reign.store.ready()  # the answer may have waited for a paused process, and the session be over
+            await reign.store.ready()  # the process may have been paused and its session lost since the election
             self._set_controller_id(self.broker_id)
             self._reporter.event(events.ControllerElected, elected.epoch)
             self._reporter.info("elected, epoch %d", elected.epoch)
@@ -366,7 +368,7 @@ class Controller:
         return reign
 
     def _end_reign(self, cause: str) -> None:
-        """At once: what the reign still does fails, what waits for it is dropped."""
+        """Immediately: running work fails and queued events are dropped."""
         reign, self._reign = self._reign, None
         if reign is None:
             return
@@ -395,14 +397,14 @@ class Controller:
             listener(controller_id)
 
     async def _delete_claim(self, epoch_zk_version: int) -> None:
-        """If it cannot be deleted now, it goes with the session, or the next election finds it."""
+        """If this fails, the claim disappears with the session or the next election finds it."""
         try:
             await self._registry.resign(epoch_zk_version)
         except RegistryError as error:
             _log.info("[{actor}] {path} was not deleted: {error}", actor=self._actor, path=CONTROLLER, error=error)
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again after a connection loss, in the same session. Raises SessionLost."""
+        """Repeat a read after a connection loss within the same session. Raises SessionLost."""
         session_id = self._client.session_id
         while True:
             if self._stopped or self._client.session_id != session_id:

@@ -1,6 +1,6 @@
-"""What brokers and administrators ask of the active controller: one class for each request, declared only here.
+"""Requests of brokers and administrators to the active controller, one class each.
 
-``Controller.carry_out`` runs an operation in its turn. Source: KafkaController.scala@3.9.
+``Controller.carry_out`` runs an operation in the queue. Source: KafkaController.scala@3.9.
 """
 
 import uuid
@@ -28,20 +28,20 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ControllerOperation(ABC, Generic[T_co]):
-    """A request, and what the controller does for it."""
+    """A request and the work that the controller does for it."""
 
     @property
     def name(self) -> str:
-        """The cause of the events that follow, as observers see it."""
+        """The cause of the events that follow, shown to observers."""
         return type(self).__name__
 
     @abstractmethod
     async def carry_out(self, reign: ActiveController) -> T_co:
-        """Returns the result. Raises: ApiError."""
+        """Returns the result. Raises ApiError."""
 
 
 class PartitionKey(NamedTuple):
-    """A partition as a request names it: by the name of its topic or by its id."""
+    """A partition as a request identifies it: by topic name or topic id."""
 
     topic: str | uuid.UUID
     partition: int
@@ -49,7 +49,7 @@ class PartitionKey(NamedTuple):
 
 @dataclass(frozen=True)
 class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
-    """A broker is going to stop: its leaderships move away. Results in the partitions that it still leads.
+    """Move the leaderships of a stopping broker away. Result: the partitions that it still leads.
 
     Raises: ApiError with STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
     """
@@ -67,7 +67,7 @@ class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
 
 @dataclass(frozen=True)
 class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
-    """A leader proposes ISRs. Results in what each became; a topic id that no topic has is answered for by itself.
+    """A leader proposes ISRs. Result: the outcome of each proposal; UNKNOWN_TOPIC_ID for an unknown topic id.
 
     Raises: ApiError(STALE_BROKER_EPOCH).
     """
@@ -95,12 +95,12 @@ class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
 
 
 def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """The names of topics by their ids; to parse the ids of thousands of topics would take longer than the rest. An
-    id that two topics share (a copied znode) is neither's."""
+    """Topic names by id, compared as text because parsing thousands is slow. An id that two topics share is left
+    out."""
     asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
     known = context.topic_ids
     named = [(asked[text], name) for name, text in known.items() if text in asked]
-    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or stored in another form than Kafka's
+    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or not stored in Kafka's form
         named = [(uuids.from_text(text), name) for name, text in known.items()]
     names = dict(named)
     if len(names) < len(named):
@@ -111,7 +111,7 @@ def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.U
 
 @dataclass(frozen=True)
 class AllocateProducerIds(ControllerOperation[range]):
-    """Results in a block of producer ids for this broker alone.
+    """Result: a block of producer ids reserved for this broker.
 
     Raises: ApiError with BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or UNKNOWN_SERVER_ERROR.
     """
@@ -137,7 +137,7 @@ class AllocateProducerIds(ControllerOperation[range]):
 
 @dataclass(frozen=True)
 class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
-    """An administrator changes the finalized features. Results in the error of each update, by feature."""
+    """An administrator changes the finalized features. Result: each update's error by feature, None if it succeeded."""
 
     updates: Collection[FeatureUpdate]
     validate_only: bool
@@ -161,7 +161,7 @@ class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
 
 @dataclass(frozen=True)
 class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]):
-    """An administrator wants the preferred leaders, or (``unclean``) any live ones where the whole ISR is gone."""
+    """Elect the preferred leaders or, if ``unclean``, any live replica where no ISR member is live."""
 
     tps: Collection[TopicPartition]
     unclean: bool
@@ -172,8 +172,10 @@ class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]
 
 @dataclass(frozen=True)
 class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiError | None]]):
-    """An administrator moves partitions to other replicas; None as target takes the present move back. Results in the
-    error of each; None: it is under way, or done."""
+    """Move partitions to other replicas; the target None cancels a reassignment in progress.
+
+    Result: each partition's error, or None if its reassignment is in progress or done.
+    """
 
     targets: Mapping[TopicPartition, Sequence[int] | None]
 
@@ -183,7 +185,7 @@ class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiEr
 
 @dataclass(frozen=True)
 class ListPartitionReassignments(ControllerOperation[dict[TopicPartition, ReplicaAssignment]]):
-    """Results in those of these partitions (None: of all) that are being moved."""
+    """Result: the reassignments in progress among ``tps`` (None: all)."""
 
     tps: Collection[TopicPartition] | None
 

@@ -1,13 +1,13 @@
-"""The partition state machine: what a change of state needs from ZooKeeper and causes at the brokers. Pure.
+"""The partition state machine: what a transition needs from ZooKeeper and sends to brokers. Pure.
 
     NonExistent -> New                nothing: the assignment is known
     New -> Online                     the state znode is created with the first live replicas as leader and ISR
-    Online, Offline -> Online         a leader is elected: the state znode is written, the replicas are told
+    Online, Offline -> Online         a leader is elected: the state znode is written, the replicas are notified
     New, Online, Offline -> Offline   nothing: the leader is gone
     Offline -> NonExistent            nothing: the topic is being deleted
 
-Changes that need ZooKeeper come in two steps: ``create_leadership`` and ``elect`` say what to write, ``established``
-takes over what was written. In between nothing changes, so a write that fails leaves the partition as it was.
+Transitions that write to ZooKeeper have two steps: ``create_leadership`` and ``elect`` return what to write, and
+``established`` records what was written. A failed write leaves the partition unchanged.
 
 Source: PartitionStateMachine.scala@3.9. Legality: ``states.PARTITION_TRANSITIONS``.
 """
@@ -25,22 +25,22 @@ from kafka_zk.broker.controller.election import Elected
 from kafka_zk.broker.controller.states import PartitionEvent, PartitionState
 
 RECOVERED = 0
-RECOVERING = 1  # the leader was elected uncleanly and has to recover first (KIP-704)
+RECOVERING = 1  # the leader was elected uncleanly and must recover first (KIP-704)
 
 
 class ElectionStrategy(enum.Enum):
-    """Why a leader is elected."""
+    """The reason for an election."""
 
     OFFLINE = "offline"
     OFFLINE_UNCLEAN = "offline, unclean"  # ordered by an administrator
-    RETURNED = "returned"  # the leader or a member of the ISR was away, see ``returned``
+    RETURNED = "returned"  # the leader or another member of the ISR was away, see ``returned``
     REASSIGN = "reassign"
     PREFERRED = "preferred"
     CONTROLLED_SHUTDOWN = "controlled shutdown"
 
 
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
-    """The states after a failover, from assignments, leadership and live brokers."""
+    """Set the states at failover from assignments, leadership and live brokers."""
     for tp in partitions:
         if tp not in context.leadership:
             context.partition_states[tp] = PartitionState.NEW
@@ -51,7 +51,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
 
 
 def move(context: Context, partitions: Collection[TopicPartition], event: PartitionEvent) -> None:
-    """All but BRING_ONLINE. Raises IllegalTransition; then none was moved."""
+    """Apply an event other than BRING_ONLINE. Raises IllegalTransition; then no partition has moved."""
     assert event is not PartitionEvent.BRING_ONLINE, "Online needs a leader"
     context.require_legal_partitions(partitions, event)
     context.partition_states.update(dict.fromkeys(partitions, event.target))
@@ -60,7 +60,7 @@ def move(context: Context, partitions: Collection[TopicPartition], event: Partit
 def create_leadership(
     context: Context, partitions: Collection[TopicPartition]
 ) -> tuple[list[CreateState], list[FailedChange]]:
-    """The first leader and ISR of New partitions. Raises IllegalTransition when one is not New."""
+    """The first leader and ISR of New partitions. Raises IllegalTransition if a partition cannot go Online."""
     context.require_legal_partitions(partitions, PartitionEvent.BRING_ONLINE)
     creates: list[CreateState] = []
     refused: list[FailedChange] = []
@@ -79,11 +79,12 @@ def elect(
     current: Mapping[TopicPartition, LeadershipInfo | None],
     unclean_topics: Collection[str] = (),
 ) -> tuple[list[WriteState], list[FailedChange]]:
-    """Elect a leader for each partition of ``current``, the states just read from ZooKeeper.
+    """Elect a leader for each partition of ``current``.
 
     Args:
+        current: the last known states; None for a state znode that is missing or invalid.
         unclean_topics: topics whose configuration allows a leader from outside the ISR.
-    Raises: IllegalTransition when a partition may not go Online.
+    Raises: IllegalTransition if a partition cannot go Online.
     """
     context.require_legal_partitions(current, PartitionEvent.BRING_ONLINE)
     writes: list[WriteState] = []
@@ -105,8 +106,7 @@ def elect(
 def raise_leader_epochs(
     context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]
 ) -> tuple[list[WriteState], list[FailedChange]]:
-    """The states of ``current``, just read from ZooKeeper, with the next leader epoch: leaders take other replicas over
-    only with a new one."""
+    """The given states with the next leader epoch: leaders accept a changed replica list only in a new epoch."""
     writes: list[WriteState] = []
     refused: list[FailedChange] = []
     for tp, info in current.items():
@@ -121,7 +121,7 @@ def raise_leader_epochs(
 
 
 def why_final(context: Context, info: LeadershipInfo) -> str | None:
-    """Why this controller cannot write a state after this one; None: it can."""
+    """The reason why this controller cannot write a successor of this state; None if it can."""
     if info.controller_epoch > context.epoch:
         return f"controller epoch {info.controller_epoch} wrote it already"
     if info.leader_epoch + 1 not in INT32:
@@ -130,7 +130,7 @@ def why_final(context: Context, info: LeadershipInfo) -> str | None:
 
 
 def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]) -> list[str]:
-    """Topics of which an ISR has no live member: their configuration decides about an unclean election."""
+    """Topics with an ISR without live members; their configuration decides about an unclean election."""
     return sorted(
         {
             tp.topic
@@ -141,7 +141,7 @@ def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, L
 
 
 def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
-    """The state znode was written and is at ``zk_version`` now: the partition is Online."""
+    """Record that the state znode was written; it has version ``zk_version`` and the partition is Online."""
     tp, info = write.partition, replace(write.info, zk_version=zk_version)
     context.require_legal_partitions((tp,), PartitionEvent.BRING_ONLINE)
     context.leadership[tp] = info
@@ -152,24 +152,24 @@ def established(context: Context, write: CreateState | WriteState, zk_version: i
 
 
 def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> None:
-    """A New partition has a state in ZooKeeper already: it is Offline, and to be elected a leader."""
+    """A New partition already has a state in ZooKeeper: move it to Offline, so that a leader is elected."""
     move(context, (partition,), PartitionEvent.TAKE_OFFLINE)
     context.leadership[partition] = info
 
 
 def stuck(context: Context) -> list[TopicPartition]:
-    """Those that wait for a leader though a replica is there that could lead: what keeps them from it may be mended."""
+    """Leaderless partitions that have a live candidate; the obstacle to their election may have disappeared."""
     return [tp for tp in electable(context) if _has_candidate(context, tp)]
 
 
 def electable(context: Context) -> list[TopicPartition]:
-    """Those that wait for a leader: New or Offline, and not of a topic to delete."""
+    """New or Offline partitions whose topics are not being deleted."""
     waiting = context.partitions_in((PartitionState.NEW, PartitionState.OFFLINE))
     return [tp for tp in waiting if tp.topic not in context.topics_to_delete]
 
 
 def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Those of the Online ones that must be elected again, because a member of the ISR was away unnoticed."""
+    """Online partitions that need an election because a member of the ISR was away unnoticed or started uncleanly."""
     newest = max((broker.epoch for broker in context.brokers.values()), default=-1)
     found = []
     for tp in partitions:
@@ -184,7 +184,7 @@ def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[Top
 
 
 def dealt_with(context: Context) -> set[int]:
-    """Brokers whose unclean start matters no more: they are in no ISR that has other members."""
+    """Brokers whose unclean start is resolved: no ISR with other members contains them."""
     shared = {
         member
         for tp, info in context.leadership.items()
@@ -203,7 +203,7 @@ def _has_candidate(context: Context, tp: TopicPartition) -> bool:
 def _elect_one(
     context: Context, strategy: ElectionStrategy, tp: TopicPartition, info: LeadershipInfo, unclean_allowed: bool
 ) -> tuple[Elected | None, tuple[int, ...]]:
-    """The leader, and the brokers to tell."""
+    """The leader, and the brokers to notify."""
     assignment = context.assignment(tp)
     live = context.live_replicas(tp)
     match strategy:

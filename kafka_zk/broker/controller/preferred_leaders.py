@@ -1,4 +1,4 @@
-"""Which partitions need another leader because an administrator asks, or because a broker leads too few. Pure.
+"""Which partitions need another leader, because an administrator asks or because leadership is imbalanced. Pure.
 
 The preferred leader of a partition is the first replica of its assignment.
 
@@ -20,7 +20,7 @@ _STRATEGY_NAMES = {
 
 
 def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> ApiError | None:
-    """The answer to an administrator's election that is impossible or not needed."""
+    """The error for an election that is impossible or not needed; None if the election can run."""
     if tp.partition not in context.assignments.get(tp.topic, ()):
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     if tp.topic in context.topics_to_delete:
@@ -33,13 +33,13 @@ def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> A
 
 
 def failed(tp: TopicPartition, *, unclean: bool) -> ApiError:
-    """No replica could be elected."""
+    """The error if no replica could be elected."""
     code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     return ApiError(code, f"Failed to elect leader for partition {tp} under strategy {_STRATEGY_NAMES[unclean]}")
 
 
 class Imbalance:
-    """``add`` all partitions, then ask what is ``to_elect``."""
+    """Call ``add`` with all partitions, then ``to_elect``."""
 
     def __init__(self, context: Context, percentage: int) -> None:
         self._context = context
@@ -59,8 +59,7 @@ class Imbalance:
                 self._elsewhere.setdefault(replicas[0], []).append(tp)
 
     def to_elect(self) -> list[TopicPartition]:
-        """Those that their preferred leaders can lead, of brokers of whose partitions more than the percentage are led
-        by others."""
+        """Partitions that their preferred leaders can lead, for brokers above the imbalance percentage."""
         return [
             tp
             for broker_id, tps in sorted(self._elsewhere.items())

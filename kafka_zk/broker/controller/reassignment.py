@@ -1,12 +1,12 @@
-"""Moving partitions to other replicas: what may be asked for, and when a move is done (KIP-455). Pure.
+"""Plan reassignments and decide when one is complete (KIP-455). Pure.
 
-A move has two phases. While it runs the assignment holds the target's replicas followed by those that will go:
+A reassignment has two phases. Meanwhile the assignment lists the target's replicas, then those to be removed:
 
-    A   the topic's znode and the leader learn of the replicas that are added; those fetch until they are in the ISR
-    B   all of the target are in the ISR: a leader among them, the others are stopped and deleted, the znode is final
+    A   the topic's znode and the leader learn the replicas being added; these fetch until they are in the ISR
+    B   the whole target is in the ISR: one of it leads, the other replicas are deleted, the znode is final
 
-Everything that is needed to go on after a failover stands in the topic's znode and in the state. A move that is
-replaced or cancelled becomes one to another target: what no target needs any more is removed at once.
+The topic's znode and the partition state hold everything that a failover needs to continue. A replaced or cancelled
+reassignment becomes one to another target; replicas that the new target does not need are removed immediately.
 
 Source: KafkaController.onPartitionReassignment, processApiPartitionReassignment@3.9.
 """
@@ -21,10 +21,10 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 def plan(
     context: Context, tp: TopicPartition, target: Sequence[int] | None, *, needs_live: bool
 ) -> ReplicaAssignment | ApiError:
-    """The assignment during a move to ``target`` (None: back to where the present one began), or why there is none.
+    """The assignment during a move to ``target`` (None: cancel the current move), or the reason why it is refused.
 
     Args:
-        needs_live: whether replicas may be added only on live brokers.
+        needs_live: whether replicas can be added only on live brokers.
     """
     current = context.assignment(tp)
     if target is None and not current.is_being_reassigned:
@@ -52,12 +52,12 @@ def plan(
 
 
 def unneeded(current: ReplicaAssignment, planned: ReplicaAssignment) -> list[int]:
-    """Replicas that the move before this one was adding, and that this one has no use for."""
+    """Replicas that the previous reassignment was adding and the new one does not need."""
     return [broker_id for broker_id in current.replicas if broker_id not in planned.replicas]
 
 
 def is_complete(context: Context, tp: TopicPartition, info: LeadershipInfo | None) -> bool:
-    """Whether phase B may begin, by the state just read: all of the target are in sync, and one of them could lead."""
+    """Whether phase B can begin, given the state just read: the whole target is in sync and one of it can lead."""
     assignment = context.assignment(tp)
     if info is None:
         return False
@@ -68,7 +68,7 @@ def is_complete(context: Context, tp: TopicPartition, info: LeadershipInfo | Non
 
 
 def needs_leader(context: Context, tp: TopicPartition, replicas: Collection[int]) -> bool:
-    """Whether the present leader is not among these replicas, or dead."""
+    """Whether the current leader is offline or not among these replicas."""
     info = context.leadership.get(tp)
     return info is None or info.leader not in replicas or not context.is_replica_online(info.leader, tp)
 

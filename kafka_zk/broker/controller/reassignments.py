@@ -1,4 +1,4 @@
-"""Carries out reassignments, many partitions at once: the driver of ``reassignment``."""
+"""The driver of ``reassignment``, for many partitions at once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -23,7 +23,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 class Reassignments:
-    """Call ``go_on`` with everything that may let a move go on; it does what can be done now."""
+    """Call ``go_on`` after any event that may unblock a reassignment."""
 
     def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -32,23 +32,23 @@ class Reassignments:
     # -- events --
 
     async def resume_all(self) -> None:
-        """At failover: orders in ZooKeeper come before what the controller before this one had begun."""
+        """Continue reassignments at failover. Orders in ZooKeeper replace those of the previous controller."""
         moving = self._context.partitions_being_reassigned()
         replaced = await self.ordered()
         await self._run([tp for tp in moving if tp not in replaced])
 
     async def resume_on(self, broker_ids: Collection[int]) -> None:
-        """These brokers started: moves to them may begin, or be completed."""
+        """These brokers started: reassignments to them can begin or complete."""
         moving = self._context.partitions_being_reassigned()
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
     async def go_on(self, tps: Iterable[TopicPartition]) -> None:
-        """The ISRs of these partitions changed: complete those that wait for nothing else."""
+        """The ISRs of these partitions changed: complete reassignments that wait for nothing else."""
         moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
         await self._complete(await self._completable(moving))
 
     async def ordered(self) -> set[TopicPartition]:
-        """``/admin/reassign_partitions`` changed. Returns the partitions whose moves begin by it."""
+        """``/admin/reassign_partitions`` changed. Returns the partitions whose reassignments begin."""
         orders = (await self._store.reassignment_orders()).targets
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         refused: dict[TopicPartition, ApiError] = {}
@@ -64,7 +64,7 @@ class Reassignments:
         refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
         if refused:
             self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
-        # What moves nothing waits for nothing, not even for a leader.
+        # A partition that does not move is settled, even without a leader.
         settled = [tp for tp in begun if not planned[tp].is_being_reassigned]
         over = {tp: orders[tp] for tp in (*refused, *settled)}
         if over:
@@ -74,7 +74,7 @@ class Reassignments:
     async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """What an administrator asks for (None as target: cancel); None as outcome: it is under way, or done."""
+        """Start or (target None) cancel reassignments. Outcome None: the reassignment is in progress or done."""
         outcomes: dict[TopicPartition, ApiError | None] = {}
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         for portion in portions(targets.items(), PARTITIONS_A_TURN):
@@ -85,7 +85,7 @@ class Reassignments:
                     outcomes[tp] = outcome
                 else:
                     planned[tp] = outcome
-        await self._forget_orders(lambda tp, _: tp in planned)  # what comes last counts
+        await self._forget_orders(lambda tp, _: tp in planned)  # the latest request wins
         begun = await self._begin(planned)
         outcomes.update(
             {tp: None if tp in begun else ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned}
@@ -93,7 +93,7 @@ class Reassignments:
         return {tp: outcomes[tp] for tp in targets}
 
     def listed(self, tps: Collection[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
-        """The moves under way, of these partitions or of all."""
+        """The reassignments in progress among ``tps`` (None: all)."""
         asked = self._context.partitions_being_reassigned() if tps is None else tps
         assignments = {tp: self._context.assignment(tp) for tp in asked}
         return {tp: assignment for tp, assignment in assignments.items() if assignment.is_being_reassigned}
@@ -101,7 +101,7 @@ class Reassignments:
     # -- phases --
 
     async def _begin(self, planned: Assignments) -> set[TopicPartition]:
-        """Returns those that are begun: ZooKeeper has their assignments."""
+        """Returns the partitions whose new assignments are in ZooKeeper."""
         if not planned:
             return set()
         written = await self._write_assignments(planned)
@@ -128,7 +128,7 @@ class Reassignments:
         return [tp for tp in tps if reassignment.is_complete(self._context, tp, states[tp])]
 
     async def _add_replicas(self, tps: Sequence[TopicPartition]) -> None:
-        """Phase A: every replica learns of those that are added, and these begin to fetch."""
+        """Phase A."""
         context = self._context
         sends: list[Send] = []
         for tp in await self._changes.raise_leader_epochs(tps):
@@ -153,7 +153,7 @@ class Reassignments:
             context.assign(tp, ReplicaAssignment(moving[tp].target))
         led = await self._lead_by_target(tps)
         for tp in set(tps) - led:
-            context.assign(tp, moving[tp])  # it has no leader of the target now: another event will try again
+            context.assign(tp, moving[tp])  # the target has no leader now; a later event retries
         done = [tp for tp in tps if tp in led]
         await self._remove([Replica(tp, broker_id) for tp in done for broker_id in moving[tp].removing])
         await self._write_assignments({tp: context.assignment(tp) for tp in done})
@@ -167,7 +167,7 @@ class Reassignments:
         await self._deletions.resume({tp.topic for tp in done} - still)
 
     async def _lead_by_target(self, tps: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """A leader among the replicas that stay, under a new leader epoch in any case; those that have one."""
+        """Elect a leader in the target, or raise the current leader's epoch. Returns the partitions with a leader."""
         context = self._context
         others = [tp for tp in tps if reassignment.needs_leader(context, tp, context.replicas(tp))]
         elected = await self._changes.bring_online(others, ElectionStrategy.REASSIGN)
@@ -177,7 +177,7 @@ class Reassignments:
         return {*elected, *raised}
 
     async def _remove(self, replicas: Sequence[Replica]) -> None:
-        """Replicas in no assignment any more leave the ISR and are deleted; a leader among them is replaced first."""
+        """Remove replicas without assignment from the ISR and delete them. Leaders are replaced first."""
         if not replicas:
             return
         going = {(r.partition, r.broker_id) for r in replicas}
@@ -199,7 +199,7 @@ class Reassignments:
     # -- ZooKeeper --
 
     async def _write_assignments(self, assignments: Assignments) -> list[TopicPartition]:
-        """Into the topics' znodes, keeping what else is in them. Returns those that are written."""
+        """Other fields of the znodes are kept. Returns the written partitions."""
         written: list[TopicPartition] = []
         topics = {topic: list(tps) for topic, tps in by_topic(assignments)}
         while topics:
@@ -232,9 +232,9 @@ class Reassignments:
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Orders in ZooKeeper that are carried out, or replaced; what an administrator sets meanwhile stays.
+        """Remove orders that are done or replaced. Orders that an administrator adds meanwhile stay.
 
-        Not what comes with a znode that is deleted and created meanwhile: its version may be the same.
+        They are lost only if the znode is deleted and created again, because its version may be equal.
         """
         path = admin.REASSIGN_PARTITIONS
         gone: dict[TopicPartition, list[int]] | None = None

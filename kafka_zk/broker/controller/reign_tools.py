@@ -1,4 +1,4 @@
-"""What the parts of a reign work with."""
+"""Objects that all parts of a reign share."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from kafka_zk.broker.controller.store import ControllerStore
 
 
 class ReignTools(NamedTuple):
-    """``turns``: give the rest of the reactor its turn while an event is worked on."""
+    """``turns``: yields to other work of the reactor during an event."""
 
     context: Context
     store: ControllerStore

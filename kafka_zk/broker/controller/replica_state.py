@@ -1,7 +1,7 @@
-"""The replica state machine: what a change of state needs from ZooKeeper and causes at the brokers. Pure.
+"""The replica state machine: what a transition needs from ZooKeeper and sends to brokers. Pure.
 
     NonExistent -> New                          LeaderAndIsr (isNew) to the replica if the partition has a leader
-    New -> Online                               nothing: it was told when its leader was elected
+    New -> Online                               nothing: the election has already notified the replica
     Online, Offline, Ineligible -> Online       LeaderAndIsr to the replica
     New, Online, Offline, Ineligible -> Offline StopReplica to it, out of the ISR, LeaderAndIsr to the other replicas
     Offline -> DeletionStarted                  StopReplica (delete) to it
@@ -9,8 +9,8 @@
     DeletionStarted, Offline -> Ineligible      nothing
     DeletionSuccessful -> NonExistent           it leaves the assignment
 
-Only Offline needs ZooKeeper: ``stop`` begins it, ``remove_from_isr`` says what to write, and ``removed_from_isr`` or
-``offline_without_leadership`` finish it.
+Only the transition to Offline writes to ZooKeeper. ``stop`` begins it, ``remove_from_isr`` returns what to write, and
+``removed_from_isr``, ``was_not_in_isr`` or ``offline_without_leadership`` finish it.
 
 Source: ReplicaStateMachine.scala@3.9. Legality: ``states.REPLICA_TRANSITIONS``.
 """
@@ -32,9 +32,9 @@ from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 
 
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:
-    """The states after a failover; returns the partitions' replicas that are online and those that are not.
+    """Set the states at failover. Returns the online replicas, then the offline ones.
 
-    One that is not might have to be deleted, so it counts as ineligible for that until its broker is back.
+    An offline replica might belong to a topic to delete, so it is ineligible for deletion until its broker is back.
     """
     online: list[Replica] = []
     offline: list[Replica] = []
@@ -49,7 +49,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[
 
 
 def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -> tuple[list[Send], list[FailedChange]]:
-    """All but TAKE_OFFLINE. Raises IllegalTransition; then none was moved."""
+    """Apply an event other than TAKE_OFFLINE. Raises IllegalTransition; then no replica has moved."""
     context.require_legal_replicas(replicas, event)
     match event:
         case ReplicaEvent.CREATE:
@@ -75,8 +75,8 @@ def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -
 def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], list[Replica], list[Replica]]:
     """Begin to take replicas offline. Raises IllegalTransition.
 
-    Returns: what to send, the replicas that may have to leave an ISR, and those of partitions without leadership, or
-    of a topic that is being deleted.
+    Returns: the requests to send; the replicas that may have to leave an ISR; and those whose partition never had a
+    leader or is being deleted.
     """
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     sends: list[Send] = [SendStopReplica(replica.broker_id, replica.partition) for replica in replicas]
@@ -88,11 +88,11 @@ def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], l
 def remove_from_isr(
     context: Context, broker_id: int, current: Mapping[TopicPartition, LeadershipInfo | None]
 ) -> tuple[list[WriteState], list[FailedChange], list[WriteState]]:
-    """Take a broker's replicas out of the ISRs in ``current``, the states in ZooKeeper.
+    """Remove a broker's replicas from the ISRs in ``current``, the states in ZooKeeper.
 
-    The last member of an ISR stays in it, so that only it can be elected (cleanly) again.
+    The last member stays in the ISR, so that only it can be elected again (cleanly).
 
-    Returns: states to write, what cannot be done, and states that stand as they should already.
+    Returns: the states to write, the failures, and the states that already lack the broker.
     """
     writes: list[WriteState] = []
     unchanged: list[WriteState] = []
@@ -112,7 +112,7 @@ def remove_from_isr(
 
 
 def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteState]) -> list[Send]:
-    """ISRs are without the broker now (as it stands in ZooKeeper): its replicas are Offline."""
+    """Record ISRs that were written without the broker: its replicas are Offline."""
     _gone_offline(context, broker_id, written)
     return [
         SendLeaderAndIsr(write.recipients, write.partition)
@@ -122,14 +122,14 @@ def removed_from_isr(context: Context, broker_id: int, written: Sequence[WriteSt
 
 
 def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteState]) -> list[Send]:
-    """ISRs were without the broker before: its replicas are Offline, which is news for clients only."""
+    """Record ISRs that already lacked the broker: its replicas are Offline, which only clients have to learn."""
     _gone_offline(context, broker_id, unchanged)
     told = [write.partition for write in unchanged if write.partition.topic not in context.topics_to_delete]
     return [SendUpdateMetadata(None, told)] if told else []
 
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
-    """Replicas of partitions that never had a leader, or are being deleted, are Offline."""
+    """Replicas of partitions that never had a leader, or that are being deleted, are Offline."""
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
     told = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]
@@ -137,7 +137,7 @@ def offline_without_leadership(context: Context, replicas: Collection[Replica]) 
 
 
 def _has_leadership(context: Context, tp: TopicPartition) -> bool:
-    """One whose deletion has begun has none that counts: its state goes unread, so no replica need leave its ISR."""
+    """False once a deletion has started, because its states are no longer read."""
     return tp in context.leadership and tp.topic not in context.topics_with_deletion_started
 
 

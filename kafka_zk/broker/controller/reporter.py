@@ -1,4 +1,4 @@
-"""Tells observers and the log what the controller did, many partitions in one line."""
+"""Reports the controller's actions to observers and the log, many partitions per line."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -19,14 +19,14 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger("kafka_zk.broker.controller")
 
 NAMED_COUNT = 5
-"""How many partitions a line of the log names; the others are counted."""
+"""Maximum number of partitions that a log line names; the rest is counted."""
 
 UNREACHABLE_COUNT = 20
-"""Maximum number of unreachable brokers that are logged one by one; one more line stands for the others."""
+"""Maximum number of unreachable brokers that are logged one by one. One further line covers the rest."""
 
 
 class ControllerReporter:
-    """One per controller; ``cause`` is the event that is being processed."""
+    """One per controller. ``cause``: name of the event in progress."""
 
     def __init__(self, source: EventSource) -> None:
         self.source = source
@@ -34,11 +34,11 @@ class ControllerReporter:
         self._known_errors: dict[tuple[int, str, TopicPartition | None], int] = {}
         self._unreachable: set[int] = set()
         self._many_are_unreachable = False
-        self._refused: dict[tuple[TopicPartition, str], str] = {}  # partition and target -> the reason that was told
+        self._refused: dict[tuple[TopicPartition, str], str] = {}  # (partition, target) -> reason already logged
         self.cause = ""
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
-        """Tell the observer; ``fields`` are those that ``kind`` has beyond its base."""
+        """Emit an event. ``fields``: the fields that ``kind`` adds to its base class."""
         self.source.emit(kind, *fields, cause=self.cause if cause is None else cause, zxid=zxid)
 
     def info(self, text: str, *arguments: object) -> None:
@@ -51,7 +51,7 @@ class ControllerReporter:
             self.event(events.PartitionsMoved, tuple(partitions), state)
 
     def forget(self, topics: Collection[str]) -> None:
-        """These are gone; others of their names are another matter."""
+        """Forget deleted topics, whose names other topics may get."""
         gone = set(topics)
         self._refused = {key: reason for key, reason in self._refused.items() if key[0].topic not in gone}
         self._known_errors = {
@@ -59,7 +59,7 @@ class ControllerReporter:
         }
 
     def reign_over(self) -> None:
-        """What was told does not count for the next reign."""
+        """The next reign reports everything again."""
         self._refused.clear()
         self._known_errors.clear()
         self._unreachable.clear()
@@ -84,7 +84,7 @@ class ControllerReporter:
             self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
 
     def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
-        """A leader's proposals for the ISR: it asks again, or waits for LeaderAndIsr, by the code."""
+        """The code decides whether the leader retries or waits for LeaderAndIsr."""
         if refused:
             self.info(
                 "ISRs that broker %d proposed are refused: %s",
@@ -93,7 +93,7 @@ class ControllerReporter:
             )
 
     def refused(self, refused: Collection[FailedChange], target: str) -> None:
-        """A change that is tried again and refused for the same reason is logged once."""
+        """Report refused changes, each reason once per partition and target."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})
@@ -107,10 +107,10 @@ class ControllerReporter:
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
-        """Each error of a broker and partition is logged once, until it is answered without.
+        """Each error of a broker and partition is logged once until it is gone.
 
-        That a broker has a LeaderAndIsr of a partition already (STALE_CONTROLLER_EPOCH) is no error: Kafka's brokers
-        answer so to every one whose leader epoch is theirs.
+        STALE_CONTROLLER_EPOCH of a partition is no error: Kafka's brokers return it if they have the leader epoch
+        already.
         """
         self._unreachable.discard(broker_id)
         self._many_are_unreachable &= len(self._unreachable) > UNREACHABLE_COUNT // 2
@@ -136,7 +136,7 @@ class ControllerReporter:
         )
 
     def not_sent(self, broker_id: int, request: ControlRequest, error: Exception) -> None:
-        """A request did not get through and is repeated; logged once until one does."""
+        """A request failed and will be repeated; logged once per broker until one succeeds."""
         self.event(events.RequestFailed, broker_id, request.api_key.name, cause=repr(error))
         if broker_id not in self._unreachable:
             self._unreachable.add(broker_id)
@@ -152,7 +152,7 @@ class ControllerReporter:
             )
 
     def _many_unreachable(self) -> None:
-        """Logged once, until fewer are unreachable."""
+        """Logged once, until half of the brokers are reachable again."""
         if not self._many_are_unreachable:
             self._many_are_unreachable = True
             _log.warn(
@@ -171,7 +171,7 @@ class ControllerReporter:
 
 
 def few(things: Collection[object]) -> str:
-    """The first NAMED_COUNT of them, and how many more there are."""
+    """The first NAMED_COUNT items and the number of further ones."""
     names = [str(thing) for _, thing in zip(range(NAMED_COUNT), things, strict=False)]
     more = len(things) - len(names)
     return (", ".join(names) or "none") + (f" and {more} more" if more else "")

@@ -1,9 +1,8 @@
-"""Collects what the state machines want to be sent, and makes one request of each kind per broker of it. Pure.
+"""Combines the effects of the state machines into few requests. Pure.
 
-A change of thousands of partitions causes thousands of effects but few requests: all LeaderAndIsr effects for a broker
-become one request, all news of partitions become one UpdateMetadata for every live broker, and so on; those for more
-than PARTITIONS_AT_ONCE become several, and are made step by step, so that others have their turn in between. The order
-is Kafka's: LeaderAndIsr, UpdateMetadata, StopReplica.
+All LeaderAndIsr effects for a broker become one request, all partition updates one UpdateMetadata to every live broker,
+and so on; more than PARTITIONS_AT_ONCE partitions become several. Requests are built in steps, between which the
+reactor does other work, in Kafka's order: LeaderAndIsr, UpdateMetadata, StopReplica.
 
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
@@ -37,18 +36,18 @@ from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
 class Step(NamedTuple):
-    """``handled``: how many partitions, PARTITIONS_AT_ONCE at most. With it ``requests`` are complete; to send one of
-    them means to begin with as many partitions."""
+    """``handled``: partitions in this step, at most PARTITIONS_AT_ONCE; also the number that each request's sending
+    starts with. ``requests``: the (broker id, request) pairs that the step completes."""
 
     handled: int
     requests: list[tuple[int, ControlRequest]]
 
 
 class RequestBatch:
-    """``add`` effects, then ``flush``: (broker id, request) in the order in which to send them, step by step.
+    """``add`` effects, then ``flush`` them in steps as (broker id, request), in sending order.
 
     Args:
-        listener_name: by which brokers reach each other; it says where a partition's leader is.
+        listener_name: the inter-broker listener, for the addresses of leaders.
     """
 
     def __init__(self, context: Context, controller_id: int, listener_name: str) -> None:
@@ -63,7 +62,7 @@ class RequestBatch:
         self._refused: list[FailedChange] = []
 
     def add(self, effects: Iterable[Send]) -> None:
-        """A partition that is new, or to be deleted, for one of several effects stays so."""
+        """Collect effects. A partition is new, or to be deleted, if one of its effects says so."""
         for effect in effects:
             match effect:
                 case SendLeaderAndIsr(broker_ids, tp, is_new):
@@ -78,8 +77,7 @@ class RequestBatch:
                     self._add_update(brokers, tps)
 
     def full(self) -> Iterator[Step]:
-        """The LeaderAndIsr requests that nothing can be added to; all else is collected on. Until the last step nothing
-        may be added."""
+        """The full LeaderAndIsr requests; other effects stay collected. Do not ``add`` before the last step."""
         collected = self._leader_and_isr
         while full := [each for each in self._registered(collected) if len(collected[each]) >= PARTITIONS_AT_ONCE]:
             for broker_id in full:
@@ -88,10 +86,9 @@ class RequestBatch:
                 yield Step(len(is_new), self._leader_and_isr_request(broker_id, is_new))
 
     def flush(self) -> Iterator[Step]:
-        """The requests. After the first step nothing of them is collected any more; until the last, nothing may be
-        added.
+        """All requests. Do not ``add`` before the last step.
 
-        Brokers that are not registered get none. What is left out as it cannot be sent is in ``take_refused``.
+        Unregistered brokers get no requests. ``take_refused`` returns partitions that could not be sent.
         """
         leader_and_isr, self._leader_and_isr = self._leader_and_isr, {}
         stop_replica, self._stop_replica = self._stop_replica, {}
@@ -110,7 +107,7 @@ class RequestBatch:
 
     @contextmanager
     def updates_held(self) -> Iterator[None]:
-        """Within it ``flush`` keeps what belongs to UpdateMetadata for a later one."""
+        """``flush`` keeps the effects for UpdateMetadata for a later ``flush``."""
         self._holds_updates = True
         try:
             yield
@@ -118,7 +115,7 @@ class RequestBatch:
             self._holds_updates = False
 
     def take_refused(self) -> list[FailedChange]:
-        """What was left out of requests since this was asked last."""
+        """The partitions left out of requests since the last call."""
         refused, self._refused = self._refused, []
         return refused
 
@@ -135,7 +132,6 @@ class RequestBatch:
     def _leader_and_isr_request(
         self, broker_id: int, is_new: Mapping[TopicPartition, bool]
     ) -> list[tuple[int, ControlRequest]]:
-        """Empty if nothing of it can be sent."""
         context = self._context
         partitions = {
             tp: LeaderAndIsrPartition(context.leadership[tp], context.assignment(tp), is_new[tp])
@@ -152,7 +148,7 @@ class RequestBatch:
     def _update_metadata_requests(
         self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]
     ) -> Iterator[Step]:
-        """Without news of partitions it is one about the brokers alone."""
+        """Without changed partitions: one request with the live brokers."""
         leadership = self._context.leadership
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
         known = [tp for tp in partitions if tp in leadership] if broker_ids else []
@@ -170,7 +166,7 @@ class RequestBatch:
         sendable: list[TopicPartition] = []
         for tp in partitions:
             info = context.leadership.get(tp)
-            if info is None:  # its topic is gone
+            if info is None:  # the topic is gone
                 continue
             if can_be_sent(tp, info, context.assignment(tp)):
                 sendable.append(tp)

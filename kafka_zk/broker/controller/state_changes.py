@@ -1,8 +1,7 @@
-"""Runs the two state machines: reads and writes the znodes they ask for, then sends what they cause.
+"""Runs the two state machines: reads and writes the znodes they need, then sends the requests they cause.
 
-One call is one step of Kafka's ``handleStateChanges``: the requests that it causes go out together at its end. Changes
-that are illegal, or not possible, are reported and leave their partition or replica as it was; the others are made.
-Many are made in portions, and others have their turn in between.
+One call is one ``handleStateChanges`` of Kafka: its requests are sent together at its end. Illegal or impossible
+changes are reported and change nothing. Many changes are made in portions, between which the reactor does other work.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -29,7 +28,7 @@ States = Mapping[TopicPartition, LeadershipInfo | None]
 
 
 class Decision(NamedTuple):
-    """What becomes of some states: those to write, what cannot be done, and those that are as they should be."""
+    """States to write, failures, and states that are already right."""
 
     writes: list[WriteState]
     refused: list[FailedChange]
@@ -45,9 +44,9 @@ class StateChanges:
     """Changes the context, ZooKeeper and (through ``send``) the brokers, in this order.
 
     Args:
-        collect: takes effects of a step that is not over, and sends the LeaderAndIsr requests that they fill.
-        send: takes the last effects of a step and sends the requests that all of them make.
-        unclean_by_default: whether topics without a setting of their own allow unclean elections.
+        collect: takes effects of a step in progress and sends full LeaderAndIsr requests.
+        send: takes the last effects of a step and sends all its requests.
+        unclean_by_default: for topics without their own setting.
     """
 
     def __init__(
@@ -69,11 +68,11 @@ class StateChanges:
         self._turns = turns
 
     async def send(self, effects: Collection[Send]) -> None:
-        """Send requests that no change of state causes."""
+        """Send requests without a change of state."""
         await self._send(effects)
 
     async def partitions(self, partitions: Sequence[TopicPartition], event: PartitionEvent) -> None:
-        """All but BRING_ONLINE."""
+        """Apply an event other than BRING_ONLINE to partitions."""
         for portion in portions(partitions, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
             legal, illegal = self._context.split_legal_partitions(portion, event)
@@ -84,9 +83,9 @@ class StateChanges:
     async def bring_online(
         self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
     ) -> dict[TopicPartition, LeadershipInfo]:
-        """New partitions get their first leader, others one by ``strategy``. Returns the new leadership.
+        """Elect the first leader of New partitions, and a leader by ``strategy`` of others. Returns the new leadership.
 
-        Brokers make the logs of some, or lead them, while ZooKeeper writes the znodes of others.
+        Works in portions: brokers open the logs of one while ZooKeeper writes the znodes of the next.
         """
         elected: dict[TopicPartition, LeadershipInfo] = {}
         for portion in portions(partitions, PARTITIONS_A_TURN):
@@ -103,11 +102,11 @@ class StateChanges:
         return elected
 
     async def elect_waiting(self) -> dict[TopicPartition, LeadershipInfo]:
-        """Try again for all partitions without a live leader."""
+        """Elect leaders of all partitions without a live leader."""
         return await self.bring_online(partition_state.electable(self._context), ElectionStrategy.OFFLINE)
 
     async def elect_returned(self) -> dict[TopicPartition, LeadershipInfo]:
-        """Elect again where the leader or another member of the ISR was away unnoticed."""
+        """Elect again where a member of the ISR was away unnoticed or started uncleanly."""
         returned: list[TopicPartition] = []
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -115,15 +114,15 @@ class StateChanges:
         return await self.bring_online(returned, ElectionStrategy.RETURNED) if returned else {}
 
     async def elect_stuck(self) -> None:
-        """Try again for the partitions that have no leader though one could be elected."""
+        """Elect leaders of leaderless partitions that have a live candidate."""
         await self.bring_online(partition_state.stuck(self._context), ElectionStrategy.OFFLINE)
 
     async def replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> None:
-        """Any event of replicas."""
+        """Apply an event to replicas and send the requests that it causes."""
         await self._send(await self.move_replicas(replicas, event))
 
     async def move_replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> list[Send]:
-        """As ``replicas``, but what has to be sent is returned: several changes can be told at once."""
+        """Like ``replicas``, but returns the effects, so that several changes can share requests."""
         sends: list[Send] = []
         target = event.target
         for portion in portions(replicas, PARTITIONS_A_TURN):
@@ -141,7 +140,7 @@ class StateChanges:
         return sends
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Raise the leader epoch of each in ZooKeeper; return those that were written. Sends brokers no request."""
+        """Raise leader epochs in ZooKeeper. Returns the partitions written. Sends no requests."""
 
         async def decide(current: States) -> Decision:
             writes, refused = partition_state.raise_leader_epochs(self._context, current)
@@ -173,7 +172,7 @@ class StateChanges:
         return [*sends, *await self._elect_present(present)]
 
     async def _elect_present(self, partitions: Sequence[TopicPartition]) -> list[SendLeaderAndIsr]:
-        """Partitions that seemed new, as their topic or state could not be understood when this reign began."""
+        """They seemed New because their topic or state was invalid when the reign began."""
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]
         self._reporter.refused(
@@ -185,7 +184,7 @@ class StateChanges:
         return await self._elect(list(known), ElectionStrategy.OFFLINE)
 
     def _create_operations(self, creates: Iterable[CreateState]) -> list[Operation]:
-        """All in one pipeline: per topic the parent (if no partition has been made), per partition two znodes."""
+        """Per topic the parent znode (unless a partition has a leader), per partition two znodes."""
         operations: list[Operation] = []
         infos = {create.partition: create.info for create in creates}
         for topic, partitions in by_topic(infos):
@@ -241,12 +240,10 @@ class StateChanges:
     async def _write_decided(
         self, partitions: Iterable[TopicPartition], decide: Decide, target: str
     ) -> tuple[list[WriteState], list[WriteState]]:
-        """Write what ``decide`` makes of the partitions' states. Returns what is written, as it stands now, and what
-        stood so already.
+        """Write the states that ``decide`` returns. Returns the written states and those that were already right.
 
-        The states are not read first: only controllers make and delete state znodes, so what this reign has read or
-        written is what stands there, or an older version of it, over which nothing is written. Then, and where nothing
-        can be done with the state as it is known, it is read and decided again.
+        Only controllers create and delete state znodes, so the known state is used without a read: an outdated one
+        fails the version check. After such a failure, or a refusal by ``decide``, the state is read and decided again.
         """
         written: list[WriteState] = []
         unchanged: list[WriteState] = []
@@ -267,7 +264,8 @@ class StateChanges:
     async def write_states(
         self, writes: Sequence[WriteState]
     ) -> tuple[list[WriteState], list[TopicPartition], list[FailedChange]]:
-        """Returns: those written (with their new versions), those that another one changed meanwhile, the failures."""
+        """Returns the written states with their new versions, the partitions that another client changed, and
+        failures."""
         operations: list[Operation] = [
             SetData(
                 topics.state_path(write.partition.topic, write.partition.partition),

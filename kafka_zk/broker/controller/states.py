@@ -1,6 +1,6 @@
-"""The states of partitions and replicas, and what each event makes of them: one table each.
+"""States of partitions and replicas, with one transition table each.
 
-Each event leads to one state, its ``target``. What a change causes is in ``partition_state`` and ``replica_state``.
+Each event leads to one state, its ``target``. ``partition_state`` and ``replica_state`` define what a change causes.
 
 Source: PartitionStateMachine.scala and ReplicaStateMachine.scala@3.9.
 """
@@ -10,21 +10,21 @@ from collections.abc import Mapping
 
 
 class PartitionState(enum.Enum):
-    """A partition as the controller sees it."""
+    """State of a partition as the controller knows it."""
 
     NON_EXISTENT = "NonExistentPartition"
-    NEW = "NewPartition"  # assigned, without leader and ISR so far
-    ONLINE = "OnlinePartition"  # a leader was elected
+    NEW = "NewPartition"  # assigned, never had a leader
+    ONLINE = "OnlinePartition"  # has a leader
     OFFLINE = "OfflinePartition"  # its leader is gone
 
 
 class ReplicaState(enum.Enum):
-    """One replica of a partition as the controller sees it."""
+    """State of a replica as the controller knows it."""
 
     NON_EXISTENT = "NonExistentReplica"
-    NEW = "NewReplica"  # can only be told to follow
+    NEW = "NewReplica"  # can only become a follower
     ONLINE = "OnlineReplica"
-    OFFLINE = "OfflineReplica"  # its broker or its log directory is gone, or it was told to stop
+    OFFLINE = "OfflineReplica"  # its broker or log directory is gone, or it was stopped
     DELETION_STARTED = "ReplicaDeletionStarted"
     DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
     DELETION_INELIGIBLE = "ReplicaDeletionIneligible"  # deletion failed or must wait
@@ -40,7 +40,7 @@ class PartitionEvent(enum.Enum):
 
     @property
     def target(self) -> PartitionState:
-        """The state that it leads to."""
+        """The state that the event leads to."""
         return next(iter(PARTITION_TRANSITIONS[self].values()))
 
 
@@ -57,7 +57,7 @@ class ReplicaEvent(enum.Enum):
 
     @property
     def target(self) -> ReplicaState:
-        """The state that it leads to."""
+        """The state that the event leads to."""
         return next(iter(REPLICA_TRANSITIONS[self].values()))
 
 
@@ -75,7 +75,7 @@ PARTITION_TRANSITIONS: Mapping[PartitionEvent, Mapping[PartitionState, Partition
     },
     PartitionEvent.DELETE: {PartitionState.OFFLINE: PartitionState.NON_EXISTENT},
 }
-"""What an event makes of a state. One that is not listed for a state is illegal."""
+"""The state that each event leads to, by current state. A missing entry is an illegal transition."""
 
 REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] = {
     ReplicaEvent.CREATE: {ReplicaState.NON_EXISTENT: ReplicaState.NEW},
@@ -99,4 +99,4 @@ REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] 
     },
     ReplicaEvent.FORGET: {ReplicaState.DELETION_SUCCESSFUL: ReplicaState.NON_EXISTENT},
 }
-"""What an event makes of a state. One that is not listed for a state is illegal."""
+"""The state that each event leads to, by current state. A missing entry is an illegal transition."""

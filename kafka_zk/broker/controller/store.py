@@ -1,9 +1,9 @@
-"""All that one reign of a controller reads from and writes to ZooKeeper, in pipelines.
+"""All reads and writes of one reign in ZooKeeper, in pipelines.
 
-Writes are fenced by the reign's version of ``/controller_epoch`` and begin only while the session's lease is held;
-while the connection is suspended they wait. A connection loss is no outcome: what was under way is looked up and
-repeated. So a caller sees only a result, an expected refusal (NodeExists, NoNode, BadVersion, NotEmpty), or that the
-reign is over: ControllerMoved or SessionLost is raised.
+Writes are fenced by the version of ``/controller_epoch`` that the reign wrote, and begin only while the session's lease
+is held; they wait while the connection is suspended. After a connection loss, the store looks up which operations were
+applied and repeats the rest. A caller therefore sees a result, an expected refusal (NodeExists, NoNode, BadVersion,
+NotEmpty), or the end of the reign as ControllerMoved or SessionLost.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode, what is understood of it, and its version."""
+    """A topic's znode: its decoded content, its version, and its data."""
 
     assignment: TopicAssignment
     zk_version: int
@@ -56,14 +56,14 @@ class StoredTopic(NamedTuple):
 
 
 class StoredOrders(NamedTuple):
-    """The orders to reassign that are understood, and their znode's stat; None if there is no znode."""
+    """The valid reassignment orders, and their znode's stat; None if there is no znode."""
 
     targets: dict[TopicPartition, list[int]]
     stat: ZnodeStat | None
 
 
 class ControllerStore:
-    """ZooKeeper as the active controller uses it. ``close`` ends it: whatever waits or comes raises ControllerMoved."""
+    """The active controller's access to ZooKeeper. After ``close``, every operation raises ControllerMoved."""
 
     def __init__(
         self, client: RegistryClient, clock: Timers, registry: ControllerRegistry, epoch_zk_version: int
@@ -85,7 +85,7 @@ class ControllerStore:
         self._wake()
 
     async def ready(self) -> None:
-        """Returns when the session is certain to be alive. Raises ControllerMoved, SessionLost."""
+        """Returns when the session is certainly alive. Raises ControllerMoved, SessionLost."""
         while True:
             self._require_reign()
             if self._client.state is SessionState.SUSPENDED:
@@ -100,7 +100,7 @@ class ControllerStore:
     # -- reading --
 
     async def repeated(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Read, and read again after every connection loss."""
+        """Run a read, again after each connection loss."""
         while True:
             await self.ready()
             try:
@@ -113,23 +113,22 @@ class ControllerStore:
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
     async def unclean_starts(self) -> dict[int, list[str]]:
-        """The paths of what brokers have announced, by broker id. Read it after ``brokers``: a registration and its
-        announcement are written together."""
+        """Announcements' paths by broker id. Read it after ``brokers``: one transaction writes both."""
         return await self.repeated(lambda: read_unclean_starts(self._client))
 
     async def children(self, path: str) -> list[str]:
-        """Sorted names; none if ``path`` is not there. Raises: NoAuth."""
+        """Sorted names; empty if ``path`` does not exist. Raises: NoAuth."""
         (answer,) = await self.repeated(lambda: found([self._client.children(path)]))
         return [] if answer is None else answer[0]
 
     async def children_of(self, paths: Sequence[str]) -> dict[str, list[str]]:
-        """Sorted names by path; none where nothing is, or where an ACL hides them, with an ERROR."""
+        """Sorted names by path; empty if it does not exist or (with an ERROR in the log) an ACL hides it."""
         read = await self.repeated(lambda: readable(self._client.children(path) for path in paths))
         answers = self._faults.visible(paths, read)
         return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
 
     async def topic_names(self) -> set[str]:
-        """All topics but those whose names no broker and no client could take."""
+        """All topics with legal names; illegal ones are logged and ignored."""
         names = set(await self.children(topics.TOPICS))
         illegal = {name for name in names if not is_legal_name(name)}
         for name in self._illegal_topics - illegal:
@@ -140,7 +139,7 @@ class ControllerStore:
         return names - illegal
 
     async def topics(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """Those of the topics that exist; one whose znode cannot be understood counts as a topic without partitions."""
+        """The existing topics among ``names``. An invalid znode counts as a topic without partitions."""
         stored: dict[str, StoredTopic] = {}
         for window in _windows(names):
             paths = [topics.topic_path(name) for name in window]
@@ -151,8 +150,7 @@ class ControllerStore:
         return stored
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
-        """The state of each partition with its znode's version and zxid; None where there is none that can be
-        understood."""
+        """The state of each partition with its znode's version and zxid; None if the znode is missing or invalid."""
         states: dict[TopicPartition, LeadershipInfo | None] = {}
         for window in _windows(partitions):
             paths = [topics.state_path(tp.topic, tp.partition) for tp in window]
@@ -174,7 +172,7 @@ class ControllerStore:
         return configs
 
     async def log_dir_events(self, paths: Sequence[str]) -> set[int]:
-        """The brokers that lost a log directory, by the notifications at these paths."""
+        """The brokers that notifications at these paths name."""
         told = [
             self._understood(path, partial(isr.decode_log_dir_event, path, answer[0]))
             for path, answer in zip(paths, await self.get_all(paths), strict=True)
@@ -185,7 +183,7 @@ class ControllerStore:
         return {broker_id for broker_id in told if broker_id is not None}
 
     async def isr_changes(self, paths: Sequence[str]) -> set[TopicPartition]:
-        """The partitions whose ISRs were changed, by the notifications at these paths."""
+        """The partitions that notifications at these paths name."""
         told: set[TopicPartition] = set()
         for path, answer in zip(paths, await self.get_all(paths), strict=True):
             if answer is not None:
@@ -195,7 +193,7 @@ class ControllerStore:
         return told
 
     async def reassignment_orders(self) -> StoredOrders:
-        """The targets by partition in the order to reassign; none if there is none that can be understood."""
+        """The ordered targets by partition; empty if the znode is missing or invalid."""
         path = admin.REASSIGN_PARTITIONS
         (answer,) = await self.get_all([path])
         if answer is None:
@@ -204,8 +202,7 @@ class ControllerStore:
         return StoredOrders(self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}, answer[1])
 
     async def preferred_elections(self) -> set[TopicPartition] | None:
-        """The partitions of the order to elect preferred leaders; none of one that cannot be understood. None: there is
-        no order."""
+        """The partitions of the order; empty if it is invalid, None if there is none."""
         path = admin.PREFERRED_REPLICA_ELECTION
         (answer,) = await self.get_all([path])
         self._faults.forget(path)
@@ -214,7 +211,7 @@ class ControllerStore:
         return self._understood(path, partial(admin.decode_partitions, path, answer[0])) or set()
 
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
-        """Data and stat of each path, None where nothing is; None, and an ERROR, where an ACL hides it."""
+        """Data and stat of each path; None if it does not exist or (with an ERROR in the log) an ACL hides it."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
         for window in _windows(paths):
             read = await self.repeated(partial(read_all, self._client, window))
@@ -226,11 +223,10 @@ class ControllerStore:
     async def write(
         self, operations: Sequence[Operation], czxids: Mapping[str, int] | None = None
     ) -> list[Result | RegistryError]:
-        """Each operation by itself, in order, many to a multi: its result or the refusal.
+        """The result or refusal of each operation. Operations run in order, many per multi.
 
         Args:
-            czxids: which znode a path to delete means. One that was made anew under its name is not deleted when a
-                deletion is repeated whose answer was lost.
+            czxids: of znodes to delete, by path. A repeated deletion spares a znode that was created there meanwhile.
         """
         await self.ready()
         outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)
@@ -255,8 +251,10 @@ class ControllerStore:
         return outcomes
 
     async def delete_all(self, paths: Iterable[str], czxids: Mapping[str, int] | None = None) -> None:
-        """Delete znodes in the given order; those that are gone already do no harm, and what another client
-        has put below one goes, too. ``czxids``: see ``write``."""
+        """Delete znodes in order, with children that other clients created. Missing ones are skipped.
+
+        ``czxids``: see ``write``.
+        """
         wanted = list(paths)
         outcomes = await self.write([Delete(path) for path in wanted], czxids)
         for path, outcome in zip(wanted, outcomes, strict=True):
@@ -267,12 +265,12 @@ class ControllerStore:
                     raise each
 
     async def delete_topics(self, partitions: Mapping[str, Sequence[int]]) -> None:
-        """All znodes of topics (with their partitions), leaves first, and last of all the orders to delete them.
+        """Delete all znodes of topics, leaves first, and finally the orders to delete them.
 
-        A configuration goes before its topic: as soon as that is gone, another one of its name may be created.
+        A configuration is deleted before its topic, because then a topic with the same name can be created.
         """
         operations: list[Operation] = []
-        topic_at: dict[str, int] = {}  # where among the operations the topic's own znode is
+        topic_at: dict[str, int] = {}  # index of the operation that deletes the topic's znode
         czxids = await self._czxids(
             path
             for topic in partitions
@@ -288,12 +286,12 @@ class ControllerStore:
             operations.append(Delete(topics.topic_path(topic)))
         outcomes = await self.write(operations, czxids)
         for topic, index in topic_at.items():
-            if isinstance(outcomes[index], NotEmpty):  # there was more below it than this controller made
+            if isinstance(outcomes[index], NotEmpty):  # another client created znodes below it
                 await self.delete_all(await self._tree(topics.topic_path(topic)), czxids)
         await self.delete_all((admin.delete_topic_path(topic) for topic in partitions), czxids)
 
     async def _tree(self, path: str) -> list[str]:
-        """A znode and everything below it, leaves first; one round trip per level."""
+        """A znode and its descendants, leaves first; one round trip per level."""
         paths: list[str] = []
         level = [path]
         while level:
@@ -302,11 +300,11 @@ class ControllerStore:
         return paths[::-1]
 
     def cannot_use(self, path: str, why: object) -> None:
-        """An ERROR about a znode."""
+        """Log an ERROR about a znode."""
         self._faults.found(path, [str(why)])
 
     def forget(self, gone: Collection[str]) -> None:
-        """These topics are gone: what was wrong with their znodes is no more."""
+        """Forget the faults in deleted topics' znodes."""
         names = set(gone)
         below = len(topics.topic_path(""))
         self._faults.forget_where(lambda path: path[below:].partition("/")[0] in names)
@@ -314,13 +312,12 @@ class ControllerStore:
     # -- inside --
 
     async def _czxids(self, paths: Iterable[str]) -> dict[str, int]:
-        """Of those of the znodes that are there."""
         wanted = list(paths)
         answers = await self.get_all(wanted)
         return {path: answer[1].czxid for path, answer in zip(wanted, answers, strict=True) if answer is not None}
 
     async def _deleted_already(self, operations: Sequence[Operation], czxids: Mapping[str, int]) -> set[Operation]:
-        """Those of the operations whose znode was deleted: it is gone, or another one is in its place."""
+        """The applied ones: their znode is gone or has another czxid."""
         deletions = [operation for operation in operations if isinstance(operation, Delete)]
         present = await self._czxids(deletion.path for deletion in deletions)
         return {
@@ -331,7 +328,7 @@ class ControllerStore:
         }
 
     def _understood(self, path: str, decode: Callable[[], T]) -> T | None:
-        """None, and an ERROR, for what cannot be understood; entries that are left out have one, too."""
+        """The decoded znode; None if it is invalid. Logs an ERROR for it, or for entries that were left out."""
         try:
             understood = decode()
         except InvalidZnode as error:
@@ -343,7 +340,7 @@ class ControllerStore:
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
     ) -> list[Result | RegistryError]:
-        """Refusals of repeated writes that are due to the first try having succeeded turned into results."""
+        """Turns refusals into results where the first attempt had succeeded."""
         doubtful = [
             (index, operation)
             for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))
@@ -358,7 +355,7 @@ class ControllerStore:
         return resolved
 
     async def _renew_lease(self) -> None:
-        """The leader's answer renews it; if none comes, the state of the session changes."""
+        """Without a response, the session's state changes."""
         try:
             await self._client.sync()
         except ConnectionLoss:
@@ -385,13 +382,12 @@ class ControllerStore:
 
 
 def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
-    """What is read, and decoded, in one turn."""
     for start in range(0, len(wanted), READS_AT_ONCE):
         yield wanted[start : start + READS_AT_ONCE]
 
 
 def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:
-    """Whether ``present`` is what the operation leaves behind when it succeeds."""
+    """Whether ``present`` is what the successful operation leaves behind."""
     match operation:
         case Create(_, data):
             return present is not None and present[0] == data

@@ -1,6 +1,6 @@
-"""What the controller does when topics and their assignments change in ZooKeeper.
+"""Handle topics and assignments that change in ZooKeeper.
 
-The znodes are the truth and watches only hints: each event reads again and compares with the context.
+The znodes are the source of truth. A watch is only a hint: each event reads again and compares with the context.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 
 
 class TopicChanges:
-    """Keeps the context's topics equal to ZooKeeper's and makes new partitions."""
+    """Keeps the context's topics equal to ZooKeeper's and creates new partitions."""
 
     def __init__(self, tools: ReignTools, random: Random) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._random = random
 
     async def load(self) -> None:
-        """At failover: all topics, their assignments, ids and leadership."""
+        """Load topics, assignments, ids and leadership at failover."""
         context = self._context
         context.topics = await self._store.topic_names()
         await self._adopt(await self._read(sorted(context.topics)))
@@ -39,7 +39,7 @@ class TopicChanges:
         context.leadership = {tp: info for tp, info in states.items() if info is not None}
 
     async def names_changed(self) -> tuple[list[str], list[str]]:
-        """``/brokers/topics`` changed. Returns the topics that came, and those that went."""
+        """``/brokers/topics`` changed. Returns the added topics, then the removed ones."""
         context = self._context
         names = await self._store.topic_names()
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
@@ -56,7 +56,7 @@ class TopicChanges:
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
-        """A topic's znode changed: new partitions are made, changed replicas of others are ignored (as in Kafka)."""
+        """A topic's znode changed: create new partitions. Changed replicas of others are ignored, as in Kafka."""
         stored = (await self._read([topic])).get(topic)
         if stored is None or topic not in self._context.topics:
             return
@@ -75,7 +75,7 @@ class TopicChanges:
             await self._make(partitions)
 
     def is_news(self, topic: str, assignment: TopicAssignment | None) -> bool:
-        """Whether what a watch saw differs from what is known already, so that it has to be read again."""
+        """Whether the content that a watch saw requires another read."""
         if assignment is None or topic not in self._context.topics:
             return False
         known = self._context.assignments.get(topic, {})
@@ -84,7 +84,7 @@ class TopicChanges:
         )
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """Topics as stored, with ids: one that is missing is written back if it is known, else a new one is."""
+        """Topics with ids. A missing id is written to the znode: the known one, else a new one."""
         found: dict[str, StoredTopic] = {}
         wanted = list(names)
         while wanted:
@@ -95,7 +95,7 @@ class TopicChanges:
         return {topic: found[topic] for topic in names if topic in found}
 
     async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
-        """Write ids to these topics. Returns the topics with ids, and those that someone else changed meanwhile."""
+        """Returns the topics with ids, then those that another client changed meanwhile."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
@@ -108,7 +108,7 @@ class TopicChanges:
                 again.append(topic)
             elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
                 self._store.cannot_use(znodes.topic_path(topic), f"no topic id can be added: {outcome!r}")
-                is_known = topic in self._context.topic_ids  # else it is not served
+                is_known = topic in self._context.topic_ids  # a topic without an id is not served
                 found[topic] = entry if is_known else StoredTopic(TopicAssignment({}), entry.zk_version)
             elif not isinstance(outcome, NoNode):
                 assignment = replace(entry.assignment, topic_id=ids[topic])
@@ -119,7 +119,6 @@ class TopicChanges:
         return uuids.to_text(uuids.random_topic_id(self._random))
 
     async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:
-        """Take topics over into the context; returns their partitions."""
         for topic, entry in stored.items():
             await self._turns.spend(len(entry.assignment.partitions) * PARTITION_COST)
             if entry.assignment.topic_id is not None:
@@ -129,10 +128,7 @@ class TopicChanges:
         return [tp for topic in sorted(stored) for tp in self._context.partitions_of(topic)]
 
     async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """New partitions with their replicas: to New, and then Online if a replica is alive.
-
-        Portion by portion: the brokers make the logs of one while ZooKeeper writes the znodes of the next.
-        """
+        """In portions: brokers open the logs of one while ZooKeeper writes the znodes of the next."""
         for portion in whole_topics(partitions):
             replicas = self._context.replicas_of(portion)
             await self._changes.partitions(portion, PartitionEvent.CREATE)
@@ -149,6 +145,6 @@ class TopicChanges:
         )
 
     async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
-        """If someone changed it meanwhile, the watch tells, and this comes again."""
+        """If another client changed it meanwhile, the watch causes the next attempt."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])

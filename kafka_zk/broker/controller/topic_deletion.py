@@ -1,9 +1,10 @@
-"""Which topics can be deleted now, and what has to happen for it. Pure.
+"""Decide which topics can be deleted now, and the steps of a deletion. Pure.
 
-A deletion is ordered by a znode under ``/admin/delete_topics``. It starts by taking all partitions to NonExistent and
-telling every broker (UpdateMetadata with leader -2), then every replica to Offline and DeletionStarted. Each broker's
-answer takes its replicas to DeletionSuccessful or DeletionIneligible; when all are successful the topic's znodes go. A
-replica on a dead broker makes the topic ineligible until that broker is back, a reassignment until it is done.
+A znode under ``/admin/delete_topics`` orders a deletion, which first moves all partitions to NonExistent and notifies
+every broker (UpdateMetadata with leader -2). Then every replica goes to Offline and DeletionStarted. Each broker's
+response moves its replicas to DeletionSuccessful or DeletionIneligible; when all are successful, the topic's znodes are
+deleted. A replica on a dead broker makes the topic ineligible until the broker is back, a reassignment until it is
+complete.
 
 Source: TopicDeletionManager.scala@3.9.
 """
@@ -16,7 +17,7 @@ from kafka_zk.broker.controller.states import ReplicaState
 
 
 class DeletionPlan(NamedTuple):
-    """What to do now, in this order: ``complete`` (topics), ``retry`` (replicas to Offline), ``start`` (topics)."""
+    """The next steps in order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
 
     complete: list[str]
     retry: list[Replica]
@@ -24,14 +25,14 @@ class DeletionPlan(NamedTuple):
 
 
 class ReplicasToDelete(NamedTuple):
-    """The replicas of topics whose deletion starts: those on live brokers, and those whose deletion must wait."""
+    """Replicas of topics whose deletion starts: those on live brokers, and those that must wait."""
 
     live: list[Replica]
     dead: list[Replica]
 
 
 def enqueue(context: Context, topics: Iterable[str]) -> None:
-    """Deletion was ordered. Topics that are being reassigned have to wait."""
+    """Record ordered deletions. Topics with a reassignment have to wait."""
     ordered = set(topics)
     context.topics_to_delete |= ordered
     moving = {tp.topic for tp in context.partitions_being_reassigned()}
@@ -39,7 +40,7 @@ def enqueue(context: Context, topics: Iterable[str]) -> None:
 
 
 def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
-    """Deletions that the controller before this one left: with a dead replica they have to wait."""
+    """Record deletions that the previous controller left. Topics with an offline replica have to wait."""
     enqueue(context, topics)
     halt(
         context,
@@ -52,30 +53,32 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """These topics (if they are to be deleted) have to wait for ``resume``."""
+    """Topics of these that are to be deleted have to wait for ``resume``."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 
 def resume(context: Context, topics: Iterable[str]) -> None:
-    """What these topics waited for has happened."""
+    """These topics no longer have to wait."""
     context.topics_ineligible_for_deletion -= set(topics)
 
 
 def waiting(context: Context) -> set[str]:
-    """Topics to be deleted, but not now."""
+    """Topics whose deletion is ordered and has to wait."""
     return context.topics_to_delete & context.topics_ineligible_for_deletion
 
 
 def is_refused(context: Context, topic: str) -> bool:
-    """Whether the topic is held up only by a refusal: all its replicas are online, and none is being reassigned. A
-    live broker could not delete one; Kafka's controller tries that again only after the broker was away."""
+    """Whether only a refusal blocks the deletion: all replicas are online and no partition is being reassigned.
+
+    Kafka's controller retries a deletion that a live broker refused only after the broker was away.
+    """
     if any(context.assignment(tp).is_being_reassigned for tp in context.partitions_of(topic)):
         return False
     return all(context.is_replica_online(r.broker_id, r.partition) for r in context.replicas_of_topic(topic))
 
 
 def plan(context: Context) -> DeletionPlan:
-    """What can be done now. Running it and planning again ends when nothing is left to do."""
+    """The steps that are possible now. Repeating plan and execution ends when no step is left."""
     complete: list[str] = []
     retry: list[Replica] = []
     start: list[str] = []
@@ -92,14 +95,14 @@ def plan(context: Context) -> DeletionPlan:
 
 
 def begin(context: Context, topics: Collection[str]) -> list[str]:
-    """Those of the topics whose deletion starts for the first time; they count as started from now on."""
+    """Mark topics as started. Returns those that were not started before."""
     unseen = sorted(set(topics) - context.topics_with_deletion_started)
     context.topics_with_deletion_started |= set(unseen)
     return unseen
 
 
 def replicas_to_delete(context: Context, topics: Collection[str]) -> ReplicasToDelete:
-    """Every replica of the topics that is not deleted yet; topics with a dead one become ineligible."""
+    """All replicas of the topics that are not deleted yet. Topics with an offline replica become ineligible."""
     live: list[Replica] = []
     dead: list[Replica] = []
     for topic in sorted(topics):

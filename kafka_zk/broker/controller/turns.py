@@ -1,17 +1,17 @@
-"""What the controller's work costs, for ``kafka_zk.base.turns.Turns``: others have their turn after so much of it.
+"""The cost of the controller's work for ``kafka_zk.base.turns.Turns``, which yields to other work of the reactor.
 
-Only events of the queue change the context, one at a time, so nothing that is worked on changes in between.
+Only queued events change the context, one at a time, so yielding during an event does not change its data.
 """
 
 from kafka_zk.base.turns import TURN_COST
 
 PARTITIONS_A_TURN = 500
-"""For this number of partitions or replicas one thing is done in one turn: a few milliseconds."""
+"""Number of partitions or replicas for which one operation fits in a turn (a few milliseconds)."""
 
 PARTITION_COST = TURN_COST // PARTITIONS_A_TURN + 1
 
 WATCH_COST = TURN_COST // 50
-"""Of setting a watch: a request to ZooKeeper."""
+"""Cost of setting a watch, which is a request to ZooKeeper."""
 
 EVENT_COST = TURN_COST // 50
-"""Of an event that changes nothing."""
+"""Cost of an event that changes nothing."""

@@ -1,10 +1,10 @@
-"""What the controller told this broker about the cluster: brokers, topics, leaders.
+"""The controller's metadata about the cluster: brokers, topics, leaders.
 
-All of it comes with UpdateMetadata. A new leader of a partition that this broker has a replica of comes with
-LeaderAndIsr before, and is taken over from that: clients that the old leader sends away then learn from it where to go.
-(Newer clients learn it from the response that sends them away: KIP-951.)
+UpdateMetadata brings all of it. For partitions with a replica on this broker, LeaderAndIsr brings a new leader earlier;
+the cache adopts it, so that clients that the old leader refuses find the new one. (The refusal names it to newer
+clients: KIP-951.)
 
-Pure state: no I/O. Readers see a whole update or none of it, since everything happens on the reactor thread.
+Pure state: no I/O. Everything happens on the reactor thread, so readers see an update as a whole.
 
 Source: ZkMetadataCache.scala@3.9.
 """
@@ -26,7 +26,7 @@ class BrokerEndPoint(NamedTuple):
 
 
 class AliveBroker(NamedTuple):
-    """A live broker; ``endpoints`` by listener name."""
+    """A live broker. ``endpoints``: by listener name."""
 
     broker_id: int
     endpoints: dict[str, BrokerEndPoint]
@@ -34,7 +34,7 @@ class AliveBroker(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """The last decision about a partition; leader -1 = none, -2 = being deleted."""
+    """The controller's last decision about a partition. Leader -1: none; -2: being deleted."""
 
     controller_epoch: int
     leader: int
@@ -46,7 +46,7 @@ class PartitionInfo(NamedTuple):
 
 
 class PartitionChange(NamedTuple):
-    """What an UpdateMetadata says of a partition; ``info`` is None when it is being deleted."""
+    """One partition of an UpdateMetadata. ``info`` is None if it is being deleted."""
 
     topic: str
     topic_id: uuid.UUID
@@ -55,12 +55,12 @@ class PartitionChange(NamedTuple):
 
 
 PARTITIONS_OF_CHUNK = 256
-"""Of neighbouring numbers: what is told of one takes away what was encoded of these."""
+"""Partitions with consecutive numbers whose encoded form is dropped when one of them changes."""
 
 
 class EncodedTopic:
-    """What readers answer with for a topic: ``parts``, None after news of it. ``chunks`` are what is left of those for
-    partitions, by the numbers of these divided by PARTITIONS_OF_CHUNK."""
+    """The encoded response for a topic. ``parts``: all of it; None after a change. ``chunks``: the encoded partitions
+    by number // PARTITIONS_OF_CHUNK, without changed chunks."""
 
     __slots__ = ("chunks", "parts")
 
@@ -69,23 +69,27 @@ class EncodedTopic:
         self.chunks: dict[int, bytes] = {}
 
     def forget(self, partition: int) -> None:
-        """There are news of it."""
+        """The partition has changed."""
         self.parts = None
         self.chunks.pop(partition // PARTITIONS_OF_CHUNK, None)
 
 
 class MetadataCache:
-    """The cluster as of the last UpdateMetadata, and newer leaders.
+    """The cluster according to the last UpdateMetadata, with newer leaders from LeaderAndIsr.
 
-    ``encoded`` is for readers: by topic what they answer with, by whatever the bytes depend on beside this state. News
-    take away what they concern: a chunk of a topic, those of live brokers everything. ``broker_epoch`` is that of this
-    broker's registration, of which the last update knew. Whoever prepares an update in turns holds ``updates`` from
-    before it begins until it is taken over, so that nothing older overwrites what is newer.
+    After a new registration, the first update with partitions replaces all metadata: the controller sends everything
+    again, except topics deleted meanwhile. All partitions of an unknown topic arrive in one request (from Kafka's
+    controller and ours); an incomplete topic would mislead keyed producers and the search for a coordinator.
 
-    A broker that registers again drops what it knows with the first update that has partitions: the controller sends
-    everything again, but not what was deleted meanwhile. A broker that does not know a topic is sent all its partitions
-    in one request, by Kafka's controller and by ours. Some of them would pass for all, and so mislead keyed producers
-    and whoever looks for a coordinator.
+    Attributes:
+        controller_id: the last update's controller; -1 before the first update.
+        brokers: live brokers by id.
+        topics: by name and partition number; a topic without partitions has no entry.
+        topic_ids, topic_names: inverse mappings, for topics with an id.
+        encoded: by topic, then by everything else that the bytes depend on. A changed partition drops its chunk,
+            changed live brokers drop all.
+        updates: held by an update that is prepared over several turns, so that an older one cannot overwrite a newer.
+        broker_epoch: this broker's newest registration in an update; -1 before the first.
     """
 
     def __init__(self) -> None:
@@ -97,12 +101,10 @@ class MetadataCache:
         self.encoded: dict[str, dict[Hashable, EncodedTopic]] = {}
         self.updates = DeferredLock()
         self.broker_epoch = -1
-        self._is_old = False  # what is here is from before this registration
+        self._is_old = False  # the content precedes this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
-        """Take over an UpdateMetadata request (any version); ``changes`` are its ``partition_changes``, if they were
-        made before.
-        """
+        """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if already computed."""
         changes = list(partition_changes(request)) if changes is None else changes
         if request.broker_epoch > self.broker_epoch:
             self.broker_epoch = request.broker_epoch
@@ -125,7 +127,7 @@ class MetadataCache:
                 self._remove(topic, partition)
                 last = None
             else:
-                if topic is not last:  # once for all partitions of a topic, of which there are thousands
+                if topic is not last:  # once per topic
                     before = self.topics.get(topic)
                     partitions = self._partitions(topic, topic_id)
                     if partitions is not before:
@@ -138,15 +140,16 @@ class MetadataCache:
                 partitions[partition] = info
 
     def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
-        """Whether answers change. Readers know by themselves that replicas on dead brokers are offline, so what
-        LeaderAndIsr brought before is not news again when UpdateMetadata adds these."""
-        if known is None or known[:-1] != told[:-1]:  # all but the offline replicas
+        """Whether responses change. Readers know by themselves that replicas on dead brokers are offline."""
+        if known is None or known[:-1] != told[:-1]:  # all fields except offline_replicas
             return True
         return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})
 
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
-        """LeaderAndIsr told of this, but for the offline replicas. Counts if the leader epoch is newer than what is
-        known of the partition; one that is not known is for UpdateMetadata to tell of."""
+        """Adopt a leader from LeaderAndIsr, which lacks offline replicas, if its epoch is newer.
+
+        Unknown partitions are left to UpdateMetadata.
+        """
         partitions = self.topics.get(topic, {})
         known = partitions.get(partition)
         if known is None or info.leader_epoch <= known.leader_epoch:
@@ -161,7 +164,7 @@ class MetadataCache:
         return self.topics.get(topic, {}).get(partition)
 
     def knows(self, topic: str | bytes, partition: int) -> bool:
-        """Whether there is such a partition; ``topic`` is a name, or an id of 16 bytes."""
+        """Whether the partition exists. ``topic``: a name, or an id of 16 bytes."""
         name = self.topic_names.get(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
         return name is not None and self.partition(name, partition) is not None
 
@@ -170,14 +173,14 @@ class MetadataCache:
 
     @property
     def racks(self) -> dict[int, str | None]:
-        """Of the live brokers."""
+        """Racks of the live brokers by id."""
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
-        """The partitions of the topic that has that id from now on."""
+        """Adopts the topic's id; another id means another topic with this name."""
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:
             if topic in self.topic_ids:
-                self.topics.pop(topic, None)  # another topic of that name
+                self.topics.pop(topic, None)
             self.topic_names.pop(self.topic_ids.get(topic, uuids.ZERO), None)
             self.encoded.pop(topic, None)
             self.topic_ids[topic] = topic_id
@@ -208,7 +211,7 @@ def _protocol_name(endpoint: Any) -> str:
 
 
 def partition_changes(request: Any) -> Iterator[PartitionChange]:
-    """What an UpdateMetadata request (any version) says of partitions, in its order."""
+    """The partitions of an UpdateMetadata request (any version), in order."""
     for topic, topic_id, state in _partition_states(request):
         info = None
         if state.leader != LEADER_DURING_DELETE:

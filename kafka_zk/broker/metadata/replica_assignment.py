@@ -14,7 +14,7 @@ from itertools import chain, count, zip_longest
 
 
 class MissingRacks(Exception):
-    """Some brokers have a rack and some have none."""
+    """Some brokers have a rack and others do not."""
 
     def __init__(self, brokers: Sequence[int]) -> None:
         super().__init__(
@@ -31,9 +31,9 @@ def assign_by_racks(
     shift: int,
     first_partition: int = 0,
 ) -> dict[int, list[int]]:
-    """As ``assign``, over the brokers that are the keys of ``racks``, in different racks as far as possible.
+    """Like ``assign`` over the brokers in ``racks``, with replicas in different racks as far as possible.
 
-    Raises: MissingRacks if some of them, but not all, have none.
+    Raises: MissingRacks if some brokers, but not all, have no rack.
     """
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     if not known:
@@ -53,7 +53,7 @@ def assign_by_racks(
 
 
 def alternate_racks(racks: Mapping[int, str]) -> list[int]:
-    """All brokers: of every rack, in the order of their names, the first one, then the second ones, and so on."""
+    """All brokers: the first of every rack in the order of rack names, then the second of every rack, and so on."""
     by_rack: dict[str, list[int]] = {}
     for broker in sorted(racks):
         by_rack.setdefault(racks[broker], []).append(broker)
@@ -64,7 +64,6 @@ def alternate_racks(racks: Mapping[int, str]) -> list[int]:
 def _in_racks(
     brokers: Sequence[int], racks: Mapping[int, str], replication_factor: int, first: int, shift: int
 ) -> list[int]:
-    """The replicas of one partition, beginning with that at index ``first``."""
     rack_count = len(set(racks.values()))
     replicas = [brokers[first]]
     used = {racks[replicas[0]]}
@@ -90,7 +89,7 @@ def assign(
 
     Args:
         brokers: ids of the brokers to use, sorted; at least ``replication_factor`` of them.
-        start: index of the broker that leads partition ``first_partition`` … 0, any number of at least 0.
+        start: partition p is led by the broker at index (p + start) mod n; at least 0.
         shift: distance between the first and the second replica, at least 0.
     """
     count = len(brokers)

@@ -1,4 +1,4 @@
-"""Validate a new topic and write it to ZooKeeper; the controller's watch does the rest.
+"""Validate a new topic and write it to ZooKeeper, where the controller's watch sees it.
 
 Source: ZkAdminManager.createTopics, AdminZkClient.scala, Topic.java@3.9.
 """
@@ -19,11 +19,11 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.storage.files.log_config import LogConfig
 
 MAX_PARTITIONS = 50_000
-"""More do not fit into a topic's znode (ZooKeeper takes 1 MB), and planning them would hold up the broker."""
+"""Maximum that fits a topic's znode (ZooKeeper's limit is 1 MB); planning more would block the broker."""
 
 
 class NewTopic(NamedTuple):
-    """A topic that can be created as it stands."""
+    """A validated topic that can be written."""
 
     name: str
     topic_id: str
@@ -37,7 +37,7 @@ class NewTopic(NamedTuple):
 
 
 def check_count(partition_count: int) -> None:
-    """Raises ApiError(INVALID_PARTITIONS) for more partitions than a topic can have."""
+    """Raises ApiError(INVALID_PARTITIONS) if the count exceeds the maximum of a topic."""
     if partition_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at most {MAX_PARTITIONS}: {partition_count}."
@@ -45,8 +45,7 @@ def check_count(partition_count: int) -> None:
 
 
 def check_sum(partition_count: int, others_count: int) -> None:
-    """Raises ApiError(INVALID_PARTITIONS) if a request has more partitions than a topic can have, with those of the
-    other topics in it."""
+    """Raises ApiError(INVALID_PARTITIONS) if all topics of a request together exceed the maximum of a topic."""
     if partition_count + others_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
@@ -56,7 +55,7 @@ def check_sum(partition_count: int, others_count: int) -> None:
 
 
 def check_collision(name: str, existing: Mapping[str, object]) -> None:
-    """Raises ApiError for a topic that exists or that differs from one only in ``.`` and ``_`` (metric names)."""
+    """Raises ApiError if the topic exists or differs from one only in ``.`` and ``_`` (equal metric names)."""
     if name in existing:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if "." in name or "_" in name:
@@ -69,19 +68,19 @@ def check_collision(name: str, existing: Mapping[str, object]) -> None:
 
 
 def check_collision_in_request(name: str, planned: Mapping[str, str]) -> None:
-    """As ``check_collision``, for topics that the same request creates: ``planned`` has each by ``collision_key``."""
+    """Like ``check_collision``, for topics of the same request. ``planned``: their names by ``collision_key``."""
     other = planned.get(collision_key(name))
     if other is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topics: {other}")
 
 
 def collision_key(name: str) -> str:
-    """The same for two names that differ only in ``.`` and ``_``."""
+    """Equal for two names that differ only in ``.`` and ``_``."""
     return name.replace(".", "_")
 
 
 def check_properties(topic: str, properties: Mapping[str, str | None], defaults: LogConfig) -> LogConfig:
-    """The configuration that the properties make for the topic. Raises ApiError(INVALID_CONFIG)."""
+    """The topic's configuration with these properties. Raises ApiError(INVALID_CONFIG)."""
     empty = [key for key, value in properties.items() if value is None]
     if empty:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")
@@ -143,7 +142,7 @@ def plan(
     metadata: MetadataCache,
     random: Random,
 ) -> NewTopic:
-    """Check everything about a new topic. -1 as a count means the broker's default. Raises ApiError."""
+    """Validate a new topic. A count of -1 means the broker's default. Raises ApiError."""
     topic_names.check_name(name)
     check_collision(name, metadata.topics)
     if assignments:

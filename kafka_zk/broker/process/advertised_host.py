@@ -6,5 +6,5 @@ _ALL_INTERFACES = ("", "0.0.0.0", "::")
 
 
 def advertised_host(host: str) -> str:
-    """The host itself; as in Kafka, a listener on all interfaces is advertised under the machine's name."""
+    """``host``, or the machine's name for a listener on all interfaces, as in Kafka."""
     return socket.getfqdn() if host in _ALL_INTERFACES else host

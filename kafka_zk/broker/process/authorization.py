@@ -1,4 +1,4 @@
-"""Which authorizer a broker has, by its configuration; what only one of them needs is imported here."""
+"""Starts the configured authorizer; imports only what it needs."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -17,7 +17,7 @@ from kafka_zk.registry.client.client import RegistryClient
 async def start_authorizer(
     config: KafkaConfig, machine: Machine, client: RegistryClient, events: EventSource
 ) -> Authorizer:
-    """Ready to decide. Raises: InvalidBrokerConfig, RegistryError."""
+    """The authorizer, ready to decide. Raises: InvalidBrokerConfig, RegistryError."""
     if not config.authorizer_class_name:
         return NoAuthorizer(config.broker_listeners)
     from kafka_zk.broker.security.denials import Denials
@@ -42,7 +42,7 @@ async def start_authorizer(
 
 
 def telling_requests(authorizer: Authorizer, dispatch: Dispatch) -> Dispatch:
-    """An authorizer hears for which request it decides; without one nothing is added."""
+    """Adds each request's API key to its context, for the authorizer."""
     if isinstance(authorizer, NoAuthorizer):
         return dispatch
 

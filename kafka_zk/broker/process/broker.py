@@ -1,8 +1,8 @@
-"""One broker's life: it starts, registers in ZooKeeper, serves and stops, in Kafka's order.
+"""The lifecycle of a broker: start, registration in ZooKeeper, service and stop, in Kafka's order.
 
 Start: ZooKeeper → cluster id and broker id → keys and certificates → logs → parts → bind → register → accept →
 controller election → config changes. Stop: the reverse. The ZooKeeper session ends last, so that the broker stays
-registered while its logs are flushed. What the broker is made of is in ``parts``.
+registered while its logs are flushed.
 
 Source: KafkaServer.startup and shutdown@3.9.
 """
@@ -55,7 +55,7 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
 
-if TYPE_CHECKING:  # imported where there are some
+if TYPE_CHECKING:  # at run time only if needed
     from kafka_zk.broker.security.token_keys import TokenKeys
 
 _log = Logger()
@@ -65,11 +65,11 @@ class Broker:
     """A broker of a cluster, on the reactor thread.
 
     Args:
-        client: a started ZooKeeper client; the broker closes it at the end.
-        on_fatal: told in one sentence why the broker cannot go on (no log directory left, its id was taken).
-        stats: counts requests; None if nothing serves them.
+        client: a started ZooKeeper client; the broker closes it when it stops.
+        on_fatal: called with one sentence if the broker cannot continue (no log directory left, its id taken).
+        stats: counts requests; None without a metrics endpoint.
         observe: called with every event of ``registry.client.events``, ``controller.events``, ``replica.events`` and
-            ``group.events``; what it raises is logged.
+            ``group.events``; its errors are logged.
     """
 
     def __init__(
@@ -105,23 +105,22 @@ class Broker:
 
     @property
     def parts(self) -> BrokerParts:
-        """All parts; there are none before the logs are open."""
+        """The components. Valid once the logs are open."""
         assert self._parts is not None, "the logs are not open"
         return self._parts
 
     @property
     def services(self) -> Services:
-        """Those of ``parts``."""
+        """The services of ``parts``."""
         return self.parts.services
 
     # -- start --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Returns when the broker is registered and serves. A connection to ZooKeeper that breaks is waited for.
+        """Returns when the broker is registered and serves. Waits while the connection to ZooKeeper is lost.
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
-            InvalidBrokerConfig for files of keys that cannot be used, and for dynamic configuration that asks for
-            security that is not built;
+            InvalidBrokerConfig for unusable key files, and for dynamic configuration with unsupported security;
             StartAbandoned if it was stopped meanwhile.
         """
         client, machine = self._client, self._machine
@@ -167,7 +166,7 @@ class Broker:
         _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
 
     async def _read_credentials(self, security: BrokerSecurity, configs: ConfigRegistry) -> ScramCredentials:
-        """Nothing is read, and no secret is made, where no listener needs them."""
+        """Loads nothing unless a listener needs it."""
         credentials = ScramCredentials(b"")
         if security.needs_credentials:
             await self._load_credentials(credentials, configs)
@@ -227,7 +226,7 @@ class Broker:
         return BrokerInfo.of(self.broker_id, endpoints, rack=self._config.broker_rack, timestamp_ms=now_ms)
 
     async def _register(self) -> None:
-        unclean_start = self._unclean_start and not self._sessions  # in a later session the page cache is the same
+        unclean_start = self._unclean_start and not self._sessions  # in a later session the page cache is intact
         info = self._info()
         self.broker_epoch = await self._brokers.register(info, self._sessions, unclean_start=unclean_start)
         self._registered = info.endpoints
@@ -239,11 +238,11 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """A new session: register first, then take part in the election again, as Kafka does.
+        """Register, then take part in the election again, as in Kafka.
 
-        Neither waits for the configuration, which may be long or hidden.
+        Neither waits for the configuration, which may be large or hidden by an ACL.
         """
-        assert self._live_config is not None  # no session is watched before
+        assert self._live_config is not None  # set at the start
         try:
             await self._register()
             await self.parts.controller.session_renewed()
@@ -256,7 +255,7 @@ class Broker:
     # -- while it runs ------------------------------------------------------------------------------------------------
 
     def _config_changed(self, entity_type: str, entity_name: str) -> None:
-        assert self._live_config is not None  # nothing is watched before
+        assert self._live_config is not None  # set at the start
         ensureDeferred(self._live_config.changed(entity_type, entity_name))
 
     async def _follow_listeners(self) -> None:
@@ -267,10 +266,10 @@ class Broker:
             await self._register()
 
     async def _load_users(self) -> None:
-        """The first listener with SCRAM is added."""
-        assert self._live_config is not None  # nothing is watched before
+        """Called before the first listener with SCRAM is added."""
+        assert self._live_config is not None  # set at the start
         if self._live_config.credentials is None:
-            self._live_config.credentials = self.parts.credentials  # before, so that no change is missed
+            self._live_config.credentials = self.parts.credentials  # set first, so that no change is missed
             try:
                 await self._load_credentials(self.parts.credentials, self.services.configs)
             except RegistryError:
@@ -282,7 +281,7 @@ class Broker:
         ensureDeferred(self._live_config.session_renewed())
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
-        assert self._logs is not None  # they tell
+        assert self._logs is not None  # the log manager calls this
         _log.error("log directory {directory} failed: {error}", directory=directory, error=error)
         if self._parts is not None:
             self._parts.services.replicas.directory_failed(lost)
@@ -292,7 +291,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """The controller asks then for each replica; a new session tells it as much."""
+        """The controller then asks for each replica, as it does after a new session."""
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
@@ -312,7 +311,7 @@ class Broker:
     # -- stop ---------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """A clean shutdown; returns when everything is flushed and the session is closed."""
+        """Shut down cleanly. Returns when everything is flushed and the session is closed."""
         self._stopping = True
         if self._config.controlled_shutdown_enable and self.broker_epoch >= 0:
             await self.parts.hand_over()
@@ -338,8 +337,10 @@ class Broker:
             await self._listeners.stop()
 
     async def _close(self, logs: LogManager) -> None:
-        """In steps, with fsyncs in threads: the session must not be lost over thousands of logs. What is still being
-        answered has no log to append to meanwhile."""
+        """In steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
+
+        Requests still in progress find no log to append to.
+        """
         if self._parts is not None:
             self._parts.services.replicas.partitions.clear()
         for works in logs.shutdown_steps(self.broker_epoch):

@@ -1,4 +1,4 @@
-"""Which id a starting broker has, and its cluster. Source: KafkaServer.getOrGenerateBrokerId@3.9."""
+"""Determines the ids of a starting broker and its cluster. Source: KafkaServer.getOrGenerateBrokerId@3.9."""
 
 from random import Random
 
@@ -10,9 +10,9 @@ from kafka_zk.storage.manager.meta_properties import read_meta_properties
 
 
 async def identify(config: KafkaConfig, client: RegistryClient, random: Random) -> tuple[str, int]:
-    """The ids of the cluster and of this broker; both are made if they have to be.
+    """The ids of the cluster and of this broker, generated if necessary.
 
-    Raises: as ``find_broker_id``.
+    Raises: like ``find_broker_id``.
     """
     await paths.ensure_persistent_paths(client)
     cluster = await cluster_id.get_or_create(client, cluster_id.random_id(random))
@@ -20,7 +20,7 @@ async def identify(config: KafkaConfig, client: RegistryClient, random: Random) 
 
 
 async def find_broker_id(config: KafkaConfig, client: RegistryClient) -> int:
-    """The configured id, else the one that the log directories belong to, else a new one from ZooKeeper.
+    """The configured id, else the id in the log directories, else a new one from ZooKeeper.
 
     Raises: InconsistentLogDir; RegistryError.
     """
@@ -29,7 +29,7 @@ async def find_broker_id(config: KafkaConfig, client: RegistryClient) -> int:
         try:
             meta = read_meta_properties(str(directory))
         except OSError:
-            continue  # opening the logs tells what is wrong with it
+            continue  # opening the logs reports the error
         if meta is not None and meta.broker_id is not None:
             stored.add(meta.broker_id)
     if len(stored) > 1:

@@ -1,7 +1,7 @@
-"""Reports to observers who is connected to this broker as whom, and whom quotas throttle, whenever that changes.
+"""Reports changes of connected and throttled clients to observers.
 
-Connections carry no client id, so clients are told apart by principal, host and listener. Nothing is counted while
-requests are served: every INTERVAL_MS the connections and the quotas' own measurements are looked through.
+Connections have no client id, so principal, host and listener identify a client. Requests cause no extra work: every
+INTERVAL_MS the connections and the quotas' measurements are examined.
 """
 
 from collections import Counter
@@ -19,14 +19,14 @@ from kafka_zk.protocol.request import RequestContext
 
 INTERVAL_MS = 2_000
 MOST_CONNECTIONS = 2_000
-"""Maximum number of connections that one turn looks at: about a millisecond."""
+"""Connections examined per turn, at most: about a millisecond."""
 MOST_CLIENTS = 50
-"""Maximum number of clients in an event, those with the most connections, and of throttled ones, the longest first."""
+"""Maximum clients in an event: those with the most connections, and those throttled the longest."""
 LONGEST_NAME = 100
 
 
 class ClientReport:
-    """See the module's docstring. ``start`` may be called again."""
+    """The periodic report. ``start`` may be called repeatedly."""
 
     def __init__(self, events: EventSource, clock: Timers, listeners: Iterable[Listener], quotas: Enforcement) -> None:
         self._events = events
@@ -45,7 +45,7 @@ class ClientReport:
             self._periodic.stop()
 
     def tell(self) -> None:
-        """Report if anything has changed since the last call."""
+        """Emit an event if anything changed since the last call."""
         connections = list(chain.from_iterable(each.connections for each in self._listeners))
         contexts = (each.context for each in connections[:MOST_CONNECTIONS])
         counts = Counter(map(_client, filter(_is_known, contexts)))
@@ -69,7 +69,7 @@ class ClientReport:
 
 
 def _is_known(context: RequestContext) -> bool:
-    """Whether its login, if it needs one, is over."""
+    """Whether the client's login, if it needs one, is complete."""
     return context.principal != ANONYMOUS or not context.security_protocol.startswith("SASL")
 
 
@@ -83,5 +83,5 @@ def _cut(name: str) -> str:
 
 
 def _rounded(value: float) -> int:
-    """To two digits: small changes are no news."""
+    """Round to two digits, so that small changes cause no event."""
     return int(float(f"{value:.2g}"))

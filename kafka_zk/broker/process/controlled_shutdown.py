@@ -1,9 +1,8 @@
-"""A broker that stops has its leaderships moved away first (ControlledShutdown), so that no client meets a dead leader.
+"""Moves leaderships away before a broker stops (ControlledShutdown), so that no client meets a dead leader.
 
-It asks the controller, again and again while the controller answers that some partitions have nobody else to lead them.
-It gives up after ``max_tries``, when it is the last broker that lives, or when ``max_tries`` times the backoff are
-over, whatever it waits for then: to stop matters more. A pause ends early when the controller or the live brokers
-change.
+The broker asks the controller again while some partitions have no other leader. It gives up after ``max_tries``,
+without other live brokers, or after ``max_tries`` times the backoff, because stopping has priority. A pause ends early
+when the controller or the live brokers change.
 
 Source: KafkaServer.controlledShutdown@3.9.
 """
@@ -28,18 +27,18 @@ LOOK_INTERVAL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What the broker knows of the others: who controls (-1: nobody), and whether anybody else lives."""
+    """The broker's view of the cluster: the controller's id (-1: none) and the live brokers."""
 
     controller_id: int
     live_broker_ids: frozenset[int]
 
 
 class ControlledShutdown:
-    """``run`` once.
+    """One controlled shutdown; call ``run`` once.
 
     Args:
-        ask: asks the controller of this id to move the leaderships away; the partitions that are left.
-        view: the cluster now.
+        ask: asks the controller with this id to move the leaderships away. Returns the remaining partitions.
+        view: returns the current view.
     """
 
     def __init__(
@@ -59,14 +58,14 @@ class ControlledShutdown:
         self._backoff_s = backoff_ms / 1000
 
     async def run(self) -> bool:
-        """Whether everything was moved that another broker could lead."""
+        """Returns whether all leaderships were moved that another broker can take."""
         deadline = self._clock.seconds() + self._max_tries * self._backoff_s
         for number in range(1, self._max_tries + 1):
             view = self._view()
             if await self._try(view, deadline):
                 return True
             if not view.live_broker_ids - {self._broker_id}:
-                return False  # nobody is there to take over
+                return False
             if number < self._max_tries:
                 await self._pause(view, deadline)
         _log.warn("stopping although not all leaderships were moved away")
@@ -77,7 +76,7 @@ class ControlledShutdown:
             return False
         try:
             remaining = await self._in_time(self._ask(view.controller_id), deadline)
-        except Exception as error:  # whatever it was, the broker stops
+        except Exception as error:  # the broker stops anyway
             _log.info("the controller did not move leaderships away: {error!r}", error=error)
             return False
         if remaining:

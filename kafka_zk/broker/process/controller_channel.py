@@ -1,4 +1,4 @@
-"""The connection of this broker to whichever broker is the controller.
+"""This broker's connection to the current controller.
 
 Source: NodeToControllerChannelManager and MetadataCacheControllerNodeProvider@3.9.
 """
@@ -13,19 +13,19 @@ from kafka_zk.network.client import KafkaConnection
 
 
 class NoController(ConnectionError):
-    """There is none, or it is not known where it listens."""
+    """There is no controller, or its address is unknown."""
 
 
 class ControllerChannel:
-    """One connection, kept while the controller stays who and where it is.
+    """One connection, kept while the controller and its address stay the same.
 
-    A request to a controller that has been replaced may never be answered, since its process may stand still; Kafka
-    waits until it times out. Here ``controller_changed`` ends the connection, and with it the request.
+    A replaced controller may be paused and never respond; Kafka waits for the request timeout. Here
+    ``controller_changed`` closes the connection, which fails the request.
 
     Args:
-        controller_id: the broker that ``/controller`` names, -1 if that is not known.
-        listener: the name of the listener that brokers use among themselves.
-        connect: to a host and port; versions negotiated.
+        controller_id: the broker id in ``/controller``; -1 if unknown.
+        listener: the inter-broker listener.
+        connect: connects to a host and port and negotiates versions.
     """
 
     def __init__(
@@ -45,8 +45,7 @@ class ControllerChannel:
         self._is_closed = False
 
     async def connected(self) -> KafkaConnection:
-        """The connection to the controller of now; used by one at a time. Raises: NoController; what ``connect``
-        raises."""
+        """For one caller at a time. Raises: NoController; errors of ``connect``."""
         if self._is_closed:
             raise NoController("the broker stops")
         peer = self._find()
@@ -65,9 +64,9 @@ class ControllerChannel:
         return connection
 
     def controller_changed(self) -> None:
-        """Somebody else may be the controller: give up what the one before was asked, or is being connected to."""
+        """Drop the connection and its request if the controller has changed."""
         if self._controller_id() < 0:
-            return  # nobody is for now: the one before may still answer
+            return  # the previous one may still respond
         peer = None
         with suppress(NoController):
             peer = self._find()
@@ -85,7 +84,7 @@ class ControllerChannel:
         return endpoint
 
     def close(self) -> None:
-        """For good."""
+        """Close permanently."""
         self._is_closed = True
         self._drop()
 

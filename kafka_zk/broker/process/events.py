@@ -1,4 +1,4 @@
-"""Which clients a broker has, for observers (flight recorder, web page, tests)."""
+"""Events about a broker's clients, for observers (flight recorder, web page, tests)."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,9 +17,10 @@ class ConnectedClient(NamedTuple):
 
 
 class ThrottledClient(NamedTuple):
-    """The owner of a quota (``key``) that throttled it in the last 30 to 60 s, by ``throttle_ms`` on average.
+    """The owner of a quota (``key``) that was throttled in the last 30 to 60 s.
 
-    ``user`` or ``client_id`` is empty where it does not matter. ``used`` and ``bound`` in the unit of the key.
+    ``user`` or ``client_id`` is empty if it does not matter. ``used`` and ``bound``: in the unit of the key.
+    ``throttle_ms``: average delay.
     """
 
     key: str

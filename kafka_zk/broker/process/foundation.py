@@ -1,4 +1,4 @@
-"""What a broker has before its parts are built: who it is, its configuration, its logs and its machine."""
+"""What exists before a broker's parts are built: its identity, configuration, logs and machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,18 +16,17 @@ from kafka_zk.registry.client.errors import ControlledByKRaft
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.storage.manager.log_manager import LogManager
 
-if TYPE_CHECKING:  # imported where there are some
+if TYPE_CHECKING:  # at run time only if needed
     from kafka_zk.broker.security.delegation_tokens import DelegationTokens
 
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """See the module's docstring.
+    """The dependencies of ``BrokerParts``.
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
-    those of ``events`` included. ``on_kraft``: see ``Controller``. ``credentials``: of the users of SCRAM, loaded.
-    ``authorizer``: ready to decide.
-    ``delegation_tokens``: loaded, None without a secret for them.
+    including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM users, if needed.
+    ``authorizer``: ready. ``delegation_tokens``: loaded; None if no secret is configured.
     """
 
     broker_id: int

@@ -1,10 +1,9 @@
-"""What the process of a broker, or of a command that is a client, need not import.
+"""Avoids imports that the process of a broker, or of a client command, does not need.
 
-Twisted's TCP imports TLS, and with it OpenSSL's bindings, wherever those are installed: 14 MB. Twisted's Deferreds
-import asyncio for three names, its compatibility module a jar for cookies, kazoo ``ssl`` and ``hashlib`` for what most
-clusters do not ask of it: 7 MB, most of them for OpenSSL. Each comes when it is first used. The configuration decides:
-it is read before, without any of these modules; a TLS connection to ZooKeeper has loaded the real ``ssl`` by then, and
-with TLS listeners nothing of TLS is replaced.
+Twisted's TCP imports TLS, and OpenSSL's bindings if installed: 14 MB. Twisted's Deferreds import asyncio for three
+names, its compatibility module a cookie jar, and kazoo ``ssl`` and ``hashlib`` for rarely used features: 7 MB, mostly
+OpenSSL. Here each module is loaded on first use. The configuration decides; reading it needs none of these modules. A
+TLS connection to ZooKeeper has loaded the real ``ssl`` by then, and with TLS listeners no TLS module is replaced.
 """
 
 import importlib
@@ -15,12 +14,12 @@ from typing import Any
 
 
 def import_lean(*, tls_listeners: bool = False) -> None:
-    """Call once the configuration is read, before anything imports ``twisted``, in a process of our own.
+    """Call once after reading the configuration, before any import of ``twisted``, in a process that we own.
 
-    Without ``tls_listeners`` pyOpenSSL is out of reach then.
+    Without ``tls_listeners``, pyOpenSSL cannot be imported afterwards.
     """
     if not tls_listeners:
-        sys.modules.setdefault("OpenSSL", None)  # type: ignore[arg-type]  # Python's own mark for "not to be found"
+        sys.modules.setdefault("OpenSSL", None)  # type: ignore[arg-type]  # None makes an import fail
     for name in ("http.cookiejar",) if tls_listeners else ("ssl", "hashlib", "hmac", "http.cookiejar"):
         if name not in sys.modules:
             sys.modules[name] = stand_in = _OnUse(name)
@@ -32,7 +31,7 @@ def import_lean(*, tls_listeners: bool = False) -> None:
 
 
 class _OnUse(types.ModuleType):
-    """Stands for a module until somebody asks for something of it; then the real one takes its place."""
+    """Placeholder for a module. On first access to an attribute the real module replaces it."""
 
     def __getattr__(self, attribute: str) -> Any:
         name = self.__name__
@@ -42,7 +41,7 @@ class _OnUse(types.ModuleType):
 
 
 def _import_deferreds_without_asyncio() -> None:
-    """Two of the three names are for annotations only, the third is inspect's."""
+    """Two of the three names are only annotations, the third is inspect's."""
     stand_in: Any = types.ModuleType("asyncio")
     stand_in.AbstractEventLoop = stand_in.Future = object
     stand_in.iscoroutine = inspect.iscoroutine

@@ -1,4 +1,4 @@
-"""A broker's listeners, not bound yet: how each is secured, and the limits that they share."""
+"""Creates a broker's listeners, not bound yet, and the limits that they share."""
 
 import resource
 from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
-    """The logs' open files leave the connections the rest of the process's descriptors."""
+    """Connections get the file descriptors that the logs' open files leave."""
     config = parts.services.config
     rates = parts.connection_rates
     rates.set_limits(config.max_connection_creation_rate, config.listener_creation_rates)
@@ -41,7 +41,7 @@ def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
 
 
 class NewListener(Protocol):
-    """Makes a listener."""
+    """Creates a listener."""
 
     def __call__(self, wanted: WantedListener, security: ListenerSecurity) -> Listener: ...
 
@@ -49,7 +49,7 @@ class NewListener(Protocol):
 def listener_maker(
     machine: Machine, parts: BrokerParts, quotas: ConnectionQuotas, stats: RequestStats | None
 ) -> NewListener:
-    """Makes listeners of a broker; ``stats`` counts their requests."""
+    """The factory of a broker's listeners. ``stats`` counts their requests."""
     dispatcher = Dispatcher(parts.services)
     parts.services.client_quotas.limit_fetches_by(dispatcher.limit_fetches)
     dispatch: Dispatch = telling_requests(parts.services.authorizer, dispatcher.dispatch)
@@ -101,14 +101,14 @@ def _new_listener(
 
 
 def _tls_port(tls: ListenerTls, logins: LoginStats) -> OpenPort:
-    from kafka_zk.network.tls_port import TlsPort  # only now: it loads OpenSSL
+    from kafka_zk.network.tls_port import TlsPort  # here, because it loads OpenSSL
     from kafka_zk.security.tls import server_context
 
     return partial(TlsPort, server_context(tls.settings, tls.client_auth), logins.login_failed)
 
 
 def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[bytes | None], str | None] | None:
-    """Who a client is by its certificate; with SASL the login says who it is."""
+    """None with SASL, where the login determines the principal."""
     tls = security.tls
     if tls is None or security.sasl is not None:
         return None
@@ -132,11 +132,11 @@ def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[byt
 def _logins(
     machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: "ListenerSasl", stats: LoginStats
 ) -> Callable[[], Handshake]:
-    from kafka_zk.broker.process.logins import logins  # only now: other listeners need nothing of SASL
+    from kafka_zk.broker.process.logins import logins  # here, because only SASL listeners need it
 
     return logins(machine, parts, dispatch, sasl, stats)
 
 
 def is_between_brokers(config: KafkaConfig, listener: str) -> bool:
-    """Whether clients have listeners of their own, other than this one."""
+    """Whether only brokers use this listener: it is the inter-broker listener and not the only one."""
     return listener == config.inter_broker_listener and len(config.listener_list) > 1

@@ -1,7 +1,7 @@
 """Applies configuration changes that ZooKeeper announces to the running broker.
 
-A notification only names an entity; its present configuration is read and applied, so a missed or repeated one does
-no harm. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
+A notification only names an entity, whose current configuration is read and applied, so missed or repeated
+notifications are harmless. Source: ConfigHandler.scala, DynamicBrokerConfig.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable
@@ -29,10 +29,10 @@ _UNCLEAN = "unclean.leader.election.enable"
 async def read_broker_config(
     configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int, *, starting: bool = False
 ) -> KafkaConfig:
-    """The broker's configuration in force, from ZooKeeper; what cannot be understood counts as empty.
+    """The effective configuration, with the dynamic part from ZooKeeper. Invalid content counts as empty.
 
-    Raises: RegistryError; NoAuth, which is one, if an ACL hides a part of it; InvalidBrokerConfig if ``starting`` and
-        ZooKeeper asks for security that is not built. A running broker logs that and continues.
+    Raises: RegistryError (NoAuth if an ACL hides a part); InvalidBrokerConfig if ``starting`` and ZooKeeper requests
+        unsupported security. A running broker logs that and continues.
     """
     own = str(broker_id)
     stored = await configs.entities_until_answered("brokers", [DEFAULT_ENTITY, own])
@@ -47,13 +47,13 @@ async def read_broker_config(
 
 
 class LiveConfig:
-    """Keeps a broker's parts at the configuration that ZooKeeper has.
+    """Keeps a broker's parts at the configuration in ZooKeeper.
 
-    ``follow_listeners`` brings the listeners, and the broker's registration, to ``services.config``; it is called with
-    each new configuration of the broker, and may be called while an earlier call goes on.
+    ``follow_listeners`` applies ``services.config`` to listeners and registration. It is called after each change of
+    the broker's configuration, possibly while an earlier call is running.
 
     Attributes:
-        credentials: None as long as no listener knows its users from ZooKeeper: then nothing of users is read.
+        credentials: None while no listener uses SCRAM; users are not read then.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class LiveConfig:
         self._users_are_unread = False
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
-        """Apply the present configuration of an entity that was announced."""
+        """Apply the current configuration of an announced entity."""
         try:
             if entity_type == "topics":
                 await self._reload_topics([entity_name])
@@ -93,13 +93,13 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read again what was announced while the session was away, or so long ago that the announcement is gone."""
+        """Read again what was announced without a session, or so long ago that the announcement was purged."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
 
     async def read_hidden(self) -> None:
-        """Try again to read the configurations that an ACL hid: changing an ACL notifies no broker."""
+        """Retry configurations that an ACL hid; a changed ACL causes no notification."""
         if self._users_are_unread:
             await self._load_users()
         topics, users = self._hidden("topics"), self._hidden("users")
@@ -112,7 +112,7 @@ class LiveConfig:
                 await self._client_quotas.reload(quotas_of, self._hidden(quotas_of))
 
     async def read_quotas_again(self) -> None:
-        """In a new session: changes may have been announced, and the notes deleted, that could not be read."""
+        """In a new session, because announcements may have been missed and purged."""
         try:
             await self._client_quotas.load()
         except RegistryError as error:
@@ -146,7 +146,7 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """A topic whose ratio is 0 does not wait for the end of the cleaner's rest: ``kafka-zk compact`` asks so."""
+        """A ratio of 0 does not wait for the cleaner's pause; ``kafka-zk compact`` uses this."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

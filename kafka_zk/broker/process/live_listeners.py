@@ -1,9 +1,8 @@
-"""The listeners of a running broker: bound at its start, and followed when its configuration changes (KIP-226).
+"""The listeners of a running broker: bound at the start, and changed with its configuration (KIP-226).
 
-A change is tried before it is stored: an address that cannot be bound, or a key that cannot be read, is the client's
-error and changes nothing. What is stored is then brought about: ports of listeners that are gone are closed, moved and
-new ones are bound, the broker is registered anew, and only then end the connections of the listeners that are gone. All
-other connections stay. What fails nevertheless, as when another process has taken the port meanwhile, is logged.
+A change is tried before it is stored; an unusable address or key is the client's error. To apply a stored change, the
+broker closes the ports of removed listeners, binds moved and new ones, registers again, and then closes the connections
+of removed listeners. Other connections stay. Later failures, such as a port taken meanwhile, are logged.
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
 Tests: tests/kafka_zk/broker/process/test_live_listeners.py.
@@ -30,19 +29,18 @@ from kafka_zk.registry.znodes.brokers import EndPoint
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.listener_security import ListenerSecurity, listener_security
 
-if TYPE_CHECKING:  # imported where there are some
+if TYPE_CHECKING:  # at run time only if needed
     from kafka_zk.broker.security.token_keys import TokenKeys
 
 _log = Logger()
 
 
 class LiveListeners:
-    """Of a broker with these parts.
+    """The listeners of a broker with these parts.
 
     Args:
-        new_listener: makes one that is not bound yet.
-        load_users: called before the first listener with SCRAM is added to a broker that had none. Raises:
-            RegistryError.
+        new_listener: creates an unbound listener.
+        load_users: called before the first listener with SCRAM is added to a broker without one. Raises: RegistryError.
     """
 
     def __init__(
@@ -65,7 +63,7 @@ class LiveListeners:
     # -- start and stop -----------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """All of the configuration. Raises: CannotListenError."""
+        """Bind all configured listeners. Raises: CannotListenError."""
         for wanted in self._parts.services.config.listener_list:
             self._add(wanted, self._parts.security.listeners[wanted.name])
         if self._parts.tls is not None:
@@ -86,11 +84,11 @@ class LiveListeners:
     # -- what is bound ------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Listener]:
-        """Those that are bound now."""
+        """The listeners that are bound now."""
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
-        """What the broker registers: of its configuration, what it really listens on."""
+        """Advertised addresses of the bound listeners, with their actual ports."""
         advertised = self._parts.services.config.advertised_listener_list
         return tuple(
             EndPoint(name, self._protocols[name], advertised_host(host), port or self._by_name[name].port)
@@ -101,7 +99,7 @@ class LiveListeners:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def check(self, config: KafkaConfig) -> None:
-        """Whether the listeners can become those of ``config``; nothing changes. Raises: ApiError."""
+        """Whether the listeners can change to ``config``; changes nothing. Raises: ApiError."""
         if self._parts.tls is not None:
             self._parts.tls.check(config)
         added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name]
@@ -117,8 +115,10 @@ class LiveListeners:
         self._try_to_bind(free, config.socket_listen_backlog_size)
 
     async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
-        """Bring about the configuration of the services. ``register`` is called when the endpoints are others than it
-        has registered. Raises: RegistryError; the next call goes on."""
+        """Apply the services' configuration. ``register``: registers changed endpoints.
+
+        Raises: RegistryError; the next call completes the change.
+        """
         async with self._changing:
             config = self._parts.services.config
             if self._parts.tls is not None:
@@ -162,7 +162,7 @@ class LiveListeners:
                 _log.info("{name}: the listener is at another address", name=wanted.name)
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
-        """The listeners that are to be at another address."""
+        """Listeners whose address changes, with their new settings."""
         return [
             (listener, wanted)
             for wanted in config.listener_list
@@ -198,7 +198,7 @@ class LiveListeners:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 
     def _try_to_bind(self, addresses: list[tuple[WantedListener, set[int]]], backlog: int) -> None:
-        """Bind all at once for a moment; with each, the ports that will be free by then. Raises: ApiError."""
+        """Bind all briefly, except for ports that will be free by then. Raises: ApiError."""
         tried = list[Any]()
         factory: Any = Factory()
         try:
@@ -219,7 +219,7 @@ def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSec
     """Reads keys and certificates. Raises: InvalidSecurity."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
-        from kafka_zk.security.tls import server_context  # only now: it loads OpenSSL
+        from kafka_zk.security.tls import server_context  # here, because it loads OpenSSL
 
         server_context(security.tls.settings, security.tls.client_auth)
     return security

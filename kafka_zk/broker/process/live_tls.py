@@ -1,9 +1,8 @@
-"""The keys, certificates and authorities of a running broker: followed when they change, and watched for their end.
+"""The keys, certificates and trusted authorities of a running broker: reloaded on change, and watched for expiry.
 
-A change counts for connections to come. It may be another file, another password, or the same file with another
-content, whichever change of the broker's configuration makes it look: contents are compared, not names and times. A
-store that cannot be used is refused when it is asked for through a broker; when it comes otherwise, it is logged. The
-old one stays in force.
+A change applies to new connections. It may be another file, another password, or new content of the same file: each
+change of the broker's configuration compares contents. An unusable store is refused if a broker receives the request,
+otherwise logged; the old one stays in use.
 
 Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
 Tests: tests/kafka_zk/broker/process/test_live_tls.py.
@@ -29,7 +28,7 @@ _log = Logger()
 
 
 class LiveTls:
-    """Of the listeners that are added. ``between_brokers``: the name of the one through which brokers come."""
+    """The TLS settings of the added listeners. ``between_brokers``: name of the inter-broker listener."""
 
     def __init__(self, clock: Clock, between_brokers: str, peers: Peers) -> None:
         self._clock = clock
@@ -41,17 +40,17 @@ class LiveTls:
         self._warnings = ExpiryWarnings()
 
     def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
-        """Follow this one, which has ``tls`` now."""
+        """Follow a listener, which uses ``tls`` now."""
         self._listeners[listener.name], self._protocols[listener.name] = listener, protocol
         self._tls[listener.name] = tls
 
     def remove(self, name: str) -> None:
-        """If there is such a listener with TLS."""
+        """Stop following a listener; ignores those without TLS."""
         for of_listeners in (self._listeners, self._protocols, self._tls):
             of_listeners.pop(name, None)
 
     def check(self, config: KafkaConfig) -> None:
-        """Whether the listeners that stay can take what the configuration names. Raises: ApiError."""
+        """Whether the remaining listeners can use the configured stores. Raises: ApiError."""
         try:
             self._changed(config)
         except InvalidSecurity as error:
@@ -59,7 +58,7 @@ class LiveTls:
             raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
 
     def follow(self, config: KafkaConfig) -> None:
-        """Take what the configuration names now; what cannot be used is logged."""
+        """Use the configured stores. Errors are logged and leave the old ones in use."""
         try:
             changed = self._changed(config)
             if self._between_brokers in changed:
@@ -76,11 +75,11 @@ class LiveTls:
             self.warn()
 
     def certificates(self) -> dict[str, list[Certificate]]:
-        """The certificates that each listener shows its clients, its own first; none where they cannot be read."""
+        """What each listener presents, its own certificate first; empty if it cannot be parsed."""
         return {name: _shown(tls.settings) for name, tls in self._tls.items()}
 
     def days_left(self) -> dict[str, list[tuple[str, float]]]:
-        """By listener: the subject of each of its certificates, and the days until it expires."""
+        """By listener: each certificate's subject, and the days until it expires."""
         now_ms = self._clock.wall_ms()
         return {
             name: [(each.subject, each.days_left(now_ms)) for each in shown]
@@ -88,12 +87,12 @@ class LiveTls:
         }
 
     def warn(self) -> None:
-        """Log which certificates are near their end; each once for each limit."""
+        """Log certificates near their expiry, once per certificate and limit."""
         for sentence in self._warnings.due(self.certificates(), self._clock.wall_ms()):
             _log.warn("{sentence}", sentence=sentence)
 
     def _changed(self, config: KafkaConfig) -> dict[str, ListenerTls]:
-        """The listeners whose stores have another content. Raises: InvalidSecurity."""
+        """Listeners whose stores have new content. Raises: InvalidSecurity."""
         changed, properties = {}, config.properties
         staying = config.listener_names
         for name, old in self._tls.items():
@@ -112,7 +111,7 @@ class LiveTls:
 
 
 def _shown(settings: TlsSettings) -> list[Certificate]:
-    """OpenSSL has understood them; what it takes and we do not is not watched."""
+    """Empty if we cannot parse what OpenSSL accepts."""
     assert settings.identity is not None, "a listener has a key"
     try:
         return certificates(settings.identity.certificate_chain)
@@ -121,8 +120,8 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
-    """As Kafka: clients may know a broker by its subject and hosts. Unlike Kafka, a trust store that clients are known
-    by is not removed: the authorities of the system would replace it. Raises: InvalidSecurity."""
+    """As in Kafka, clients may identify a broker by its subject and hosts. Unlike Kafka, a trust store for client
+    authentication cannot be removed, because the system's authorities would replace it. Raises: InvalidSecurity."""
     old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
@@ -147,7 +146,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 
 
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
-    """Brokers with the old store and with the new one must reach each other. Raises: InvalidSecurity."""
+    """Brokers with the old and the new store must be able to connect. Raises: InvalidSecurity."""
     for client, server in ((old, new), (new, old)):
         if problem := can_connect(client.settings, server.settings, old.client_auth):
             raise InvalidSecurity(

@@ -1,7 +1,7 @@
-"""A bounded log file for everything that a process writes to stdout and stderr, tracebacks of the interpreter included.
+"""A size-limited log file that receives stdout and stderr of a process, including the interpreter's tracebacks.
 
-``broker.log`` is the newest; a full one becomes ``broker.log.1``, that ``.2``, and so on; the oldest is removed.
-Tests: tests/kafka_zk/broker/process/test_log_file.py.
+``broker.log`` is the newest file. When it is full, it becomes ``broker.log.1``, that becomes ``.2``, and so on; the
+oldest is deleted. Tests: tests/kafka_zk/broker/process/test_log_file.py.
 """
 
 import logging
@@ -10,11 +10,11 @@ from pathlib import Path
 
 LOG_FILE_BYTES = 10 << 20
 LOG_FILE_COUNT = 5
-"""The newest included."""
+"""Maximum number of files, including the newest."""
 
 
 class LogFile:
-    """``path`` takes the place of this process's stdout and stderr from now on; what is in it stays.
+    """Redirects this process's stdout and stderr to ``path``, appending to its content.
 
     Raises: OSError.
     """
@@ -26,14 +26,14 @@ class LogFile:
         self._redirect()
 
     def rotate_if_full(self) -> None:
-        """Call it after a whole line. Raises: OSError; the file stays then."""
+        """Rotate if necessary; call it after a complete line. Raises: OSError; the file stays in use then."""
         if os.fstat(2).st_size < self._size_bytes:
             return
         _make_room(self._path, self._count)
         self._redirect()
 
     def beside(self, name: str) -> Path:
-        """Where a file of that name lies in the same folder."""
+        """The path of ``name`` in the same folder."""
         return self._path.with_name(name)
 
     def _redirect(self) -> None:
@@ -44,7 +44,7 @@ class LogFile:
 
 
 def _make_room(path: Path, count: int) -> None:
-    """Nothing lies at ``path`` afterwards: each of ``count`` files moves on by one, and the oldest is gone."""
+    """Rename each file to the next number, overwriting the oldest of ``count``."""
     for number in range(count - 1, 0, -1):
         older = _numbered(path, number - 1)
         if older.exists():
@@ -56,7 +56,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 class OwnFileHandler(logging.FileHandler):
-    """Writes what one logger says to a file of its own, made with the first line and rotated as ``LogFile`` is."""
+    """Writes one logger to its own file, which is created with the first line and rotated like ``LogFile``."""
 
     def __init__(self, path: Path, size_bytes: int = LOG_FILE_BYTES, count: int = LOG_FILE_COUNT) -> None:
         super().__init__(path, delay=True, encoding="utf-8")
@@ -75,7 +75,7 @@ class OwnFileHandler(logging.FileHandler):
 
 
 class LogFileHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to stderr, which is the file."""
+    """Writes to stderr, which is redirected to the file."""
 
     def __init__(self, log_file: LogFile) -> None:
         super().__init__()

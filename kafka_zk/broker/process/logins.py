@@ -1,4 +1,4 @@
-"""How clients log in at a listener with SASL; imported where there is one."""
+"""Creates logins for listeners with SASL. Imported only if there is one."""
 
 from collections.abc import Callable
 
@@ -13,13 +13,13 @@ from kafka_zk.security.sasl_server import SaslListener, SaslServer
 from kafka_zk.security.scram import NONCE_BITS, nonce_text
 
 CALLBACKS_AT_ONCE = 4
-"""Of users' classes that look at logins: they run in the threads that fsync needs, too."""
+"""Maximum user-defined callbacks at a time; they share the worker threads with fsyncs."""
 
 
 def logins(
     machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: ListenerSasl, stats: LoginStats
 ) -> Callable[[], Handshake]:
-    """Makes the login of each new connection. ``dispatch`` answers ApiVersions."""
+    """The factory of logins, one per connection. ``dispatch`` handles ApiVersions."""
     delay_s = parts.services.config.connection_failed_authentication_delay_ms / 1000
     checks = LoginChecks(machine.run_in_thread, CALLBACKS_AT_ONCE)
     handshakes = SaslHandshakes(machine.clock, dispatch, delay_s, stats, checks)

@@ -1,4 +1,4 @@
-"""What a broker uses of the machine that it runs on; a simulated world has another one."""
+"""A broker's interface to its machine, which simulations replace."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -31,5 +31,5 @@ class Machine:
 
     @classmethod
     def of(cls, reactor: Any) -> "Machine":
-        """This one, whose threads and sockets are the reactor's."""
+        """The real machine, with the reactor's threads and sockets."""
         return cls(reactor, SystemClock(reactor), ReactorThreads(reactor), partial(when_readable, reactor))

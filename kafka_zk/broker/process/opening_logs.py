@@ -1,6 +1,6 @@
-"""Opening a broker's logs without keeping the reactor: slices of work, between them ZooKeeper's heartbeats.
+"""Opens a broker's logs in slices, so that ZooKeeper's heartbeats continue.
 
-After a crash this may take minutes. The broker is not registered yet, but its session exists and must not end.
+After a crash this can take minutes. The broker is not registered yet, but its session must stay alive.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,9 +29,9 @@ class StartAbandoned(Exception):
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
-    """The topics' configurations. An invalid one, which an old tool can write, does not stop the broker.
+    """The topics' configurations. Invalid ones, which old tools can write, are logged and left out.
 
-    A log whose configuration an ACL hides keeps all that it has: the topic is not served before it is known.
+    If an ACL hides one, the log deletes nothing; the topic is not served until its configuration is known.
     """
     topics = await configs.entity_names("topics")
     stored = await configs.entities_until_answered("topics", topics)
@@ -52,12 +52,12 @@ async def open_logs(
     topic_configs: Mapping[str, Mapping[str, str]],
     is_stopping: Callable[[], bool],
 ) -> StartReport:
-    """Start the log manager; progress and findings go to the log.
+    """Start the log manager; logs progress and findings.
 
     Args:
         clock: the reactor.
-        is_stopping: whether the log manager has been shut down in a pause.
-    Raises: StartAbandoned; and as ``LogManager.start_steps``.
+        is_stopping: whether the broker was stopped during a pause.
+    Raises: StartAbandoned; errors of ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)
     begun_s = told_s = clock.seconds()
@@ -81,7 +81,7 @@ async def open_logs(
 
 
 def tell_finding(finding: Finding) -> None:
-    """What storage could not take as it was: one WARN each."""
+    """Log a WARN for a file that storage could not use unchanged."""
     kept = {} if finding.kept_as is None else {"kept_as": finding.kept_as}
     _log.warn(
         "{path} {problem}: {meaning}", path=finding.path, problem=finding.problem, meaning=finding.meaning, **kept
@@ -89,7 +89,7 @@ def tell_finding(finding: Finding) -> None:
 
 
 def tell_of_full_producers(limit: int) -> None:
-    """The log manager remembers ``limit`` producers."""
+    """Log that the log manager has reached its limit of remembered producers."""
     _log.error(
         "{limit} producers are remembered, no more are allowed: batches of new ones are refused until some have not"
         " written for producer.id.expiration.ms",

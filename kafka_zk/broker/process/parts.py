@@ -1,4 +1,4 @@
-"""The parts of a broker: built together when its logs are open, closed together in Kafka's order.
+"""The components of a broker: built together once its logs are open, closed together in Kafka's order.
 
 Source: KafkaServer.startup and shutdown@3.9.
 """
@@ -65,23 +65,23 @@ _log = Logger()
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 DELETION_INTERVAL_MS = 5_000
-"""Files go soon after ``file.delete.delay.ms``, as in Kafka: gigabytes that go together cost others their disk."""
+"""Interval of file deletions after ``file.delete.delay.ms``; deleting gigabytes at once would block the disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
 CERTIFICATES_INTERVAL_MS = 3_600_000
 
 
 class BrokerParts:
-    """See the module's docstring.
+    """The components of a broker.
 
     Attributes:
-        memory: what all requests may hold.
-        security, credentials: of listeners and of the users who log in there.
-        logins: how often that succeeded and failed, by listener.
+        memory: the pool for all requests.
+        security, credentials: of the listeners and their users.
+        logins: numbers of successful and failed logins, by listener.
         services: what handlers use.
-        client_quotas, connection_rates: as ZooKeeper has them, and how they hold for connections.
-        peers: connections to other brokers.
-        tls: of the listeners, from when the first one with TLS is bound.
-        controller, replica_fetchers, log_cleaner: those that ``start`` or metrics need.
+        client_quotas, connection_rates: quotas from ZooKeeper, and their effect on connections.
+        peers: opens connections to other brokers.
+        tls: of the listeners; None until the first listener with TLS is bound.
+        controller, replica_fetchers, log_cleaner: used by ``start`` and the metrics.
     """
 
     def __init__(self, base: Foundation) -> None:
@@ -152,7 +152,6 @@ class BrokerParts:
         )
 
     def _lead_followers(self, replicas: ReplicaManager, metadata: MetadataCache) -> None:
-        """What this broker does as the leader of followers: it goes by their lag, and asks for changes of the ISR."""
         base, config = self._base, self._base.config
         replicas.in_sync_rule = InSyncRule(config.replica_lag_time_max_ms, metadata.is_alive)
         replicas.quotas.configure(config)
@@ -229,7 +228,7 @@ class BrokerParts:
         )
 
     def report_clients(self, listeners: Iterable[Listener]) -> None:
-        """Report to observers who is connected, where there are principals or ACLs, and who is throttled."""
+        """Report clients to observers if there are principals, ACLs or quotas."""
         base, config = self._base, self._base.config
         if not base.events.observed:
             return
@@ -248,13 +247,13 @@ class BrokerParts:
         quotas_changed()
 
     def logins_at(self, listener: str) -> LoginStats:
-        """They go on when a listener of that name comes again."""
+        """Login statistics of a listener, which continue if one with this name is added again."""
         return self.logins.setdefault(listener, LoginStats(self._base.machine.clock.seconds))
 
     def watch_tls(self) -> "LiveTls":
-        """``tls``, made when it is needed first."""
+        """``tls``, created on first use."""
         if self.tls is None:
-            from kafka_zk.broker.process.live_tls import LiveTls  # only now: it loads OpenSSL
+            from kafka_zk.broker.process.live_tls import LiveTls  # here, because it loads OpenSSL
 
             self.tls = LiveTls(self._base.machine.clock, self._base.config.inter_broker_listener, self.peers)
         return self.tls
@@ -262,7 +261,7 @@ class BrokerParts:
     # -- while it runs ------------------------------------------------------------------------------------------------
 
     def periodic_work(self, live_config: LiveConfig) -> list[tuple[int, Callable[[], object]]]:
-        """What is done again and again: after how many ms, and what."""
+        """The periodic tasks, as (interval in ms, task)."""
         config, logs, clock = self._base.config, self._base.logs, self._base.machine.clock
         now, in_steps = clock.wall_ms, partial(in_slices, clock)
         isr_updates, partitions = self.services.replicas.isr_updates, self.services.replicas.partitions
@@ -304,7 +303,7 @@ class BrokerParts:
             await self._base.delegation_tokens.delete_expired()
 
     async def _purge_changes(self) -> None:
-        """Notes of changes of configurations and ACLs that every broker has seen by now."""
+        """Delete old notifications of changed configurations and ACLs from ZooKeeper."""
         try:
             now_ms = self._base.machine.clock.wall_ms()
             await self._base.configs.purge_changes(now_ms)
@@ -317,9 +316,9 @@ class BrokerParts:
     # -- stop ---------------------------------------------------------------------------------------------------------
 
     async def hand_over(self) -> None:
-        """Have the leaderships moved away, while everything still serves; see ``controlled_shutdown``.
+        """Move the leaderships away while the broker still serves; see ``controlled_shutdown``.
 
-        Returns at once without a session, whose end the controller sees, and under a KRaft controller.
+        Does nothing without a session, whose end the controller sees, or under a KRaft controller.
         """
         base, config = self._base, self._base.config
         if base.client.state is SessionState.CONNECTED and not self.controller.is_kraft:
@@ -352,7 +351,7 @@ class BrokerParts:
         return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def close(self) -> None:
-        """Nothing of them goes on; the listeners and the logs are closed after them."""
+        """Stop all components. Close the listeners and the logs afterwards."""
         if self._client_report is not None:
             self._client_report.stop()
         self._base.authorizer.close()

@@ -1,4 +1,4 @@
-"""A broker's connections to the other brokers of its cluster, over the inter-broker listener."""
+"""A broker's connections to other brokers, over the inter-broker listener."""
 
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.metadata.cache import BrokerEndPoint, MetadataCache
@@ -10,11 +10,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class Peers:
-    """Opens connections; who asked for one closes it.
-
-    Attributes:
-        security: of the connections to come; it may be replaced.
-    """
+    """Opens connections, which the caller closes. ``security``: of new connections; replaceable."""
 
     def __init__(
         self,
@@ -31,7 +27,7 @@ class Peers:
         self.security = security
 
     async def connect_as_controller(self, info: BrokerInfo) -> KafkaConnection:
-        """To a broker as its registration names it. Raises: ApiError(BROKER_NOT_AVAILABLE) without such a listener."""
+        """Connect to a registered address. Raises: ApiError(BROKER_NOT_AVAILABLE) without such a listener."""
         listener = self._config.inter_broker_listener
         endpoint = info.endpoint(listener)
         if endpoint is None:
@@ -51,11 +47,11 @@ class Peers:
         )
 
     async def connect_to_broker(self, broker_id: int) -> KafkaConnection:
-        """Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is not known."""
+        """Raises: ApiError(BROKER_NOT_AVAILABLE) if its address is unknown."""
         return await self.connect_to(*self._address_of(broker_id))
 
     async def connect_as_follower(self, leader_id: int) -> KafkaConnection:
-        """The versions follow from ``inter.broker.protocol.version``; only a login negotiates. Raises as above."""
+        """Like ``connect_to_broker``, with versions from ``inter.broker.protocol.version``; only a login negotiates."""
         host, port = self._address_of(leader_id)
         return await self._machine.connect(
             self._machine.reactor,

@@ -1,4 +1,4 @@
-"""The security of a broker's listeners and of its connections to other brokers, read once at its start."""
+"""Security of a broker's listeners and of its connections to other brokers, read once at the start."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from kafka_zk.security.listener_security import ListenerSecurity, inter_broker_s
 
 @dataclass(frozen=True, slots=True)
 class BrokerSecurity:
-    """``listeners``: by name. ``between_brokers``: how this broker connects to the others."""
+    """``listeners``: by name. ``between_brokers``: for this broker's connections to others."""
 
     listeners: Mapping[str, ListenerSecurity]
     between_brokers: ClientSecurity
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "BrokerSecurity":
-        """Reads keys and certificates. Raises: InvalidBrokerConfig."""
+        """Read keys and certificates. Raises: InvalidBrokerConfig."""
         protocols = config.listener_protocols
         inter_broker = config.inter_broker_listener
         try:
@@ -31,5 +31,5 @@ class BrokerSecurity:
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether a listener knows its users from ZooKeeper."""
+        """Whether a listener needs SCRAM credentials from ZooKeeper."""
         return any(security.needs_credentials for security in self.listeners.values())

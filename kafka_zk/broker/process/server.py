@@ -1,4 +1,4 @@
-"""The process around a broker: reactor, signals, exit code."""
+"""The process of a broker: reactor, signals, exit code."""
 
 import gc
 import resource
@@ -33,11 +33,11 @@ from kafka_zk.storage.files.helper_process import Helper
 _log = Logger()
 
 SWITCH_INTERVAL_S = 0.0001
-"""A busy thread (kazoo's, the pool's) gives the GIL back this soon; every system call of the reactor gives it away."""
+"""Maximum time after which a busy thread (kazoo's, the pool's) yields the GIL to the reactor, in s."""
 
 GC_THRESHOLDS = (10_000, 20, 20)
-"""With Python's own (700, 10, 10) the collector looks at everything again and again while a broker learns of thousands
-of partitions, 60 ms each time with 5,000. Nearly all garbage here goes without it."""
+"""With Python's (700, 10, 10), full collections of 60 ms repeat while a broker learns 5,000 partitions. Reference
+counting frees nearly all garbage here."""
 
 
 def run_broker(
@@ -46,18 +46,17 @@ def run_broker(
     metrics_host: str | None = None,
     observe: Observe = ignore,
 ) -> int:
-    """Run a broker until a signal asks it to end (``signals``); returns the process's exit code (0: it was
-    stopped cleanly).
+    """Run a broker until a signal (``signals``) or a fatal error ends it. Returns the exit code; 0 for a clean stop.
 
-    ``metrics_port``: where to serve Prometheus metrics; None for nowhere. ``metrics_host``: the first listener's host
-    by default. ``observe``: called with every event of the broker.
+    ``metrics_port``: port for Prometheus metrics; None: no metrics. ``metrics_host``: by default the first listener's
+    host. ``observe``: called with every event of the broker.
     """
     _raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     host = config.listener_list[0].host if metrics_host is None else metrics_host
     process = _Process(install(), config, None if metrics_port is None else (host, metrics_port), observe)
     gc.set_threshold(*GC_THRESHOLDS)
-    gc.freeze()  # what was imported stays: the collector need not look at it
+    gc.freeze()  # imported modules stay, so the collector need not examine them
     process.run()
     return process.exit_code
 
@@ -70,7 +69,7 @@ def _raise_descriptor_limit() -> None:
 def helper_holding(
     pipe: SessionPipe | None, memory_limit_bytes: int, niceness: int, locks: Sequence[int] = ()
 ) -> Helper:
-    """A helper that writes logs: the broker is not dead, for a supervisor, while one of them lives."""
+    """It holds the pipe by which a supervisor sees that the broker is not dead."""
     return Helper(memory_limit_bytes, niceness, locks if pipe is None else (*locks, pipe.descriptor))
 
 
@@ -96,7 +95,7 @@ class _Process:
         self._reactor.callWhenRunning(lambda: ensureDeferred(self._start()))
         self._reactor.run(installSignalHandlers=False)
         for number in asking_to_end:
-            signal.signal(number, signal.SIG_IGN)  # the exit code is settled
+            signal.signal(number, signal.SIG_IGN)  # the exit code is final
         self._watchdog.stop()
 
     async def _start(self) -> None:
@@ -124,16 +123,16 @@ class _Process:
                 endpoint.listen(self._reactor, self._broker.parts, client, stats, port, host, self._watchdog)
                 _log.info("metrics are served", host=host or "all interfaces", port=port)
         except (InvalidBrokerConfig, RegistryError, StorageError, OSError, CannotListenError) as error:
-            if not self._stopping:  # else it is what the stop made of the start
+            if not self._stopping:  # otherwise a consequence of the stop
                 self._fatal(_sentence(error))
         except StartAbandoned:
-            pass  # by a stop, which goes its own way
+            pass  # ``_stop_broker`` ends the process
         except Exception:
             _log.failure("the broker cannot start", level=LogLevel.error)
             self._fatal("the broker cannot start because of a bug; see the traceback above")
 
     def _fatal(self, reason: str) -> None:
-        """Say it in one sentence, stop what runs, leave with exit code 1."""
+        """Log the reason, stop the broker and exit with code 1."""
         _log.error("{reason}", reason=reason)
         self.exit_code = 1
         self._stop()
@@ -155,7 +154,7 @@ class _Process:
 
 
 def _sentence(error: Exception) -> str:
-    """These two only name a path in ZooKeeper."""
+    """ConnectionLoss and SessionLost only name a path in ZooKeeper."""
     if isinstance(error, ConnectionLoss | SessionLost):
         return f"the session with ZooKeeper ended while the broker was starting ({error})"
     return str(error)

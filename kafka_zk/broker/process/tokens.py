@@ -1,4 +1,4 @@
-"""The tokens that a broker's configuration asks for: what they need is imported only then."""
+"""Starts the configured support for tokens. Imports its modules only if needed."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def start_delegation_tokens(
     config: KafkaConfig, machine: Machine, client: RegistryClient, events: EventSource, credentials: ScramCredentials
 ) -> "DelegationTokens | None":
-    """All tokens, with which clients may log in from now on. Raises: RegistryError."""
+    """All delegation tokens, valid for logins from now on; None without a secret. Raises: RegistryError."""
     if config.delegation_token_secret is None:
         return None
     from kafka_zk.broker.security.delegation_token_rules import TokenLimits
@@ -41,7 +41,7 @@ async def start_delegation_tokens(
 
 
 async def fetch_token_keys(listeners: Iterable[ListenerSecurity], machine: Machine) -> "list[TokenKeys]":
-    """What fetches the keys of OAuth providers, with which tokens of OAUTHBEARER are verified; each has tried once."""
+    """Fetchers of OAuth providers' keys, which verify OAUTHBEARER tokens. Each has made its first attempt."""
     fetching = []
     for listener in listeners:
         if listener.sasl is not None and listener.sasl.jwks is not None:

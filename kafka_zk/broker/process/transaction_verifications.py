@@ -1,4 +1,4 @@
-"""Puts together what asks the coordinators of transactions before a partition takes the first batch of one."""
+"""Connects the verification of transactions with their coordinators to a broker's services."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -15,12 +15,12 @@ from kafka_zk.storage.log.log import Log
 def verify_transactions(
     services: Services, connect: Callable[[int], Awaitable[Connection]]
 ) -> AddPartitionsToTxnManager:
-    """From now on transactions are verified; ``connect`` is to another broker. The result is to be closed some day."""
+    """Verify transactions from now on. ``connect``: connects to another broker. The caller closes the result."""
 
     def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Refused:
         transactional_id, producer_id, producer_epoch, _ = transaction
         producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
-        return services.transactions.verify(transactional_id, producer, tps)  # it leads them: they exist
+        return services.transactions.verify(transactional_id, producer, tps)  # this broker leads them: they exist
 
     manager = AddPartitionsToTxnManager(services.broker_id, partial(coordinator_of, services), connect, verify)
 
@@ -38,7 +38,7 @@ def verify_transactions(
 
 
 def coordinator_of(services: Services, transactional_id: str) -> int | None:
-    """The broker that FindCoordinator would name, or None."""
+    """The broker that FindCoordinator would return, or None."""
     metadata = services.metadata
     found = metadata.partition(TRANSACTION_STATE_TOPIC, services.transactions.partition_for(transactional_id))
     return None if found is None or not metadata.is_alive(found.leader) else found.leader

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a broker with what it needs: its connections to other brokers, its periodic work."""
+"""A broker's transaction coordinator with its connections to other brokers and its periodic work."""
 
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -21,8 +21,7 @@ from kafka_zk.registry.client.session import until_answered
 
 
 class BrokerTransactions:
-    """``connect`` to a host and port, versions negotiated; ``find_missing`` finds those of some topics that are not in
-    ZooKeeper."""
+    """``connect``: to a host and port, versions negotiated. ``find_missing``: which topics are not in ZooKeeper."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class BrokerTransactions:
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
 
         async def allocate_block() -> range:
-            """A block may be lost with a connection; there are enough."""
+            """Losing a block with a connection is harmless."""
             return await until_answered(
                 base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
             )
@@ -59,7 +58,7 @@ class BrokerTransactions:
         replicas.role_listeners.append(self.coordinator.role_changed)
 
     def serve(self, services: Services) -> None:
-        """Markers for this broker are written by its own services, without a connection."""
+        """Write markers for this broker directly through its services."""
         self._services = services
 
     def _write_markers(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written | Awaitable[Written]:
@@ -69,7 +68,7 @@ class BrokerTransactions:
 
     @property
     def periodic_work(self) -> list[tuple[int, Callable[[], object]]]:
-        """What is done again and again: after how many ms, and what."""
+        """The periodic tasks, as (interval in ms, task)."""
         config = self._config
         return [
             (config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.coordinator.abort_timed_out),

@@ -1,9 +1,7 @@
-"""Asks the coordinators of transactions whether they know that a partition is part of one (AddPartitionsToTxn, verify
-only, KIP-890).
+"""Verifies with coordinators that partitions are part of a transaction (AddPartitionsToTxn, verify only, KIP-890).
 
-A transaction that this broker coordinates is looked up at once. To each other broker one request is under way at a
-time; what comes meanwhile goes with the next one, in which each transactional id is asked for once: a newer question
-takes the place of an older one, which is to be asked again.
+Transactions that this broker coordinates are verified immediately. Every other broker has one request in progress; the
+next one has one question per transactional id, where a newer question replaces an older one.
 
 Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_add_partitions_to_txn_manager.py.
 """
@@ -29,11 +27,11 @@ _Transaction = _Request.AddPartitionsToTxnTransaction
 _Topic = _Transaction.AddPartitionsToTxnTopic
 
 Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused]
-"""The partitions that this broker, as coordinator, does not know to be in the transaction, with the reason."""
+"""The verification on this broker. Returns the partitions outside the transaction, with the reason."""
 
 
 class Connection(Protocol):
-    """What is needed of a connection to a broker (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that is used."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -56,12 +54,12 @@ class _Question(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """See the module's text.
+    """Sends the verifications of this broker.
 
     Args:
-        coordinator_of: the broker that coordinates a transactional id, None while nobody does.
-        connect: to another broker; fails with any exception.
-        verify: what is asked of this broker itself.
+        coordinator_of: the broker id of a transactional id's coordinator; None if it is unknown.
+        connect: to another broker; raises any exception.
+        verify: for transactions that this broker coordinates.
     """
 
     def __init__(
@@ -75,7 +73,7 @@ class AddPartitionsToTxnManager:
         self._verify = verify
         self._coordinator_of = coordinator_of
         self._connect = connect
-        self._waiting: dict[int, dict[str, _Question]] = {}  # broker id -> transactional id
+        self._waiting: dict[int, dict[str, _Question]] = {}  # by broker id and transactional id
         self._busy: set[int] = set()
         self._connections: dict[int, Connection] = {}
         self._is_closed = False
@@ -83,8 +81,7 @@ class AddPartitionsToTxnManager:
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
     ) -> Refused | Awaitable[Refused]:
-        """Those that are not part of the transaction, with the reason; nothing to await if that is known here. Never
-        fails."""
+        """The partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -96,7 +93,7 @@ class AddPartitionsToTxnManager:
             return dict.fromkeys(tps, ErrorCode.INVALID_PRODUCER_EPOCH)
         question = _Question(transaction, tps, Deferred())
         waiting[transaction.transactional_id] = question
-        if before is not None:  # whose client may ask again at once
+        if before is not None:  # its client can retry now
             is_older = before.transaction.producer_epoch < transaction.producer_epoch
             before.answer_all(ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION)
         if coordinator not in self._busy:
@@ -105,7 +102,7 @@ class AddPartitionsToTxnManager:
         return question.answered
 
     def close(self) -> None:
-        """Ask nobody any more: whoever waits is told that there is no coordinator."""
+        """Stop. Waiting questions get COORDINATOR_NOT_AVAILABLE."""
         self._is_closed = True
         for connection in self._connections.values():
             connection.disconnect()
@@ -119,7 +116,7 @@ class AddPartitionsToTxnManager:
         while questions := self._waiting.pop(broker_id, None):
             try:
                 answers = await self._exchange(broker_id, questions)
-            except Exception as error:  # whatever it was, the coordinator has not answered
+            except Exception as error:  # the coordinator has not answered
                 _log.warn("broker {id} does not verify transactions: {error}", id=broker_id, error=error)
                 answers = _all_refused(questions, ErrorCode.NETWORK_EXCEPTION)
             for transactional_id, question in questions.items():
@@ -139,7 +136,7 @@ class AddPartitionsToTxnManager:
         if response.error_code:
             code = ErrorCode.of(response.error_code)
             _log.error("broker {id} does not verify transactions: {code}", id=broker_id, code=code.name)
-            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # a matter between brokers
+            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # concerns only brokers
             return _all_refused(questions, ErrorCode.INVALID_TXN_STATE if is_secret else code)
         return {
             result.transactional_id: _refused(result, questions[result.transactional_id].transaction)

@@ -1,8 +1,8 @@
-"""AlterPartition: a leader asks the controller to write another ISR (KIP-497).
+"""A leader's requests to the controller to change an ISR (AlterPartition, KIP-497).
 
-One request is under way at a time, with all changes that wait. A change waits until the controller has answered for its
-partition, whatever happens to connections and controllers meanwhile; there is at most one for each partition. After a
-failure, and after any refusal, the next request leaves RETRY_BACKOFF_S later.
+One request is in progress at a time, with all waiting changes, at most one per partition. A change waits until the
+controller responds for its partition, across lost connections and new controllers. After a failure or refusal, the next
+request follows RETRY_BACKOFF_S later.
 
 Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_alter_partition_manager.py.
 """
@@ -28,7 +28,7 @@ LOWEST_VERSION, HIGHEST_VERSION = 0, 3
 _TOPIC_IDS_SINCE = 2
 _BROKER_EPOCHS_SINCE = 3
 _UNKNOWN_BROKER_EPOCH = -1
-"""Of the members of an ISR: with ZooKeeper no leader knows them."""
+"""Broker epoch of ISR members: with ZooKeeper, leaders do not know it."""
 
 _log = Logger()
 _Request = codec.request(ApiKey.ALTER_PARTITION)
@@ -37,9 +37,9 @@ _Partition = _Topic.PartitionData
 
 
 class IsrChange(NamedTuple):
-    """The ISR that the leader of a partition wants, and the epochs in which it wants it.
+    """The ISR that a leader proposes, and the epochs that it knows.
 
-    ``controller_epoch``: of the controller that made it the leader; AlterPartition does not name it.
+    ``partition_epoch``: version of the state znode. ``controller_epoch``: of the controller that appointed the leader.
     """
 
     tp: TopicPartition
@@ -55,22 +55,24 @@ Answered = Callable[[Answer], None]
 
 
 class AlterPartitions(Protocol):
-    """What takes changes of ISRs to the controller, or to ZooKeeper."""
+    """Writes ISR changes through the controller or to ZooKeeper."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
-        """``answered`` is called once: with what was written, or with why it was not. OPERATION_NOT_ATTEMPTED, at once,
-        while another change of the partition is under way."""
+        """Calls ``answered`` once, with the written ISR or an error code.
+
+        The code is immediately OPERATION_NOT_ATTEMPTED while another change of the partition is in progress.
+        """
 
 
 class Connection(Protocol):
-    """What is needed of a connection to the controller (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that is used."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """The controller's lowest and highest version of each API."""
+        """Lowest and highest version of each API."""
 
     def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
-        """The controller's answer. Fails with any exception when the connection is lost or time is up."""
+        """The response. Raises if the connection is lost or the request times out."""
 
 
 class _Item(NamedTuple):
@@ -79,15 +81,15 @@ class _Item(NamedTuple):
 
 
 class UnsupportedController(Exception):
-    """The controller does not speak a version of AlterPartition that this broker speaks."""
+    """The controller and this broker have no version of AlterPartition in common."""
 
 
 class AlterPartitionManager:
-    """See the module's text.
+    """Sends the ISR changes of this broker.
 
     Args:
-        broker_epoch: of the registration that holds now.
-        connected: a connection to the controller of now, versions negotiated; fails with any exception.
+        broker_epoch: of the current registration.
+        connected: a connection to the current controller; raises any exception.
         highest_version: that ``inter.broker.protocol.version`` allows.
     """
 
@@ -111,7 +113,7 @@ class AlterPartitionManager:
 
     @property
     def waiting_count(self) -> int:
-        """How many changes are not answered yet."""
+        """Number of changes without a response."""
         return len(self._waiting)
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
@@ -125,7 +127,7 @@ class AlterPartitionManager:
             ensureDeferred(self._run())
 
     def close(self) -> None:
-        """Ask for nothing any more; what waits is never answered."""
+        """Send no more requests. Waiting changes get no response."""
         self._is_closed = True
         self._waiting.clear()
 
@@ -133,7 +135,7 @@ class AlterPartitionManager:
         while self._waiting:
             try:
                 is_done = await self._exchange(list(self._waiting.values()))
-            except Exception as error:  # whatever it was, the controller may not have got it
+            except Exception as error:  # the controller may not have received the request
                 self._failed(f"{type(error).__name__}: {error}")
                 is_done = False
             if not is_done:
@@ -141,13 +143,13 @@ class AlterPartitionManager:
         self._is_running = False
 
     def _failed(self, why: str) -> None:
-        """Told once, not twenty times a second."""
+        """Logged once, not at every retry."""
         if why != self._last_failure and not self._is_closed:
             _log.warn("AlterPartition is sent again until it is answered: {why}", why=why)
         self._last_failure = why
 
     async def _exchange(self, items: Sequence[_Item]) -> bool:
-        """Send one request and tell what became of each change; returns whether all were written."""
+        """Returns whether all changes were written."""
         connection = await self._connected()
         version = self._version(connection, items)
         message = _request(self._broker_id, self._broker_epoch(), version, [item.change for item in items])
@@ -164,7 +166,7 @@ class AlterPartitionManager:
         return all(isinstance(answers.get(item.change.tp), WrittenIsr) for item in items)
 
     def _version(self, connection: Connection, items: Sequence[_Item]) -> int:
-        """The highest one that both sides know, and that can name all topics."""
+        """The highest common version; those with topic ids only if every topic has one."""
         lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
         have_ids = all(item.change.topic_id != uuids.ZERO for item in items)
         version = min(highest, self._highest_version if have_ids else min(self._highest_version, _TOPIC_IDS_SINCE - 1))
@@ -203,7 +205,6 @@ def _partition(version: int, change: IsrChange) -> Any:
 
 
 def _answers(response: Any, version: int, changes: Iterable[IsrChange]) -> dict[TopicPartition, Answer]:
-    """By partition; of topics that were not asked for nothing."""
     names = {change.topic_id: change.tp.topic for change in changes}
     answers: dict[TopicPartition, Answer] = {}
     for topic in response.topics:

@@ -1,9 +1,8 @@
-"""Where batches that are big to take apart are taken apart: two helper processes, for all connections of a broker.
+"""Two helper processes that process large batches for all connections of a broker.
 
-One works for producers, one for readers (lookups by time, conversions for old consumers), so that readers cannot keep
-producers waiting. Each does one work at a time, those that wait are kept in order. A helper is started with the first
-work, ends when it has had none for a while, and a broker that ends takes it along. One that dies costs the request that
-it worked for an error that clients retry after.
+One helper works for producers and one for readers (lookups by timestamp, conversions for old consumers), so that
+readers cannot delay producers. Each runs one job at a time, in order. It starts with the first job and ends when idle
+for IDLE_S, or with the broker. If it dies, its current request fails with a retriable error.
 
 Tests: tests/kafka_zk/broker/replica/test_batch_helpers.py.
 """
@@ -30,17 +29,17 @@ from kafka_zk.storage.segments.segment import Segment
 _log = Logger()
 
 MEMORY_LIMIT_BYTES = 1 << 30
-"""Of a helper's address space, of which the window of a zstd frame may take 128 MB."""
+"""Limit of a helper's address space; a zstd window alone may take 128 MB."""
 NICENESS = 5
 CHECKED_RECORDS = 8_000
 CHECKED_BYTES = 1 << 20
-"""Bounds of a check that only needs a turn of its own: 3 ms. A batch of 1 MB with records of 130 bytes is within."""
+"""Bounds of a check on the reactor thread: 3 ms, for example 1 MB with records of 130 bytes."""
 IDLE_S = 30.0
 LONGEST_WORK_S = 120.0
 
 
 class _Job:
-    """A work and who waits for it. The segment stays open until the job is done or dropped."""
+    """Keeps the segment open until the job is done or dropped."""
 
     def __init__(self, work: BatchWork | FileWork, result: "Deferred[Any]", segment: Segment | None) -> None:
         self.work = work
@@ -54,7 +53,7 @@ class _Job:
     def end(self, content: object) -> None:
         if self._segment is not None:
             self._segment.unpin()
-        if self.result.called:  # abandoned
+        if self.result.called:  # the client is gone
             return
         if isinstance(content, Exception):
             self.result.errback(content)
@@ -63,8 +62,6 @@ class _Job:
 
 
 class _Lane:
-    """One helper and what waits for it."""
-
     def __init__(self, clock: Timers, run_in_thread: RunInThread) -> None:
         self._clock = clock
         self._run_in_thread = run_in_thread
@@ -86,7 +83,7 @@ class _Lane:
             return
         while self._jobs:
             job = self._jobs.popleft()
-            if job.result.called:  # its client is gone
+            if job.result.called:  # the client is gone
                 job.end(None)
                 continue
             self._is_busy = True
@@ -108,7 +105,7 @@ class _Lane:
             self._next()
 
     def _exchange(self, job: _Job) -> object:
-        """In a thread: have the work done; the result, or the exception that it ended with."""
+        """On a worker thread. Returns the result or the exception."""
         try:
             if self._helper is None or not self._helper.is_alive:
                 self._end_helper()
@@ -119,7 +116,7 @@ class _Lane:
             if not self._helper.connection.poll(LONGEST_WORK_S):
                 raise TimeoutError(f"no result after {LONGEST_WORK_S} s")
             _, content = self._helper.receive()
-        except (EOFError, OSError) as error:  # also: no process is to be had
+        except (EOFError, OSError) as error:  # also if no process can be started
             if not self._is_closed:
                 _log.warn(
                     "the helper process for {work} ended: {error}",
@@ -140,7 +137,7 @@ class _Lane:
         self._end_helper()
 
     def close(self) -> None:
-        """No work is done any more; who waits is told so."""
+        """Stop. Waiting jobs fail with a retriable error."""
         self._is_closed = True
         if self._idle_call is not None:
             self._idle_call.cancel()
@@ -148,7 +145,7 @@ class _Lane:
         if not self._is_busy:
             self._end_helper()
         elif self._helper is not None:
-            self._helper.process.kill()  # the thread that waits for it notices
+            self._helper.process.kill()  # the waiting thread notices
         while self._jobs:
             self._jobs.popleft().end(_lost())
 
@@ -166,7 +163,7 @@ class BatchHelpers:
         self._for_readers = _Lane(clock, run_in_thread)
 
     async def conform(self, turns: Turns, batch: memoryview, needed: NotConformed) -> Buffer:
-        """``log_validator.conform`` of a produced batch, by a helper if it is or may get big.
+        """``log_validator.conform`` for a produced batch, in a helper if the batch may be large.
 
         Raises: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -178,19 +175,19 @@ class BatchHelpers:
             try:
                 check_at_once(batch, header, config, max_records=CHECKED_RECORDS, max_uncompressed_bytes=CHECKED_BYTES)
                 return batch
-            except NotConformed:  # it grows beyond the bound, or must be built again
+            except NotConformed:  # exceeds the bounds, or must be rebuilt
                 pass
         if header.record_count <= AT_ONCE_RECORDS and len(batch) <= AT_ONCE_BYTES:
             await turns.spend(AT_ONCE_BYTES // 2)
             try:
                 return conform(batch, header, config, now_ms, max_uncompressed_bytes=AT_ONCE_BYTES)
             except UnpacksTooBig:
-                pass  # for the turn of a reactor
+                pass  # too large for the reactor thread
         conformed: bytes | None = await self.run(ConformWork(PickleBuffer(batch), config, now_ms))
         return batch if conformed is None else bytearray(conformed)
 
     def run(self, work: BatchWork) -> "Deferred[Any]":
-        """The result of a producer's work; it is done even if the client goes, as the request had arrived.
+        """The result of a producer's job, which runs even if the client disconnects.
 
         Raises, when awaited: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -199,7 +196,7 @@ class BatchHelpers:
         return result
 
     def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
-        """The result of a reader's work on a segment, which is not done if the client goes before its turn.
+        """The result of a reader's job on a segment; skipped if the client disconnects before it starts.
 
         Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError if it cannot be read,
             ApiError (REQUEST_TIMED_OUT), StorageError, ClientGone.
@@ -209,6 +206,6 @@ class BatchHelpers:
         return result
 
     def close(self) -> None:
-        """End the helpers; requests that wait for them get an error."""
+        """End the helpers. Waiting requests fail."""
         self._for_producers.close()
         self._for_readers.close()

@@ -1,4 +1,4 @@
-"""Deletions of records on request: the leader's log start moves, becomes durable, and the followers' follow.
+"""DeleteRecords: the leader's log start offset advances and becomes durable, then the followers' advance.
 
 Source: Partition.deleteRecordsOnLeader, DelayedDeleteRecords.scala@3.9.
 """
@@ -14,10 +14,10 @@ HIGH_WATERMARK_OFFSET = -1
 
 
 def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) -> int:
-    """Move the log start offset to ``offset`` (-1: the high watermark); returns the low watermark after that.
+    """Advance the log start offset to ``offset`` (-1: the high watermark). Returns the new log start offset.
 
-    Await ``write_log_starts`` before answering.
-    Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after the directory was taken offline.
+    Await ``write_log_starts`` before responding.
+    Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after taking the directory offline.
     """
     log = replicas.partition(tp).leader_log()
     if not log.config.is_deleted:
@@ -32,9 +32,9 @@ def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) ->
 
 
 async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartition]) -> None:
-    """Make durable what ``delete_records`` moved: what a client was told is gone does not come back with a crash.
+    """Make advanced log start offsets durable, so that a crash does not restore records reported as deleted.
 
-    Where that fails the log directory is offline afterwards.
+    On failure, takes the log directory offline.
     """
     for work, failed in replicas.logs.upkeep.prepare_start_offsets(tps):
         try:
@@ -44,9 +44,9 @@ async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartitio
 
 
 async def wait_for_low_watermark(replicas: ReplicaManager, tp: TopicPartition, offset: int, timeout_ms: int) -> int:
-    """The low watermark, as soon as every replica that lives has deleted what is before ``offset``.
+    """The low watermark, as soon as every live replica has deleted the records before ``offset``.
 
-    Raises: ApiError: REQUEST_TIMED_OUT; as ``leader_log``.
+    Raises: ApiError: REQUEST_TIMED_OUT; like ``leader_log``.
     """
 
     def is_decided() -> bool:

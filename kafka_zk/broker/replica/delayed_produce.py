@@ -1,7 +1,7 @@
-"""Appends with acks=all that wait for the high watermark: all those of one request wait together.
+"""Produce requests with acks=all that wait for the high watermark.
 
-Each is decided once, when its partition changes: it is replicated, or why it cannot be told any more. What is not
-decided after the request's timeout has timed out. Source: DelayedProduce.scala@3.9.
+A request waits for all its batches. Each is decided once, when its partition changes: replicated or failed.
+Undecided batches fail at the timeout. Source: DelayedProduce.scala@3.9.
 Tests: tests/kafka_zk/broker/replica/test_delayed_produce.py.
 """
 
@@ -16,17 +16,17 @@ from kafka_zk.storage.files.errors import StorageError
 
 APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
-"""What became of one batch: where it is, or why it is not acknowledged."""
+"""The outcome of a batch: its position in the log, or why it is not acknowledged."""
 
 _MOST_PASSED = 100
-"""Partitions of a request that lets others pass: each costs memory while it waits."""
+"""Maximum partitions of a waiting request whose connection can begin the next one."""
 
 _WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch that is in the leader's log; ``terms_ended``: the partition's, from when it was appended."""
+    """A batch in the leader's log. ``terms_ended``: the partition's, at the append."""
 
     partition: Partition
     info: LogAppendInfo
@@ -34,7 +34,7 @@ class Unreplicated(NamedTuple):
 
 
 class DelayedProduce:
-    """``results``: what became of the batch of each of ``tps``."""
+    """``results``: the outcome of the batch of each of ``tps``; ``Unreplicated`` while undecided."""
 
     __slots__ = ("_undecided", "results", "tps")
 
@@ -50,16 +50,16 @@ class DelayedProduce:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing is to be waited for."""
+        """Whether every batch is decided."""
         return not self._undecided
 
     @property
     def wait(self) -> type[Wait]:
-        """What waiting for this is to a connection."""
+        """How the connection treats the wait."""
         return PassedWait if len(self.tps) <= _MOST_PASSED else ReplicationWait
 
     def decide(self, tp: TopicPartition) -> None:
-        """A partition has changed."""
+        """Decide the batches of a changed partition."""
         undecided = []
         for place in self._undecided.pop(tp, ()):
             result = self._replicated(self.results[place])
@@ -80,15 +80,17 @@ class DelayedProduce:
             return error.with_traceback(None)
 
     def time_out(self) -> None:
-        """Nothing is waited for any longer."""
+        """The timeout is over: undecided batches fail."""
         for places in self._undecided.values():
             for place in places:
                 self.results[place] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         self._undecided.clear()
 
     def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
-        """What became of each batch, when it is decided. What a log directory took before it failed under another
-        append of the request may be lost, too."""
+        """The outcome of each batch, once all are decided.
+
+        If a log directory failed during another append of the request, its earlier batches fail too: they may be lost.
+        """
         outcomes: list[AppendResult] = []
         for tp, result in zip(self.tps, self.results, strict=True):
             assert not isinstance(result, Unreplicated), "not decided"
@@ -100,16 +102,16 @@ class DelayedProduce:
 
 
 class ReplicationWait(Wait):
-    """The wait of a Produce request: ends when it is decided or times out."""
+    """The wait of a Produce request."""
 
     def expire_early(self) -> None:
         """Do nothing: the followers decide."""
 
 
 class PassedWait(ReplicationWait):
-    """The request holds no records any more: the connection may begin the next one (``in_flight``)."""
+    """A wait that holds no records, so the connection can begin the next request (``in_flight``)."""
 
     @property
     def kept_bytes(self) -> int:
-        """Roughly what is left of the request."""
+        """Approximate memory that the request still uses."""
         return _WAIT_BYTES + _PARTITION_BYTES * len(self.keys)

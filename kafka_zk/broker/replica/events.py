@@ -1,7 +1,7 @@
-"""What became of the replicas of this broker, for observers (flight recorder, web page, tests).
+"""Events of this broker's replicas for observers (flight recorder, web page, tests).
 
-Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and the cause in a few
-words; no zxid, as all of it comes from the controller or the disk.
+Every event has the wall-clock time in ms since the Unix epoch, the actor (such as ``broker-0``) and a short cause. It
+has no zxid, because all causes are the controller or the disk.
 """
 
 from dataclasses import dataclass

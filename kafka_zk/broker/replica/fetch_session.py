@@ -1,13 +1,13 @@
-"""Incremental fetch (KIP-227): the broker remembers what a client wants, requests and answers carry only changes.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches; messages carry only changes.
 
-A request says with ``session_id`` and ``session_epoch`` what it is: (0, -1) no session; (any, 0) begin one, closing the
-old; (id, -1) close it; (id, n) the n-th request of session id. Epochs go from 1 up and wrap to 1. A partition that
-brought records goes to the end of its session, so that under ``max_bytes`` all have their turn.
+``session_id`` and ``session_epoch`` of a request mean: (0, -1) no session; (any, 0) begin a session and close the old
+one; (id, -1) close it; (id, n) request n of the session. Epochs count up from 1 and wrap to 1. A partition that
+returned records moves to the end of its session, so that all partitions get their share of ``max_bytes``.
 
-What is remembered has a share of the broker's memory. A broker may answer without a session at any time, then the
-client asks for everything again. So it does when that share is used up; and as long as a consumer asks for partitions
-that the broker does not know, since those have no end. A follower is allowed to: it may hear of a partition before its
-leader does. If there is no room, it replaces the session of a consumer.
+Sessions use a limited part of the broker's memory. The broker may respond without a session at any time; then the
+client sends full requests. It does so when that memory is used up, and while a consumer requests unknown partitions,
+whose number is unlimited. A follower may request them, because it can learn of a partition before its leader does. If
+memory is short, a follower's session replaces a consumer's.
 
 Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/broker/replica/test_fetch_session.py.
 Source: FetchSession.scala@3.9.
@@ -26,10 +26,10 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _MAX_EPOCH = 0x7FFFFFFF
 MIN_EVICTION_MS = 120_000
-"""A session used within this time is not given up for a new one (min.incremental.fetch.session.eviction.ms)."""
+"""A session used within this time is not evicted for a new one (min.incremental.fetch.session.eviction.ms)."""
 
 EVERYTHING_MS = 500
-"""Partitions without traffic are fetched as often anyway, by Kafka's default of ``replica.fetch.wait.max.ms``."""
+"""Kafka fetches idle partitions this often: the default of ``replica.fetch.wait.max.ms``."""
 
 _MOST_EVERYTHING_MS = 5_000
 _SHARE_OF_LAG = 6
@@ -37,8 +37,7 @@ _SHARE_OF_LAG = 6
 _NEVER_MS = -(2**62)
 
 PARTITION_BYTES = 512
-"""What remembering one partition takes, measured: 350 when the session is new, up to 900 of a follower's that all get
-records at once."""
+"""Memory per remembered partition. Measured: 350 in a new session, up to 900 if all of a follower's get records."""
 
 TopicKey = str | bytes  # a name, or an id (16 bytes) from version 13 on
 PartitionKey = tuple[TopicKey, int]
@@ -48,20 +47,25 @@ IsKnown = Callable[[TopicKey, int], bool]
 
 
 def everything_ms_for(max_lag_ms: int) -> int:
-    """In how long a follower's partitions are looked at once, though nothing happens to them. Only then it is noted
-    that the follower was caught up; it has ``replica.lag.time.max.ms`` from there on, when records come again."""
+    """Time within which all idle partitions of a follower are examined once, in ms.
+
+    Only then is the follower recorded as caught up; ``replica.lag.time.max.ms`` counts from that time.
+    """
     return min(_MOST_EVERYTHING_MS, max(EVERYTHING_MS, max_lag_ms // _SHARE_OF_LAG))
 
 
 class FetchContext(NamedTuple):
-    """One request's view: what it wants, in order, and the session that it belongs to, if any."""
+    """One request's partitions, in order, and its session, if any.
+
+    ``is_incremental``: the response lists only changes; implies a session.
+    """
 
     wanted: Wanted
     session: "FetchSession | None"
     is_incremental: bool
 
     def response(self, fetched: Fetched) -> FetchResponse:
-        """The answer: everything, or for an incremental request what changed since the last one."""
+        """All partitions, or for an incremental request those that changed since the last response."""
         session = self.session
         if session is None:
             return FetchResponse(_by_topic(fetched))
@@ -70,18 +74,24 @@ class FetchContext(NamedTuple):
 
 
     def empty_response(self) -> FetchResponse:
-        """For a client that is throttled: nothing, and what the session knows of the client stays as it is."""
+        """For a throttled client: no partitions, and the session stays unchanged."""
         session_id = self.session.session_id if self.session is not None and self.is_incremental else NO_SESSION
         return FetchResponse([], session_id=session_id)
 
 
 class FetchSession:
-    """What one client wants, and what it was last told about each partition.
+    """The partitions that a client fetches, and the last response for each.
 
-    A follower's fetch looks at those that are ``due`` only: a leader of a thousand partitions would else look at all of
-    them for each record that one of them gets. ``seen_count``: which ``partition_changes`` the last look knew of.
-    ``everything_ms``: in how long it looks at each, by and by: all of ten thousand at once take a fetch 0.1 s, and on a
-    busy machine the next one would have to look at all of them again.
+    A follower's fetch examines only partitions that are ``due``, instead of all partitions for every record. Idle ones
+    are examined in turn within ``everything_ms``: examining 10,000 at once takes 0.1 s, and on a busy machine the next
+    fetch would examine all of them again.
+
+    Attributes:
+        session_id, is_follower, uses_topic_ids: constant; no two sessions of a broker have the same id.
+        next_epoch: the epoch that the next request must have, from 1 up.
+        wanted: all partitions of the session, in the order in which they are examined.
+        last_used_ms: time of the last request.
+        seen_count: the ``partition_changes`` count at the last examination.
     """
 
     __slots__ = (
@@ -105,18 +115,18 @@ class FetchSession:
         self.uses_topic_ids = uses_topic_ids
         self.wanted = wanted
         self.last_used_ms = now_ms
-        self._told: dict[PartitionKey, tuple[int, int]] = {}  # high watermark, log start offset
+        self._told: dict[PartitionKey, tuple[int, int]] = {}  # last response's (high watermark, log start offset)
         self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # for ``due``
-        self._move_count = len(self._places)
+        self._move_count = len(self._places)  # >= any place
         self.seen_count = 0
-        self._unfinished: set[PartitionKey] = set()
+        self._unfinished: set[PartitionKey] = set()  # see ``answered``
         self._everything_ms = everything_ms
-        self._round: list[PartitionKey] = []  # what is looked at since _round_ms, whatever happens
+        self._round: list[PartitionKey] = []  # examined in turn from _round_ms on, within _everything_ms
         self._round_ms = _NEVER_MS
-        self._looked_count = 0
+        self._looked_count = 0  # from the start of _round
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
-        """Take over what an incremental request adds or moves (``changed``), and what it forgets."""
+        """Apply an incremental request: add or replace ``changed``, remove its forgotten partitions."""
         for key in changed:
             if key not in self.wanted:
                 self._move(key)
@@ -135,14 +145,14 @@ class FetchSession:
         now_ms: int,
         agrees: Callable[[PartitionKey, FetchPartition], bool],
     ) -> Wanted:
-        """What to look at for the request, in order: what it asks for anew, what has ``changed`` since ``seen_count``
-        (None: that is not known), what was not finished last time, and whose turn it is.
+        """The partitions to examine for the request, in order: those that it lists, those that ``changed`` since
+        ``seen_count`` (None: unknown, so all), those unfinished last time, and those whose turn it is.
 
-        For the others only times have changed (when the follower was caught up), and maybe the log start offset.
+        For others only the time of being caught up, and perhaps the log start offset, could differ.
 
-        ``agrees``: whether leader and follower are in the same leader epoch. If not, one of them will soon hear of the
-        newer one, and the partition is due again. Until then it is left out except in its turn: else thousands of
-        errors would be exchanged whenever a LeaderAndIsr reaches one broker before the other.
+        ``agrees``: whether leader and follower have the same leader epoch. If not, one of them will soon learn the
+        newer one, which makes the partition due. Until then it is examined only in its turn; otherwise thousands of
+        errors would be exchanged whenever a LeaderAndIsr reaches one broker first.
         """
         if changed is None:
             self._begin_round(now_ms)
@@ -153,13 +163,13 @@ class FetchSession:
         return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
     def _move(self, key: PartitionKey) -> None:
-        """To the end."""
+        """To the end of the examination order."""
         if self.is_follower:
             self._move_count += 1
             self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
-        """As many as there is time gone; everything was looked at when the session began."""
+        """A new session has examined all partitions."""
         passed_ms = now_ms - self._round_ms
         done = min(len(self._round), len(self._round) * passed_ms // self._everything_ms)
         turn = self._round[self._looked_count : done]
@@ -172,15 +182,17 @@ class FetchSession:
         self._round, self._round_ms, self._looked_count = list(self.wanted), now_ms, 0
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
-        """The answer leaves. ``unfinished``: with errors, with more in the log than the follower has, where what it has
-        is not recorded yet, or where it is neither in the ISR nor proposed for it, as it may be by the next look;
-        whatever was unfinished before was looked at."""
+        """A response is sent. Replaces the unfinished partitions, which were all examined.
+
+        ``unfinished``: with an error, with records that the follower lacks, with an unrecorded fetch position, or where
+        the follower is neither in the ISR nor proposed for it.
+        """
         self._unfinished = set(unfinished)
         self.seen_count = seen_count
 
     def changes(self, fetched: Fetched) -> Fetched:
-        """Those with records, errors, a diverging epoch, a preferred replica, or another high watermark or log start
-        offset than the client knows."""
+        """Results with records, an error, a diverging epoch, a preferred replica, or a high watermark or log start
+        offset that the client does not know."""
         changed = []
         for topic, result in fetched:
             key = (topic, result.partition)
@@ -198,14 +210,14 @@ class FetchSession:
             if is_told_anyway or self._told.get(key) != told:
                 changed.append((topic, result))
             if result.error_code:
-                self._told.pop(key, None)  # so that its end is told, too
+                self._told.pop(key, None)  # so that the error's end is listed too
             elif key in self.wanted:  # not forgotten while the request waited
                 self._told[key] = told
         return changed
 
 
 class FetchSessions:
-    """The sessions of a broker, at most ``slots`` of them, and as many partitions as ``memory`` has room to keep.
+    """The sessions of a broker: at most ``slots``, and as many partitions as ``memory`` allows.
 
     ``is_known``: whether the broker knows a partition. ``max_lag_ms``: replica.lag.time.max.ms.
     """
@@ -230,13 +242,13 @@ class FetchSessions:
 
     @property
     def partition_count(self) -> int:
-        """How many partitions all sessions remember."""
+        """Total number of partitions in all sessions."""
         return sum(len(session.wanted) for session in self._sessions.values())
 
     def open(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        """What the request wants.
+        """Process a request's session fields. Returns what to fetch.
 
-        Raises: ApiError for the whole answer: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        Raises: ApiError for the whole response: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
             FETCH_SESSION_TOPIC_ID_ERROR.
         """
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -252,14 +264,14 @@ class FetchSessions:
         return self._continue(request, uses_topic_ids, now_ms)
 
     def take_back(self, context: FetchContext) -> None:
-        """The request gets an empty answer: if it began a session, there is none."""
+        """The response is empty: remove the session if the request began it."""
         if context.session is not None and not context.is_incremental:
             self._remove(context.session.session_id)
 
     def _begin(
         self, wanted: Wanted, uses_topic_ids: bool, now_ms: int, is_follower: bool
     ) -> FetchSession | None:
-        """A new session if there is room, or sessions that make room for it."""
+        """Evicts other sessions if necessary. None if there is no room."""
         size_bytes = len(wanted) * PARTITION_BYTES
         if is_follower and size_bytes > self._memory.keepable_bytes + self._consumers_bytes():
             return None
@@ -311,8 +323,8 @@ class FetchSessions:
         return FetchContext(session.wanted, session, True)
 
     def _change(self, session: FetchSession, request: FetchRequest) -> None:
-        """Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), after which the client asks for everything anew, when it adds
-        what shall not be remembered."""
+        """Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), so that the client sends a full request, if an added partition
+        cannot be remembered."""
         changed = _wanted(request)
         added = [key for key in changed if key not in session.wanted]
         size_bytes = len(added) * PARTITION_BYTES

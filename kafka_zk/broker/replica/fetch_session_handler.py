@@ -1,7 +1,7 @@
-"""Incremental fetch sessions (KIP-227) on the side of the one who fetches; ``fetch_session`` is the other side.
+"""The fetching side of incremental fetch sessions (KIP-227); ``fetch_session`` is the broker's side.
 
-The first request lists every partition (a full request). If the answer names a session, later requests list only what
-has changed since, at the cost of what has changed. After any surprise the next request is a full one again.
+A full request lists every partition. If the response names a session, later requests list only changes. After an error
+or an unexpected response the next request is full again.
 
 Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
 Tests: tests/kafka_zk/broker/replica/test_fetch_session_handler.py.
@@ -18,7 +18,7 @@ _MAX_EPOCH = 0x7FFFFFFF
 
 
 class SessionRequest(NamedTuple):
-    """The part of a Fetch request that a session decides."""
+    """The fields of a Fetch request that the session determines."""
 
     session_id: int
     session_epoch: int
@@ -27,43 +27,43 @@ class SessionRequest(NamedTuple):
 
 
 class FetchSessionHandler:
-    """What this side wants from one broker, and what that broker remembers of it.
+    """The session with one broker.
 
-    ``want`` and ``forget`` say what changes, ``next_request`` what to send, then ``take_response`` or ``failed`` what
-    came of it. One request is under way at a time.
+    Call ``want`` and ``forget`` for changes, send ``next_request``, then call ``take_response`` or ``failed``. At most
+    one request is in progress. ``wanted``: the partitions to fetch, in order.
     """
 
     def __init__(self) -> None:
         self.wanted: Wanted = {}
-        self._asked: Wanted = {}  # what the broker knows when it answers the last request
-        self._changed: dict[PartitionKey, None] = {}
-        self._session_id = NO_SESSION
-        self._epoch = INITIAL_EPOCH
+        self._asked: Wanted = {}  # the broker's view once it has processed the last request
+        self._changed: dict[PartitionKey, None] = {}  # keys that may differ between ``wanted`` and ``_asked``
+        self._session_id = NO_SESSION  # to continue, or to close with the next full request
+        self._epoch = INITIAL_EPOCH  # of the next request, which is full if INITIAL_EPOCH
 
     @property
     def is_incremental(self) -> bool:
-        """Whether the next request lists changes only."""
+        """Whether the next request lists only changes."""
         return self._epoch != INITIAL_EPOCH
 
     def want(self, topic: TopicKey, partition: FetchPartition) -> None:
-        """Fetch this from now on, in place of what was wanted of the partition before; it goes to the end."""
+        """Fetch a partition with these parameters from now on, after all others."""
         key = (topic, partition.partition)
         self.wanted.pop(key, None)
         self.wanted[key] = partition
         self._changed[key] = None
 
     def forget(self, topic: TopicKey, partition: int) -> None:
-        """Fetch this partition no more."""
+        """Stop fetching a partition."""
         key = (topic, partition)
         if self.wanted.pop(key, None) is not None:
             self._changed[key] = None
 
     def asked(self, topic: TopicKey, partition: int) -> FetchPartition | None:
-        """What the last request asked of a partition, itself or by saying nothing new; None if it did not."""
+        """The parameters that the last request listed or left unchanged; None if it did not fetch the partition."""
         return self._asked.get((topic, partition))
 
     def next_request(self) -> SessionRequest:
-        """What to ask for now."""
+        """The request to send now."""
         if not self.is_incremental:
             self._changed.clear()
             self._asked = dict(self.wanted)
@@ -81,7 +81,7 @@ class FetchSessionHandler:
         return SessionRequest(self._session_id, self._epoch, _by_topic(to_send), _forgotten(to_forget))
 
     def take_response(self, response: FetchResponse) -> bool:
-        """Whether the answer's partitions count; if not, ask again at once or after a pause."""
+        """Whether the response is valid. If not, ignore its partitions and send another request."""
         if response.error_code:
             self._begin_anew(closes=response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return False
@@ -96,11 +96,11 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """There will be no answer: the broker may have counted the request or not."""
+        """No response arrived, so the broker's session epoch is unknown: begin a new session."""
         self._begin_anew(closes=True)
 
     def restart(self) -> None:
-        """Forget everything that is wanted, and close the session with the next request."""
+        """Forget all partitions and close the session with the next request."""
         self.wanted.clear()
         self._begin_anew(closes=True)
 
@@ -110,8 +110,8 @@ class FetchSessionHandler:
             self._session_id = NO_SESSION
 
     def _fits(self, response: FetchResponse) -> bool:
-        """A full answer has every partition that was asked for; an incremental one is of this session, and has none
-        that is not in it."""
+        """A full response lists exactly the requested partitions; an incremental one has this session's id and only its
+        partitions."""
         answered = {
             (_key(topic.topic, topic.topic_id), fetched.partition)
             for topic in response.topics

@@ -1,6 +1,6 @@
-"""What a follower is to do: with its log, by an answer of the leader, and what it is to ask the leader.
+"""Effects of a leader's responses on a follower's log, and questions to the leader.
 
-``fetcher_state`` decides, ``replica_fetcher`` does it. Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
+``fetcher_state`` decides, ``replica_fetcher`` executes. Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
 """
 
 from typing import NamedTuple
@@ -9,9 +9,9 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Append(NamedTuple):
-    """Append ``records``, maybe none; then take over the leader's high watermark and log start offset.
+    """Append ``records`` (may be empty), then adopt the leader's high watermark and log start offset.
 
-    ``restart_at``: the log is empty and must begin there, at the first batch, which begins before the log's end.
+    ``restart_at``: start offset for the log, which is empty; None to keep it.
     """
 
     tp: TopicPartition
@@ -22,9 +22,9 @@ class Append(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """Drop everything from ``offset`` on. Unless it ``is_complete``, the leader is asked again afterwards.
+    """Truncate the log to ``offset``. Unless ``is_complete``, ask the leader again afterwards.
 
-    ``has_parted``: both logs differ within one leader epoch, so records before ``offset`` may differ, too.
+    ``has_parted``: the logs differ within one leader epoch, so records before ``offset`` may differ as well.
     """
 
     tp: TopicPartition
@@ -34,21 +34,21 @@ class Truncate(NamedTuple):
 
 
 class StartAnew(NamedTuple):
-    """The leader deleted everything that the follower has: drop all and begin at ``offset``."""
+    """The leader deleted all records that the follower has: clear the log and start it at ``offset``."""
 
     tp: TopicPartition
     offset: int
 
 
 class AskOffsets(NamedTuple):
-    """The log ends outside of what the leader has: ask for its end and its start, see ``out_of_range``."""
+    """The log's end is outside the leader's log: ask for its end and start, see ``out_of_range``."""
 
     tp: TopicPartition
     leader_epoch: int
 
 
 class Refused(NamedTuple):
-    """The leader answered with an error. ``is_dropped``: not fetched before the next LeaderAndIsr."""
+    """The leader returned an error. ``is_dropped``: the partition is not fetched before the next LeaderAndIsr."""
 
     tp: TopicPartition
     code: int
@@ -59,7 +59,7 @@ Effect = Append | Truncate | StartAnew | AskOffsets | Refused
 
 
 class EpochQuestion(NamedTuple):
-    """Where does the leader's ``epoch`` end? (OffsetForLeaderEpoch)"""
+    """Ask where the leader's ``epoch`` ends (OffsetForLeaderEpoch)."""
 
     tp: TopicPartition
     leader_epoch: int

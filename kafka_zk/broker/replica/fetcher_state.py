@@ -1,14 +1,15 @@
-"""What the fetcher of one leader knows of each partition, and what an answer of the leader means for the log.
+"""The fetch state of each partition of one leader, and the effects of the leader's responses on the logs.
 
-A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on the
-leader finds the divergence itself and names it in its answer (KIP-595); before, it is asked with OffsetForLeaderEpoch
-(KIP-101, KIP-279). A log without leader epochs is truncated to its high watermark; one that ends within a batch of
-the leader's is truncated to where that begins. After an error a partition is left alone for a while; one whose leader
-epoch the leader calls old, or whose records the leader has in remote storage only, is dropped until the controller
-says more. A throttled partition that lags is left out of requests while the quota is exceeded.
+A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
+returns the divergence (KIP-595); below, the follower asks with OffsetForLeaderEpoch (KIP-101, KIP-279). A log without
+leader epochs is truncated to its high watermark, one that ends within a batch of the leader to the batch's start.
 
-Pure: values in, effects out; of a log it reads offsets and epochs only. The driver (``replica_fetcher``) carries the
-effects out and tells what became of them. Source: AbstractFetcherThread.scala@3.9.
+An error delays a partition. If the leader calls the leader epoch old, or has the records only in remote storage, the
+partition is dropped until the next LeaderAndIsr. Throttled partitions that lag are left out while the quota is
+exceeded.
+
+Pure: values in, effects out; it reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the
+effects and reports their results. Source: AbstractFetcherThread.scala@3.9.
 Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
 """
 
@@ -37,7 +38,7 @@ from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.records.record_batch import check_crc, iter_batches
 
 DIVERGING_EPOCH_SINCE = 12
-"""The version of Fetch from which the leader tells a follower where to truncate."""
+"""The first version of Fetch that tells a follower where to truncate."""
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -49,11 +50,11 @@ _BASE_OFFSET = Struct(">q")
 class EpochTable(Protocol):
     @property
     def latest_epoch(self) -> int:
-        """-1 if there is none."""
+        """-1 if the table is empty."""
 
 
 class FollowerLog(Protocol):
-    """What is read of a log (``storage.log.log.Log``)."""
+    """The part of ``storage.log.log.Log`` that is read."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -68,14 +69,15 @@ class FollowerLog(Protocol):
     def leader_epochs(self) -> EpochTable: ...
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(the largest known epoch up to it, its end); (-1, -1) if unknown."""
+        """(largest known epoch <= ``leader_epoch``, its end offset); (-1, -1) if there is none."""
 
 
 FIRST_WAIT_S = 0.02
-"""After a leader's first answer that it does not lead, or not in this leader epoch, then twice as long each time up to
-the backoff: the controller told this broker a moment earlier than the leader, and until they agree nothing that waits
-for all in-sync replicas is acknowledged."""
-_MOST_DOUBLINGS = 20  # 6 hours
+"""Delay after the leader's first error in ``_NOT_HEARD_YET``; it doubles each time, up to the backoff.
+
+The controller usually notified this broker a moment before the leader; until then acks=all appends wait.
+"""
+_MOST_DOUBLINGS = 20  # 20 ms * 2^20: about 6 hours
 
 _NOT_HEARD_YET = frozenset(
     {
@@ -86,7 +88,7 @@ _NOT_HEARD_YET = frozenset(
     }
 )
 _UNTIL_NEXT_EPOCH = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
-"""After these a partition is dropped until the controller says more: asking again gets the same answer."""
+"""After these errors a partition is dropped until the next LeaderAndIsr, because a retry would fail again."""
 
 
 class ReplicaState(enum.Enum):
@@ -95,9 +97,18 @@ class ReplicaState(enum.Enum):
 
 
 class PartitionFetchState(NamedTuple):
-    """``lag`` in records behind the leader's high watermark, -1 before the first answer. ``delayed_until_s``: when the
-    partition is fetched again after an error, on the timers' clock. ``waited``: how often in a row the leader had not
-    heard of this leader epoch, as far as it is counted."""
+    """The fetch position of one partition.
+
+    Attributes:
+        topic_id: 16 bytes; ZERO_ID if the topic has no id.
+        leader_epoch: in which this broker follows; constant until ``add`` with another one.
+        fetch_offset: while FETCHING, the log's end; while TRUNCATING, where to truncate if the leader is not asked.
+        last_fetched_epoch: the log's latest leader epoch; -1 if it has none.
+        log_start_offset: of the local log.
+        lag: records behind the leader's high watermark; -1 before the first response.
+        delayed_until_s: end of the delay after an error, on the timers' clock; None if not delayed.
+        waited: errors in ``_NOT_HEARD_YET`` since the last append, at most ``_MOST_DOUBLINGS``.
+    """
 
     topic_id: bytes
     leader_epoch: int
@@ -117,11 +128,11 @@ class FetcherState:
     """The partitions that are fetched from one leader.
 
     Args:
-        fetch_version: of Fetch requests, by the inter-broker protocol.
-        asks_for_epochs: whether the leader may be asked with OffsetForLeaderEpoch.
-        max_bytes: of one partition in an answer.
-        backoff_s: how long a partition is left alone after an error.
-        quota: of all fetchers together.
+        fetch_version: the inter-broker protocol's.
+        asks_for_epochs: whether the leader supports OffsetForLeaderEpoch.
+        max_bytes: of one partition in a response.
+        backoff_s: delay of a partition after an error.
+        quota: shared by all fetchers.
     """
 
     def __init__(
@@ -140,17 +151,17 @@ class FetcherState:
         self._max_bytes = max_bytes
         self._backoff_s = backoff_s
         self._quota = quota or ReplicationQuota(QuotaWindow())
-        self._delayed: set[TopicPartition] = set()
-        self._held_back: set[TopicPartition] = set()  # by the quota
-        self._truncating: set[TopicPartition] = set()
-        self._by_key: dict[PartitionKey, TopicPartition] = {}  # as the session has them
-        self._without_id = 0
+        self._delayed: set[TopicPartition] = set()  # subset of ``partitions``
+        self._held_back: set[TopicPartition] = set()  # excluded from requests by the quota
+        self._truncating: set[TopicPartition] = set()  # subset of ``partitions``
+        self._by_key: dict[PartitionKey, TopicPartition] = {}  # by the session's key
+        self._without_id = 0  # count of partitions
         self._uses_ids = fetch_version >= TOPIC_IDS_SINCE
 
     # -- which partitions ---------------------------------------------------------------------------------------------
 
     def add(self, tp: TopicPartition, topic_id: bytes, leader_epoch: int, log: FollowerLog) -> None:
-        """Fetch a partition in this leader epoch; one that is fetched in it already goes on."""
+        """Fetch a partition in this leader epoch, unless it already is."""
         known = self.partitions.get(tp)
         if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
             return
@@ -165,7 +176,7 @@ class FetcherState:
         self._want(tp)
 
     def remove(self, tp: TopicPartition) -> None:
-        """Fetch a partition no more, if it was fetched."""
+        """Stop fetching a partition, if it is fetched."""
         known = self.partitions.pop(tp, None)
         if known is not None:
             key = self._key(tp, known)
@@ -179,22 +190,21 @@ class FetcherState:
 
     @property
     def version(self) -> int:
-        """The version of the next Fetch request: without the ids of all topics those before ids."""
+        """Version of the next Fetch; below TOPIC_IDS_SINCE while a topic has no id."""
         return self._fetch_version if self._uses_ids else min(self._fetch_version, TOPIC_IDS_SINCE - 1)
 
     @property
     def max_lag(self) -> int:
-        """Records that the partition which is furthest behind lacks, 0 without any."""
+        """Records that the most lagging partition lacks; 0 without partitions."""
         return max((known.lag for known in self.partitions.values()), default=0)
 
     def tp(self, topic: str | None, topic_id: bytes | None, partition: int) -> TopicPartition | None:
-        """Which partition an answer is about, if it is one of these."""
+        """The partition that a response names; None if it is not fetched here."""
         return self._by_key.get((topic or "" if topic_id is None else topic_id, partition))
 
     # -- delays -------------------------------------------------------------------------------------------------------
 
     def delay(self, tp: TopicPartition, now_s: float) -> None:
-        """Leave a partition alone for the backoff."""
         self._delay(tp, now_s, self._backoff_s)
 
     def _delay(self, tp: TopicPartition, now_s: float, seconds: float) -> None:
@@ -205,8 +215,10 @@ class FetcherState:
             self.session.forget(self._key(tp, known), tp.partition)
 
     def wake(self, now_s: float) -> float | None:
-        """End the delays that are over, and decide anew who waits for the quota; returns when to look again, None if
-        nothing waits."""
+        """End delays that are over; update the partitions that the quota excludes.
+
+        Returns the time of the next call, in s on the timers' clock; None if no partition waits.
+        """
         next_s: float | None = None
         for tp in sorted(self._delayed):
             known = self.partitions[tp]
@@ -225,7 +237,7 @@ class FetcherState:
         return next_s
 
     def _hold_back(self, now_s: float) -> None:
-        """Ask for nothing of the throttled that lag, or may lag, while the quota is exceeded."""
+        """Exclude throttled partitions that lag, or may lag, while the quota is exceeded."""
         held: set[TopicPartition] = set()
         if self._quota.is_exceeded(int(now_s * 1000)):
             held.update(tp for tp in self._quota.throttled & self.partitions.keys() if self.partitions[tp].lag != 0)
@@ -235,15 +247,15 @@ class FetcherState:
 
     @property
     def has_work(self) -> bool:
-        """Whether something can be asked for now: a fetch, or a truncation that comes before."""
+        """Whether there is a partition to fetch, or to truncate before its first fetch."""
         return bool(self.session.wanted or self._truncating - self._delayed)
 
     # -- truncation before the first fetch ----------------------------------------------------------------------------
 
     def truncations(self) -> tuple[list[EpochQuestion], list[Truncate]]:
-        """What to ask the leader, and what to truncate without it, before the TRUNCATING are fetched."""
+        """For TRUNCATING partitions: questions to the leader, and truncations without a question."""
         questions, here = [], []
-        for tp in sorted(self._truncating - self._delayed):  # no set says in which order two processes go on
+        for tp in sorted(self._truncating - self._delayed):  # in the same order in every process
             known = self.partitions[tp]
             if known.last_fetched_epoch >= 0 and self._asks_for_epochs:
                 questions.append(EpochQuestion(tp, known.leader_epoch, known.last_fetched_epoch))
@@ -254,7 +266,7 @@ class FetcherState:
     def epoch_answered(
         self, question: EpochQuestion, code: int, end: EpochEndOffset, log: FollowerLog, now_s: float
     ) -> Truncate | Refused | None:
-        """What the leader's answer to one of the ``truncations`` means."""
+        """The effect of the leader's response to a question of ``truncations``."""
         known = self.partitions.get(question.tp)
         if known is None or known.leader_epoch != question.leader_epoch or known.state is ReplicaState.FETCHING:
             return None
@@ -265,7 +277,7 @@ class FetcherState:
     # -- answers ------------------------------------------------------------------------------------------------------
 
     def answered(self, tp: TopicPartition, fetched: FetchedPartition, log: FollowerLog, now_s: float) -> Effect | None:
-        """What to do with a partition of an answer; nothing if it was asked for in another epoch, or elsewhere."""
+        """The effect of one partition in a response; None if its position or epoch has changed since."""
         known = self.partitions.get(tp)
         if known is None or known.state is ReplicaState.TRUNCATING or tp in self._delayed:
             return None
@@ -280,7 +292,7 @@ class FetcherState:
             return AskOffsets(tp, known.leader_epoch)
         if fetched.error_code:
             return self._refused(tp, fetched.error_code, now_s)
-        if log.log_end_offset != known.fetch_offset:  # truncated or begun anew meanwhile: ask for what follows now
+        if log.log_end_offset != known.fetch_offset:  # truncated or restarted meanwhile
             self._continue_at_end(tp, known, log, known.lag, known.waited)
             return None
         diverging = fetched.diverging_epoch
@@ -297,10 +309,10 @@ class FetcherState:
     def out_of_range(
         self, asked: AskOffsets, leader_start: int, leader_end: int, log: FollowerLog, now_s: float
     ) -> Truncate | StartAnew | Refused | None:
-        """The leader has the offsets from ``leader_start`` to ``leader_end``; None if the answer comes too late.
+        """The leader has the offsets from ``leader_start`` to ``leader_end``. None if the response is outdated.
 
-        Ahead of the leader, what it does not have goes (it was elected without all that was written). Behind its start,
-        all goes. In between, the leader has moved on, or does not know the epoch: it is asked again later.
+        If our log ends after the leader's, truncate it: the leader was elected without those records. If it ends before
+        the leader's start, restart it. Otherwise retry later: the leader's log has changed, or it lacks the epoch.
         """
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
@@ -312,7 +324,7 @@ class FetcherState:
         return self._refused(asked.tp, ErrorCode.OFFSET_OUT_OF_RANGE, now_s)
 
     def offsets_refused(self, asked: AskOffsets, code: int, now_s: float) -> Refused | None:
-        """The leader did not tell its offsets."""
+        """The leader returned an error instead of its offsets."""
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
             return None
@@ -333,30 +345,30 @@ class FetcherState:
     def _truncation(
         self, tp: TopicPartition, known: PartitionFetchState, end: EpochEndOffset, log: FollowerLog
     ) -> Truncate:
-        """The leader's largest epoch up to ours ends at ``end``: where do both logs part?"""
+        """Where the logs diverge, given the end of the leader's largest epoch up to ours."""
         if end.end_offset == UNDEFINED_OFFSET:
-            return Truncate(tp, known.fetch_offset)  # the leader knows none of our epochs: our high watermark
+            return Truncate(tp, known.fetch_offset)  # the leader knows none of our epochs
         log_end = log.log_end_offset
         if end.epoch == UNDEFINED_EPOCH:
             return Truncate(tp, min(end.end_offset, log_end))
         our_epoch, our_end = log.end_offset_for_epoch(end.epoch)
         if our_end == UNDEFINED_OFFSET:
             return Truncate(tp, min(end.end_offset, log_end))
-        if our_epoch != end.epoch:  # we do not know that epoch: what follows our epoch before it is not the leader's
+        if our_epoch != end.epoch:  # we lack that epoch: drop what follows the one before
             return Truncate(tp, min(our_end, log_end), is_complete=False)
         return Truncate(tp, min(our_end, end.end_offset, log_end))
 
     # -- what became of the effects -----------------------------------------------------------------------------------
 
     def appended(self, effect: Append, log: FollowerLog) -> None:
-        """The records are in the log, and its bounds follow the leader's."""
+        """The records are in the log, which adopted the leader's high watermark and start."""
         known = self.partitions.get(effect.tp)
         if known is not None:
             lag = max(0, effect.high_watermark - log.log_end_offset)
             self._continue_at_end(effect.tp, known, log, lag, 0)
 
     def truncated(self, effect: Truncate | StartAnew, log: FollowerLog) -> None:
-        """The log ends where it should."""
+        """The log was truncated or restarted."""
         known = self.partitions.get(effect.tp)
         if known is None:
             return
@@ -380,7 +392,7 @@ class FetcherState:
             known.delayed_until_s,
             waited,
         )
-        if after[:_LAG] != before[:_LAG] or after[_LAG + 1 :] != before[_LAG + 1 :]:  # the lag is not asked about
+        if after[:_LAG] != before[:_LAG] or after[_LAG + 1 :] != before[_LAG + 1 :]:  # the lag is not part of a request
             self._want(tp)
 
     # -- what is asked for --------------------------------------------------------------------------------------------
@@ -390,7 +402,6 @@ class FetcherState:
         return self._fetch_version >= DIVERGING_EPOCH_SINCE
 
     def _want(self, tp: TopicPartition) -> None:
-        """Have the next request ask for a partition, if it may."""
         known = self.partitions[tp]
         if known.state is ReplicaState.TRUNCATING:
             self._truncating.add(tp)
@@ -418,7 +429,7 @@ class FetcherState:
         return known.topic_id if self._uses_ids else tp.topic
 
     def _choose_keys(self) -> None:
-        """Ids if every topic has one: a request has names or ids, and so has its session."""
+        """Topic ids if every topic has one, because a request and its session use either names or ids."""
         if self._fetch_version < TOPIC_IDS_SINCE:
             return
         uses_ids = not self._without_id
@@ -431,11 +442,11 @@ class FetcherState:
 
 
 def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
-    """Where the leader's first batch begins, if our log ends within it, in one epoch.
+    """The start of the leader's first batch if our log ends within it, in the same epoch; else None.
 
-    Then the leader has lost what we have, and has written anew (docs/decisions/0015). Kafka's follower gives such a
-    partition up (``markPartitionFailed`` in AbstractFetcherThread), and again after a restart. The base offset is not
-    covered by the CRC, so what the batch says must fit our log in every other way.
+    The leader has then lost records and written others (docs/decisions/0015). Kafka's follower stops fetching such a
+    partition (``markPartitionFailed`` in AbstractFetcherThread). The CRC does not cover the base offset, so all other
+    fields of the batch must fit our log.
     """
     end = log.log_end_offset
     if len(records) < _BASE_OFFSET.size or log.log_start_offset == end or not 0 <= _base_offset(records) < end:
@@ -443,15 +454,17 @@ def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
     try:
         _, header = next(iter_batches(records))
         check_crc(records, 0, header)
-    except (StopIteration, CorruptRecord):  # appending meets it again
+    except (StopIteration, CorruptRecord):  # the append reports it
         return None
     is_one_epoch = header.partition_leader_epoch == log.leader_epochs.latest_epoch
     return header.base_offset if is_one_epoch and header.next_offset > end else None
 
 
 def _restart_at(records: memoryview, log: FollowerLog) -> int | None:
-    """Where a log without records must begin so that it can take the leader's first batch, which may begin before the
-    leader's log start offset."""
+    """The start offset that an empty log needs for the leader's first batch; None if it need not move.
+
+    The batch may begin before the leader's log start offset.
+    """
     if len(records) < _BASE_OFFSET.size or log.log_start_offset != log.log_end_offset:
         return None
     base_offset = _base_offset(records)

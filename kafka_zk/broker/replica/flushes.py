@@ -1,4 +1,4 @@
-"""Flushes that a topic asks for with ``flush.messages``: what a leader has counts when it is durable.
+"""Flushes required by ``flush.messages``: the leader's records count as committed once they are durable.
 
 Tests: tests/kafka_zk/broker/replica/test_manager.py.
 """
@@ -17,7 +17,7 @@ from kafka_zk.storage.manager.log_manager import LogManager
 
 
 class Flushes:
-    """``wake``: re-evaluate the requests that wait for a partition. ``now_ms``: the clock of high watermarks."""
+    """``now_ms``: the clock of high watermarks. ``wake``: re-evaluates the requests that wait for a partition."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Flushes:
         self._wake = wake
 
     async def make_durable(self, partition: Partition, log: Log) -> OSError | None:
-        """After ``Partition.flush_begins``. Returns the error that has taken the directory offline."""
+        """After ``Partition.flush_begins``. Returns the error that took the directory offline."""
         try:
             work, done = log.prepare_flush()
             try:
@@ -50,7 +50,7 @@ class Flushes:
         return None
 
     def before_leading(self, partition: Partition) -> None:
-        """Flush what this broker wrote as a follower, or before a crash, and had not flushed when it was elected."""
+        """Flush what this broker had written before its election and not flushed."""
         log, now_ms = partition.log, self._clock.wall_ns() // 1_000_000
         if log is not None and log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.high_watermark)

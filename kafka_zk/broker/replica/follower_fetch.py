@@ -1,4 +1,4 @@
-"""A follower's fetch of one partition: who may, whether its log has parted from the leader's, what it is given.
+"""A follower's fetch of one partition: check of the follower, divergence check and read.
 
 Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
@@ -21,8 +21,10 @@ _NOTHING_FETCHED = -1
 
 
 class FollowerRead(NamedTuple):
-    """``diverging_epoch`` says from where on the follower's log is another one; then there are no records, nor
-    are there for one that is held back."""
+    """``diverging_epoch``: where the follower's log diverges; None if it does not.
+
+    ``records``: None if the logs diverge, at the log's end, or if the quota holds the follower back.
+    """
 
     log: Log
     records: FileSlice | None
@@ -39,11 +41,10 @@ def read(
     min_one_batch: bool,
     is_first_read: bool,
 ) -> FollowerRead:
-    """A slice of the log up to its end. The first read for a request says what the follower has; not the one after a
-    wait, which is no news of it.
+    """Read from the log up to its end. Only the first read for a request records the follower's position.
 
-    Raises: ApiError (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER of a request without epochs, for a broker that is
-        no follower as far as this one knows), OffsetOutOfRange; OSError after the log directory was taken offline.
+    Raises: ApiError (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER if the request has no epoch) if the broker is not
+        a known follower; OffsetOutOfRange; OSError after taking the log directory offline.
     """
     partition = replicas.partitions.get(tp) or replicas.partition(tp)
     log = partition.leader_log(fetch.current_leader_epoch)
@@ -72,7 +73,7 @@ def read(
 
 
 def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -> bool:
-    """Whether a follower gets nothing of a partition for now: it is throttled, and not in sync."""
+    """Whether the quota withholds records: the partition is throttled and the follower not in sync."""
     quota = replicas.quotas.leader
     if not quota.is_throttled(tp) or not quota.is_exceeded(replicas.isr_updates.now_ms()):
         return False
@@ -81,9 +82,9 @@ def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -
 
 
 def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:
-    """Where the log of whoever fetches parts from this one, None if it does not (KIP-595).
+    """Where the fetching replica's log diverges from this one; None if it does not (KIP-595).
 
-    Raises: OffsetOutOfRange if that cannot be told, or the offset lies before the log.
+    Raises: OffsetOutOfRange if that is unknown or the offset is before the log's start.
     """
     if fetch.last_fetched_epoch <= _NOTHING_FETCHED:
         return None

@@ -1,9 +1,8 @@
-"""How long followers' fetches wait at a leader that has just begun to lead more partitions.
+"""Limits how long followers' fetches wait at a leader that has just begun to lead more partitions.
 
-A follower has one fetch under way for all partitions of a leader. If that waits for records while the follower hears of
-a partition that this broker leads now, nothing of it is fetched before the wait is over, and nothing is acknowledged
-that waits for this follower. (Kafka leaves it at ``replica.fetch.wait.max.ms``.) Tests:
-tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
+A follower has one fetch in progress per leader. If it waits for records when the follower learns of a new partition of
+that leader, the partition is not fetched, and its acks=all appends wait, until the fetch ends. (Kafka accepts this for
+``replica.fetch.wait.max.ms``.) Tests: tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ FIRST_WAIT_MS = 20
 
 
 class FollowerFetches(NamedTuple):
-    """The key by which followers' fetches wait for whatever changes, see ``partition_changes``."""
+    """Purgatory key of followers' fetches that wait for any change, see ``partition_changes``."""
 
     kind: str = "follower fetches"
 
@@ -22,13 +21,13 @@ FOLLOWER_FETCHES = FollowerFetches()
 
 
 class NewlyLed(NamedTuple):
-    """The key by which followers' fetches wait for partitions that they do not ask for yet."""
+    """Purgatory key of followers' fetches, checked when this broker leads more partitions."""
 
     kind: str = "newly led"
 
 
 class FollowerWaits:
-    """``check``: the purgatory's. ``now_ms`` is a clock that is never set."""
+    """``check``: the purgatory's method. ``now_ms``: a monotonic clock."""
 
     def __init__(self, now_ms: Callable[[], int], check: Callable[[NewlyLed], None]) -> None:
         self._now_ms = now_ms
@@ -36,13 +35,16 @@ class FollowerWaits:
         self._newly_led_ms: int | None = None
 
     def newly_led(self) -> None:
-        """This broker leads more partitions: fetches that wait are answered, and the next ones may ask for these."""
+        """Complete the waiting fetches, so that the next ones can include the new partitions."""
         self._newly_led_ms = self._now_ms()
         self._check(NewlyLed())
 
     def limit_ms(self, max_wait_ms: int) -> int:
-        """How long a fetch may wait that asks for ``max_wait_ms``. The follower may hear later than the leader, so it
-        is FIRST_WAIT_MS first, and then as long as has passed since."""
+        """The wait of a fetch that requests ``max_wait_ms``.
+
+        The follower may learn of the partitions later, so the limit is FIRST_WAIT_MS at first, then the time passed
+        since.
+        """
         if self._newly_led_ms is None:
             return max_wait_ms
         return min(max_wait_ms, max(FIRST_WAIT_MS, self._now_ms() - self._newly_led_ms))

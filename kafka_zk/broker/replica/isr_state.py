@@ -1,14 +1,14 @@
-"""The in-sync replicas of a partition as its leader sees them: what is committed, and what it has asked for.
+"""The in-sync replicas of a partition as its leader knows them: the committed ISR and a proposed change.
 
-A change counts when the controller has written it. Until it says so the leader does not know whether it has, so it goes
-by both: what is being added already holds back the high watermark, what is being removed still does (KIP-497). There is
-one change at a time:
+A change takes effect when the controller has written it. Until the controller responds, the leader honours both ISRs: a
+replica being added already holds back the high watermark, one being removed still does (KIP-497). There is one change
+at a time:
 
     Committed      --expand, shrink-->  Pending
-    Pending        --written-->         Committed, as the controller answered
-    Pending        --refused for certain (55, 107)-->  the Committed of before
-    Pending        --given up (3, 42, 74, 95, 100)-->  Pending, until the next LeaderAndIsr
-    Pending        --anything else-->   Pending, asked for again
+    Pending        --written-->         Committed, with the controller's response
+    Pending        --certainly not written (55, 107)-->  the previous Committed
+    Pending        --given up (3, 42, 74, 95, 100, 108)-->  Pending, until the next LeaderAndIsr
+    Pending        --any other error-->  Pending, and the request is repeated
     any            --LeaderAndIsr of a new leader epoch-->  Committed
 
 Pure. Source: CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr and handleAlterPartitionError in
@@ -23,28 +23,31 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Committed(NamedTuple):
-    """What the controller has written last; in its order."""
+    """The ISR that the controller wrote last. ``isr``: broker ids in the controller's order, with the leader."""
 
     isr: tuple[int, ...]
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """Everybody who may be in sync by what the controller knows: all of them have what is committed."""
+        """All replicas that may be in sync; each of them has all committed records."""
         return self.isr
 
     def expand(self, broker_id: int) -> "Pending":
-        """Ask for a follower that has caught up, behind the others."""
+        """Propose to add a follower that has caught up; it goes to the end."""
         assert broker_id not in self.isr
         return Pending(self, (*self.isr, broker_id))
 
     def shrink(self, out_of_sync: Iterable[int]) -> "Pending":
-        """Ask for the removal of followers that lag."""
+        """Propose to remove followers that lag."""
         gone = set(out_of_sync)
         return Pending(self, tuple(member for member in self.isr if member not in gone))
 
 
 class Pending(NamedTuple):
-    """``proposed`` was asked for; ``committed`` is what held before."""
+    """A proposed change without a final response.
+
+    ``committed``: the ISR before the proposal. ``proposed``: the new ISR, either larger or smaller than the committed.
+    """
 
     committed: Committed
     proposed: tuple[int, ...]
@@ -62,10 +65,10 @@ IsrState: TypeAlias = Committed | Pending
 
 
 class Ending(enum.Enum):
-    """What the controller's error code means for a change."""
+    """The meaning of the controller's error code for a change."""
 
-    REVERTED = "reverted"  # it was not written and will not be
-    GIVEN_UP = "given up"  # whether it was written nobody knows: the next LeaderAndIsr tells
+    REVERTED = "reverted"  # the change was not written and will not be
+    GIVEN_UP = "given up"  # unknown whether it was written, until the next LeaderAndIsr
     RETRIED = "retried"
 
 
@@ -82,12 +85,12 @@ _ENDINGS = {
 
 
 def ending_of(code: int) -> Ending:
-    """For an error code of one partition in AlterPartition's answer."""
+    """The meaning of a partition's error code in an AlterPartition response."""
     return _ENDINGS.get(ErrorCode.of(code), Ending.RETRIED)
 
 
 class WrittenIsr(NamedTuple):
-    """What the controller answered of a partition without an error."""
+    """The controller's successful response for a partition."""
 
     leader_epoch: int
     isr: tuple[int, ...]
@@ -95,6 +98,5 @@ class WrittenIsr(NamedTuple):
 
 
 def is_current(written: WrittenIsr, leader_epoch: int, partition_epoch: int) -> bool:
-    """Whether an answer may be taken over by a leader with these epochs; the same partition epoch means that nothing
-    had to be written."""
+    """Whether a leader with these epochs may adopt the response. Equal partition epochs: nothing had to be written."""
     return written.leader_epoch == leader_epoch and written.partition_epoch >= partition_epoch

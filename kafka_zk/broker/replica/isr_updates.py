@@ -1,7 +1,7 @@
-"""What followers' fetches and the passing of time do to the partitions that this broker leads.
+"""The driver of ``isr_state`` and ``remote_replicas``: effects of followers' fetches and of time on led partitions.
 
-A fetch may let a follower join the ISR and the high watermark advance; ``shrink`` removes those that lag. Changes of
-the ISR go to the controller, and the partition takes its answer. The driver of ``isr_state`` and ``remote_replicas``.
+A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes followers that lag. The
+partition adopts the controller's responses.
 
 Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
@@ -27,35 +27,34 @@ _log = Logger()
 
 
 class LogStart(NamedTuple):
-    """The key for those who wait for followers' log start offsets."""
+    """Purgatory key of requests that wait for followers' log start offsets."""
 
     tp: TopicPartition
     kind: str = "log start"
 
 
 class Follower(NamedTuple):
-    """Who fetches; ``broker_epoch`` is -1 if the request does not tell."""
+    """The fetching broker. ``broker_epoch`` is -1 if the request has none."""
 
     broker_id: int
     broker_epoch: int
 
 
 class _Nobody:
-    """There is no controller to ask (yet)."""
+    """Refuses changes while there is no controller to ask."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
         answered(ErrorCode.OPERATION_NOT_ATTEMPTED)
 
 
 class IsrUpdates:
-    """See the module's text.
+    """The ISR changes of all partitions that this broker leads.
 
     Args:
-        wake: told of each partition whose high watermark has advanced, or where a follower's log start has moved.
-
+        wake: called for each partition whose high watermark advanced or where a follower's log start moved.
     Attributes:
-        alter_partitions: where changes of the ISR go; set when the broker starts.
-        expands, shrinks, failed_updates: how often the ISR was changed, and was not.
+        alter_partitions: writes changes of the ISR; set when the broker starts.
+        expands, shrinks, failed_updates: numbers of written expansions, written shrinks and failed changes.
     """
 
     def __init__(self, clock: Timers, wake: Callable[[TopicPartition | LogStart], None], events: EventSource) -> None:
@@ -66,7 +65,7 @@ class IsrUpdates:
         self._events = events
 
     def now_ms(self) -> int:
-        """The time by which followers lag."""
+        """Current time on the monotonic clock that measures lag."""
         return int(self._clock.seconds() * 1000)
 
     def record_fetch(
@@ -78,8 +77,7 @@ class IsrUpdates:
         log_start_offset: int,
         log_end_offset: int,
     ) -> None:
-        """A follower of a partition that this broker leads has fetched from ``offset``; ``log_end_offset`` is where the
-        log ended when it was read for it."""
+        """A follower fetched from ``offset``. ``log_end_offset``: the log's end when the fetch read it."""
         remotes = partition.remotes
         assert remotes is not None
         broker_id, broker_epoch = follower
@@ -101,7 +99,7 @@ class IsrUpdates:
             self._wake(LogStart(partition.tp))
 
     def shrink(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """Ask for the removal of followers that lag, one partition at a step. What waited for them to join goes on."""
+        """Propose to remove followers that lag, one partition per step."""
         for partition in partitions:
             log, remotes = partition.log, partition.remotes
             if log is None or remotes is None:
@@ -122,7 +120,7 @@ class IsrUpdates:
             yield partition.tp
 
     def brokers_gone(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """Brokers live no more: what waited for one of them to join goes on, one partition at a step."""
+        """High watermarks no longer wait for these brokers to join, one partition per step."""
         for partition in partitions:
             self._advance(partition)
             yield partition.tp
@@ -150,7 +148,7 @@ class IsrUpdates:
     def _answered(self, partition: Partition, pending: Pending, answer: Answer) -> None:
         remotes = partition.remotes
         if partition.role is not Role.LEADER or remotes is None or remotes.state is not pending:
-            return  # the controller has decided something else meanwhile
+            return  # the controller has decided otherwise meanwhile
         if isinstance(answer, WrittenIsr):
             self._written(partition, pending, answer)
             return

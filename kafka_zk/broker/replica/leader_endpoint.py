@@ -1,7 +1,7 @@
-"""The leader as its follower sees it: one connection, and the requests that a replica fetcher sends over it.
+"""A follower's access to its leader: one connection and the requests of a replica fetcher.
 
-The versions follow from the inter-broker protocol; the leader is not asked what it offers. After any failure the next
-request goes over a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
+The inter-broker protocol sets the versions; the follower does not ask the leader for its own. After a failure the next
+request uses a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,11 +23,11 @@ EARLIEST = -2
 
 _ListOffsets: Any = codec.request(ApiKey.LIST_OFFSETS)
 _LeaderEpochs: Any = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
-_EPOCH_SINCE = 1  # the version of OffsetForLeaderEpoch whose answer names the epoch
+_EPOCH_SINCE = 1  # the first version of OffsetForLeaderEpoch whose response names the epoch
 
 
 class Connection(Protocol):
-    """What is needed of a connection (``network.client.KafkaConnection``)."""
+    """The part of ``KafkaConnection`` that is used."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -40,7 +40,7 @@ class Connection(Protocol):
 
 
 class FetchLimits(NamedTuple):
-    """How a follower fetches: replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes."""
+    """Limits of a follower's fetch: replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes."""
 
     max_wait_ms: int
     min_bytes: int
@@ -48,7 +48,7 @@ class FetchLimits(NamedTuple):
 
 
 class EpochAnswer(NamedTuple):
-    """What the leader said to one question."""
+    """The leader's response to one question."""
 
     question: EpochQuestion
     error_code: int
@@ -56,7 +56,7 @@ class EpochAnswer(NamedTuple):
 
 
 class LeaderEndPoint:
-    """One leader; every method fails with whatever the connection fails with."""
+    """Access to one leader. Every method raises the connection's errors."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class LeaderEndPoint:
         self._closes = 0
 
     async def fetch(self, version: int, wanted: SessionRequest) -> FetchResponse:
-        """One answer; records are views of it. Raises ProtocolError if it is malformed."""
+        """Send a Fetch. Records in the response are views of its frame. Raises ProtocolError if it is malformed."""
         request = FetchRequest(
             max_wait_ms=self._limits.max_wait_ms,
             min_bytes=self._limits.min_bytes,
@@ -92,7 +92,7 @@ class LeaderEndPoint:
         return read_fetch_response(version, frame)
 
     async def offset(self, tp: TopicPartition, leader_epoch: int, timestamp: int) -> int:
-        """The leader's LATEST (its log end offset) or EARLIEST offset. Raises ApiError when it does not tell."""
+        """The leader's LATEST (log end) or EARLIEST (log start) offset. Raises ApiError."""
         partition = _ListOffsets.ListOffsetsTopic.ListOffsetsPartition(
             partition_index=tp.partition, current_leader_epoch=leader_epoch, timestamp=timestamp, max_num_offsets=1
         )
@@ -109,7 +109,7 @@ class LeaderEndPoint:
         raise ProtocolError(f"an answer to ListOffsets without {tp}")
 
     async def epoch_ends(self, questions: Sequence[EpochQuestion]) -> list[EpochAnswer]:
-        """Where the leader's epochs end (OffsetForLeaderEpoch), an answer to each question."""
+        """The leader's response to each question (OffsetForLeaderEpoch). Raises ProtocolError if one is missing."""
         version = self._versions.offset_for_leader_epoch
         assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
         topics: dict[str, list[Any]] = {}
@@ -141,7 +141,7 @@ class LeaderEndPoint:
         return answers
 
     def close(self) -> None:
-        """End the connection, if there is one: whoever waits for an answer gets a failure."""
+        """Close the connection, if there is one. Waiting requests fail."""
         self._closes += 1
         connection, self._connection = self._connection, None
         if connection is not None:

@@ -1,9 +1,9 @@
-"""The log cleaner of a broker: has helper processes compact the dirtiest logs, and puts what they made in its place.
+"""The log cleaner of a broker: helper processes compact the dirtiest logs, and the broker swaps in the results.
 
-Each of ``log.cleaner.threads`` lanes cleans one log after the other and rests for ``log.cleaner.backoff.ms`` when none
-is due. A helper only reads segments and writes ``.cleaned`` files; it dies with its broker, and while it lives no other
-broker opens the log directories. What happens to a log meanwhile – truncation, deletion, another leader, a failed
-directory – voids the cleaning: its helper is killed, nothing more is put in place, and a later round begins anew.
+Each of ``log.cleaner.threads`` lanes cleans one log after the other and pauses for ``log.cleaner.backoff.ms`` if none
+is due. A helper only reads segments and writes ``.cleaned`` files. It dies with its broker, and while it lives no other
+broker opens the log directories. A truncation, a deletion, another leader or a failed directory aborts a cleaning: the
+helper is killed, no further segment is swapped, and a later round starts again.
 
 Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
@@ -31,19 +31,19 @@ _log = Logger()
 
 WhenReadable = Callable[[int], "Deferred[None]"]
 StartHelper = Callable[[int, int, Sequence[int]], Helper]
-"""With the arguments of ``Helper``."""
+"""Takes the arguments of ``Helper``."""
 
 HELPER_BYTES = 1 << 30
-"""What a helper's address space may take besides its offset map, of which a batch that unpacks may take 128 MB."""
+"""Limit of a helper's address space besides its offset map; an uncompressed batch may take 128 MB."""
 NICENESS = 5
 ATTENTION_S = 0.5
-"""So soon is it noticed that a cleaning is not wanted any more."""
+"""Interval of the checks whether a cleaning is still wanted."""
 MOST_DEATHS = 3
-"""A log under which so many helpers died, one after the other, cannot be cleaned."""
+"""Consecutive helper deaths after which a log counts as uncleanable."""
 
 
 class LogCleanerSettings(NamedTuple):
-    """The keys ``log.cleaner.*``, which all threads share."""
+    """The keys ``log.cleaner.*``, shared by all threads."""
 
     is_enabled: bool = True
     threads: int = 1
@@ -55,7 +55,7 @@ class LogCleanerSettings(NamedTuple):
 
     @classmethod
     def of(cls, config: KafkaConfig) -> "LogCleanerSettings":
-        """As the broker's configuration says."""
+        """The settings from the broker's configuration."""
         return cls(
             config.log_cleaner_enable,
             config.log_cleaner_threads,
@@ -68,7 +68,7 @@ class LogCleanerSettings(NamedTuple):
 
     @property
     def share(self) -> CleanerConfig:
-        """What one of the threads may take. Source: CleanerThread in LogCleaner.scala@3.9."""
+        """The share of one thread. Source: CleanerThread in LogCleaner.scala@3.9."""
         threads = max(1, self.threads)
         return CleanerConfig(
             min(self.dedupe_buffer_bytes // threads, (1 << 31) - 1),
@@ -79,11 +79,10 @@ class LogCleanerSettings(NamedTuple):
 
 
 class LogCleaner:
-    """See the module's docstring; on the reactor thread.
+    """Runs the lanes, on the reactor thread.
 
-    ``when_readable`` fires when a descriptor has something to read. ``standing_of`` tells what this broker is to a
-    partition, leader epoch included; a change voids a cleaning. ``start_helper`` makes a helper process.
-    ``last_stats`` are those of each thread's last cleaning.
+    ``when_readable``: fires when a file descriptor is readable. ``standing_of``: this broker's role and leader epoch in
+    a partition; a change aborts a cleaning. ``last_stats``: of each lane's last cleaning.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class LogCleaner:
         self.standing_of = standing_of
         self.start_helper = start_helper
         self.manager = LogCleanerManager(logs, _tell_uncleanable)
-        self.deaths: dict[Log, int] = {}  # of helpers, since the log was last cleaned
+        self.deaths: dict[Log, int] = {}  # helper deaths since the log was last cleaned
         self._is_short = False
         self._lanes: list[_Lane] = []
 
@@ -114,7 +113,7 @@ class LogCleaner:
 
     @property
     def dead_thread_count(self) -> int:
-        """Lanes that ended though nobody stopped them."""
+        """Lanes that ended because of an error."""
         return sum(lane.has_failed for lane in self._lanes)
 
     def start(self) -> None:
@@ -124,13 +123,13 @@ class LogCleaner:
                 lane.start()
 
     def stop(self) -> None:
-        """Kill the helpers; what they were doing is done anew some day. Returns at once."""
+        """Kill the helpers; later rounds repeat their work. Returns immediately."""
         for lane in self._lanes:
             lane.stop()
         self._lanes = []
 
     def reconfigure(self, settings: LogCleanerSettings) -> None:
-        """Go on with other settings. As in Kafka, what is under way is given up, and ``is_enabled`` stays as it is."""
+        """Use other settings. As in Kafka, cleanings in progress are aborted, and ``is_enabled`` does not change."""
         settings = settings._replace(is_enabled=self.settings.is_enabled)
         if settings != self.settings:
             self.settings = settings
@@ -138,12 +137,11 @@ class LogCleaner:
             self.start()
 
     def forget_deleted(self) -> None:
-        """Forget the helpers that died under logs that are not there any more."""
         for log in [log for log in self.deaths if self.logs.get(log.tp) is not log]:
             del self.deaths[log]
 
     def tell_shortage(self, reason: object) -> None:
-        """The machine is short of something, so what was begun is begun anew later; told once until it goes on."""
+        """The machine lacks a resource, so the cleaning will be repeated; logged once until one succeeds."""
         if not self._is_short:
             seconds = self.settings.backoff_ms / 1000
             _log.warn("the log cleaner tries again in {seconds} s: {reason}", seconds=seconds, reason=reason)
@@ -155,7 +153,7 @@ class LogCleaner:
         self._is_short = False
 
     def clean_now(self, tp: TopicPartition) -> bool:
-        """Clean a log soon, however little of it is dirty; False if it is not to be compacted, or cannot be."""
+        """Clean a log soon, however little of it is dirty. False if it is not compacted or uncleanable."""
         is_wanted = bool(self._lanes) and self.manager.want_now(tp)
         for lane in self._lanes if is_wanted else ():
             lane.wake()
@@ -163,7 +161,7 @@ class LogCleaner:
 
 
 class _Lane:
-    """One log after the other, by one helper process, which is ended when there is nothing to do."""
+    """Cleans one log after the other with one helper, which ends when no log is due."""
 
     def __init__(self, cleaner: LogCleaner) -> None:
         self._cleaner = cleaner
@@ -185,11 +183,10 @@ class _Lane:
     def stop(self) -> None:
         self._is_stopped = True
         if self._helper is not None:
-            self._helper.process.kill()  # whoever waits for it notices
+            self._helper.process.kill()  # the waiting thread notices
         self.wake()
 
     def wake(self) -> None:
-        """Look for work now."""
         rest, self._rest = self._rest, None
         if rest is not None:
             if self._rest_call.active():
@@ -218,16 +215,16 @@ class _Lane:
             await rest
 
     async def _clean_or_let_go(self, cleaning: Cleaning) -> bool:
-        """As ``_clean``; if that fails in a way that nobody has thought of, retention at least has the log back."""
+        """After an unexpected error, release the log, so that retention can use it again."""
         try:
             return await self._clean(cleaning)
-        except Exception:  # not GeneratorExit: the process, or the simulated one, is gone then
+        except Exception:  # not GeneratorExit: the process or simulation has ended then
             self._end_helper()
             self._cleaner.manager.finish(cleaning, None)
             raise
 
     async def _clean(self, cleaning: Cleaning) -> bool:
-        """Whether the log is cleaner than before."""
+        """Returns whether the log is cleaner than before."""
         cleaner = self._cleaner
         standing = cleaner.standing_of(cleaning.log.tp)
         end_offset = None
@@ -238,14 +235,14 @@ class _Lane:
         else:
             try:
                 end_offset = await self._clean_by(helper, cleaning, standing)
-            except (EOFError, OSError) as error:  # of the helper; those of the disk are its answers
+            except (EOFError, OSError) as error:  # of the connection; disk errors are responses
                 self._helper_lost(cleaning, error)
         if end_offset is None:
-            await cleaner.run_in_thread(self._end_helper)  # it writes no more
+            await cleaner.run_in_thread(self._end_helper)  # after this the helper writes no more
         return cleaner.manager.finish(cleaning, end_offset) and not self._is_stopped
 
     def _ready_helper(self, cleaning: Cleaning) -> Helper:
-        """In a thread: a process that waits for work. Raises: OSError if none is to be had."""
+        """On a worker thread. Raises: OSError if no helper can be started."""
         if self._helper is None or not self._helper.is_alive:
             self._end_helper()
             memory_bytes = cleaning.work.config.dedupe_buffer_bytes + HELPER_BYTES
@@ -253,7 +250,7 @@ class _Lane:
         return self._helper
 
     async def _clean_by(self, helper: Helper, cleaning: Cleaning, standing: object) -> int | None:
-        """Where the log is clean up to; None if it is given up. Raises: EOFError, OSError if the helper is gone."""
+        """The end of the clean part; None if aborted. Raises EOFError, OSError if the helper died."""
         cleaner, tp = self._cleaner, cleaning.log.tp
         if not self._is_stopped:
             await cleaner.run_in_thread(lambda: helper.begin(cleaning.work))
@@ -271,7 +268,7 @@ class _Lane:
         return None
 
     async def _says_something(self, helper: Helper) -> bool:
-        """Whether the helper has something to say, or has died; False if it goes on working for a while."""
+        """Whether the helper sent a message or died within ATTENTION_S."""
         heard = self._cleaner.when_readable(helper.connection.fileno())
         timeout = self._cleaner.clock.callLater(ATTENTION_S, heard.cancel)
         try:
@@ -283,7 +280,7 @@ class _Lane:
         return True
 
     async def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> None:
-        """Put a cleaned segment in its place; the fsyncs are done in threads. A disk that fails goes offline."""
+        """Fsyncs run on worker threads. A disk error takes the directory offline."""
         manager = self._cleaner.manager
         try:
             for sync in manager.swap_steps(cleaning, cleaned, self._cleaner.clock.wall_ms()):
@@ -293,7 +290,7 @@ class _Lane:
             manager.disk_failed(cleaning.log, error)
 
     async def _sync(self, sync: Callable[[], None]) -> None:
-        """Have it done, as often as it takes while the machine is short of something. Raises: OSError."""
+        """Repeated after a pause while the machine lacks a resource. Raises: OSError."""
         while True:
             try:
                 return await self._cleaner.run_in_thread(sync)
@@ -304,10 +301,10 @@ class _Lane:
             await self._pause()
 
     def _ended(self, cleaning: Cleaning, kind: int, content: Any) -> int | None:
-        """Where the log is clean up to; None if it could not be cleaned."""
+        """The end of the clean part; None if the cleaning failed."""
         cleaner, log = self._cleaner, cleaning.log
         if kind == FAILED:
-            if cleaner.manager.wants(cleaning):  # else it is no wonder
+            if cleaner.manager.wants(cleaning):  # otherwise the failure is expected
                 if isinstance(content, StorageError):
                     cleaner.manager.mark_uncleanable(log, str(content))
                 elif is_shortage(content):

@@ -1,7 +1,7 @@
-"""All partitions of this broker: takes the controller's decisions, appends, reads.
+"""All partitions of this broker: applies the controller's decisions, appends, reads.
 
-The driver of ``Partition``: it owns the logs. Everything runs on the reactor thread; what blocks longer than an append
-is the log manager's business.
+The driver of ``Partition`` and owner of the logs, on the reactor thread. The log manager runs what blocks longer than
+an append.
 
 Source: ReplicaManager.scala@3.9.
 """
@@ -55,21 +55,21 @@ _log = Logger()
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
 MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]], None]
-"""Told a partition and markers that are in its log, from an offset on, in all of its in-sync replicas."""
+"""Called with a partition, an offset, and the markers that all in-sync replicas have from there on."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
 _Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
 _LEGAL_ACKS = (-1, 0, 1)
 _SERVED = (Role.LEADER, Role.FOLLOWER)
-_MANY = 100  # batches that are appended in one turn
-_MANY_BYTES = 4 * 1024 * 1024  # of all of them
+_MANY = 100  # batches appended in one turn
+_MANY_BYTES = 4 * 1024 * 1024  # total bytes of the batches appended in one turn
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with the topic's configuration; None if an ACL hides that."""
+    """One partition of a LeaderAndIsr request with its topic's configuration; None if an ACL hides that."""
 
     tp: TopicPartition
     topic_id: uuid.UUID
@@ -78,13 +78,11 @@ class LeaderState(NamedTuple):
 
 
 class ReplicaManager:
-    """Partitions by topic and number; created and led as LeaderAndIsr says, stopped as StopReplica says.
+    """The partitions of this broker, created and led as LeaderAndIsr orders, stopped as StopReplica orders.
 
-    Changes to many partitions are made step by step, with other work in between. Hold ``state_changes`` from before you
-    read what you apply until you are done, so that nothing older overwrites it.
-    ``role_changes`` is held while a portion of LeaderAndIsr is carried out; that takes as long as there is to do.
-
-    ``purgatory`` holds delayed requests: fetches that wait for records, appends that wait for the high watermark.
+    Changes to many partitions are made in steps, between which the reactor does other work. Hold ``state_changes`` from
+    before you read what you apply until it is applied, so that no older state overwrites it. ``role_changes`` is held
+    while a portion of LeaderAndIsr is applied. ``purgatory``: delayed fetches and appends.
     """
 
     def __init__(
@@ -113,24 +111,24 @@ class ReplicaManager:
         self.state_changes = DeferredLock()
         self.role_changes = DeferredLock()
         self.changes = PartitionChanges()
-        """Of partitions with followers, for these; noted before somebody who waits is told."""
+        """Of partitions with followers; noted before waiting requests are re-evaluated."""
         self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
         self._flushes = Flushes(logs, clock, lambda work: self.run_in_thread(work), self.isr_updates.now_ms, self._wake)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
         self._partition_logs = PartitionLogs(logs, self.quotas, broker_id)
-        self.replication_bytes_out = 0  # answers to followers' fetches
+        self.replication_bytes_out = 0  # responses to followers' fetches
         self.role_listeners = RoleListeners()
         self.verification: TransactionVerification | None = None
-        """Asks the coordinators of transactions; nobody is asked without it."""
+        """Verifies transactions with their coordinators; None: no verification."""
         self.marker_listeners: list[MarkersWritten] = []
 
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def partition(self, tp: TopicPartition) -> Partition:
-        """Raises ApiError when this broker has no such replica: NOT_LEADER_OR_FOLLOWER if the partition is elsewhere,
-        UNKNOWN_TOPIC_OR_PARTITION if it is nowhere."""
+        """Raises ApiError without such a replica: NOT_LEADER_OR_FOLLOWER if another broker has one, else
+        UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self.partitions.get(tp)
         if partition is None:
             is_elsewhere = self._metadata.partition(*tp) is not None
@@ -138,7 +136,7 @@ class ReplicaManager:
         return partition
 
     def hosts(self, topic: str | bytes, partition: int) -> bool:
-        """Whether there is such a replica here; ``topic`` is a name, or an id of 16 bytes."""
+        """Whether this broker has a replica. ``topic``: a name, or an id of 16 bytes."""
         name = self.topic_ids.name(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
         return name is not None and TopicPartition(name, partition) in self.partitions
 
@@ -148,13 +146,13 @@ class ReplicaManager:
         required_acks: int,
         guards: Guards | None = None,
     ) -> list[AppendResult] | DelayedProduce:
-        """Append one batch (a writable view) to each partition; what became of each, in the order of ``batches``.
+        """Append one batch (a writable view) to each partition. Returns the outcomes in the order of ``batches``.
 
-        All that need not be taken apart is appended before the first wait (others have their turn between many
-        batches). Then each result waits for the flush that ``flush.messages`` asks for; without one nothing is awaited.
-        With ``required_acks`` -1 some may wait for the high watermark then: see ``replicated``.
+        Batches without conversion are appended before the first await (many of them in several turns). Then each
+        outcome waits for the flush that ``flush.messages`` requires. With ``required_acks`` -1 the result can be a
+        DelayedProduce that waits for the high watermark, see ``replicated``.
 
-        ``guards``: see there; None for somebody who has no transaction.
+        ``guards``: see ``Guards``; None if the client may not use transactions.
         """
         if required_acks not in _LEGAL_ACKS:
             return [ApiError(ErrorCode.INVALID_REQUIRED_ACKS) for _ in batches]
@@ -178,7 +176,7 @@ class ReplicaManager:
                     turns = Turns(self._clock, goes_on=True)
                 result = self._conform_and_append(tp, records, needed, required_acks, turns, guard)
             except APPEND_ERRORS as error:
-                # Its traceback refers to this frame: the records would stay until the collector comes.
+                # Its traceback refers to this frame and would keep the records until a garbage collection.
                 result = error.with_traceback(None)
             if not isinstance(result, _SETTLED):
                 waits = True
@@ -190,7 +188,7 @@ class ReplicaManager:
         return delayed.outcomes(self.partitions) if delayed.is_decided else delayed
 
     async def replicated(self, delayed: DelayedProduce, timeout_ms: int) -> list[AppendResult]:
-        """What became of each append when the high watermark has passed all, or after ``timeout_ms``."""
+        """Each append's outcome, once the high watermark has passed all of them or after ``timeout_ms``."""
         await self.purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
         delayed.time_out()
         return delayed.outcomes(self.partitions)
@@ -202,8 +200,10 @@ class ReplicaManager:
         timeout_ms: int,
         guard: VerificationStateEntry | None = None,
     ) -> AppendResult | Awaitable[AppendResult]:
-        """Append a batch that the broker itself has built, as it is; what became of it, or what waits as acks=all
-        does. It is appended before anybody waits. ``guard``: as in ``Guards``."""
+        """Append a batch that the broker built, unchecked and before the first await. ``guard``: as in ``Guards``.
+
+        Returns the outcome, or an awaitable that waits like acks=all.
+        """
         try:
             result = self._append(tp, records, -1, guard, is_own=True)
         except APPEND_ERRORS as error:
@@ -213,7 +213,7 @@ class ReplicaManager:
     async def committed(
         self, tp: TopicPartition, begun: Unreplicated | Awaitable[Appended], timeout_ms: int
     ) -> AppendResult:
-        """What became of an append for which ``appended`` gave that, once it is on all in-sync replicas."""
+        """The outcome of an append whose result from ``appended`` is ``begun``, once all in-sync replicas have it."""
         result = begun if isinstance(begun, Unreplicated) else await begun
         delayed = DelayedProduce([tp], [result])
         if delayed.is_decided:
@@ -230,10 +230,10 @@ class ReplicaManager:
         *,
         is_own: bool = False,
     ) -> Appended | Awaitable[Appended]:
-        """Append one batch and wake those who wait for it, once for all that a turn of the reactor brings.
-        ``conforms_to`` is as in ``Log.append_as_leader``; a batch of the broker's own conforms, and is whole.
+        """Append one batch and wake waiting requests, once per reactor turn.
 
-        Raises: those of APPEND_ERRORS; OSError after the log directory was taken offline; NotConformed.
+        ``conforms_to``: as in ``Log.append_as_leader``. A batch with ``is_own`` is taken as valid.
+        Raises: APPEND_ERRORS; OSError after taking the log directory offline; NotConformed.
         """
         partition = self.partitions.get(tp) or self.partition(tp)
         log = partition.leader_log()
@@ -259,8 +259,10 @@ class ReplicaManager:
     def appended(
         self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, now_ms: int
     ) -> LogAppendInfo | Unreplicated | Awaitable[Appended]:
-        """Something was appended to the log of a partition that this broker leads: wake those who wait for it, and
-        begin the flush that is due. With ``required_acks`` -1 it may have to be waited for: see ``committed``."""
+        """Records were appended to a led partition: wake waiting requests and begin the flush that is due.
+
+        With ``required_acks`` -1 the result may have to wait, see ``committed``.
+        """
         if log.config.flush_messages < LONG_MAX and log.flush_due(now_ms):
             partition.flush_begins(log.log_end_offset if info.duplicate else info.first_offset)
             return ensureDeferred(self._flush(partition, log, info, required_acks))
@@ -274,7 +276,7 @@ class ReplicaManager:
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
-        """Make an append durable, in a thread, and then visible."""
+        """The records are visible once they are durable."""
         terms_ended = partition.terms_ended
         error = await self._flushes.make_durable(partition, log)
         if error is not None:
@@ -290,8 +292,11 @@ class ReplicaManager:
         turns: Turns,
         guard: VerificationStateEntry | None,
     ) -> Appended:
-        """For a batch that must be taken apart first. It is appended when it is awaited, after those before it: what
-        waits for a flush is hidden from readers, and the next one may take long."""
+        """Convert a batch, then append it.
+
+        It runs when awaited, after the previous batches: readers do not see records that wait for a flush, and the next
+        conversion may take long.
+        """
         while True:
             try:
                 begun_s = self._clock.seconds()
@@ -300,7 +305,7 @@ class ReplicaManager:
                     self.record_checks.spend(self._clock.seconds() - begun_s)
                 result = self._append(tp, memoryview(conformed), required_acks, guard, needed.config)
                 return result if isinstance(result, _APPENDED) else await result
-            except NotConformed as again:  # the topic's configuration has changed since
+            except NotConformed as again:  # the configuration has changed meanwhile
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
                 return error.with_traceback(None)  # as in ``append_records``
@@ -316,9 +321,9 @@ class ReplicaManager:
         min_one_batch: bool = True,
         any_replica: bool = False,
     ) -> tuple[Log, LogRead]:
-        """A slice of the log from ``fetch_offset`` on. ``any_replica``: also of one that follows.
+        """Read from the log at ``fetch_offset``. ``any_replica``: also read as a follower.
 
-        Raises: ApiError, OffsetOutOfRange; OSError after the log directory was taken offline.
+        Raises: ApiError, OffsetOutOfRange; OSError after taking the log directory offline.
         """
         partition = self.partitions.get(tp) or self.partition(tp)
         find_log = partition.readable_log if any_replica else partition.leader_log
@@ -331,7 +336,7 @@ class ReplicaManager:
         return log, found
 
     def aborted_transactions(self, log: Log, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those that have records in ``[start_offset, end_offset)``. Raises: OSError as ``read``."""
+        """Aborted transactions with records in ``[start_offset, end_offset)``. Raises: OSError, like ``read``."""
         try:
             return log.aborted_transactions(start_offset, end_offset)
         except OSError as error:
@@ -339,14 +344,14 @@ class ReplicaManager:
             raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
-        """The disk failed under what ``read`` gave: take its log directory offline, unless the log is gone since."""
+        """The disk failed under a result of ``read``: take its directory offline, unless the log is gone."""
         partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
             self.logs.fail_directory(log, error)
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
-        """The log manager took a directory offline: answer for its partitions with KAFKA_STORAGE_ERROR from now on."""
+        """A directory is offline: its partitions respond with KAFKA_STORAGE_ERROR from now on."""
         hosted = tuple(tp for tp in lost if tp in self.partitions)
         if hosted:
             self._events.emit(ReplicasOffline, hosted, cause="a log directory failed")
@@ -360,7 +365,7 @@ class ReplicaManager:
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
     def accept_controller(self, controller_epoch: int) -> bool:
-        """Whether a request of a controller with that epoch counts; remembers the highest."""
+        """Whether to obey a controller with this epoch. Remembers the highest epoch."""
         if controller_epoch < self.controller_epoch:
             _log.warn(
                 "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",
@@ -373,7 +378,7 @@ class ReplicaManager:
         return True
 
     def become_leader_or_follower(self, states: Iterable[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-        """Carry out LeaderAndIsr, one partition a step; gives an error code for each. Hold ``state_changes``."""
+        """Apply LeaderAndIsr, one partition per step. Yields an error code for each. Hold ``state_changes``."""
         for state in states:
             try:
                 code = self._take_state(state)
@@ -385,11 +390,11 @@ class ReplicaManager:
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         tp = wanted.tp
         partition = self.partitions.get(tp) or Partition(self.broker_id, tp, self.in_sync_rule)
-        if partition.role is Role.OFFLINE:  # its log is not to be begun anew
+        if partition.role is Role.OFFLINE:  # must not create its log again
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
             before = _standing(partition)
-            partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # whoever writes now means the other topic
+            partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # producers now mean the other topic
             self._tell_if_changed(partition, before, "LeaderAndIsr")
             self._wake(tp)
             return ErrorCode.INCONSISTENT_TOPIC_ID
@@ -412,19 +417,21 @@ class ReplicaManager:
         return partition.refusal or ErrorCode.NONE
 
     def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
-        """The leader epoch is known: what is told may be older than what AlterPartition brought since. News are the
-        topic's configuration, and the id of a topic that had none."""
+        """A known leader epoch: the state may be older than the last AlterPartition response.
+
+        Only the topic's configuration, and the id of a topic that had none, are used.
+        """
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
         if not has_id:
             self.topic_ids.give(partition, wanted.topic_id)
         before = _standing(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
         if not has_id and _standing(partition) == before:
-            self.role_listeners.tell(partition)  # a follower fetches by the id from now on
+            self.role_listeners.tell(partition)  # a follower fetches by id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
-        """Apply the topic's configuration; the decisions of the controller stay as they are."""
+        """The controller's decisions stay unchanged."""
         before = _standing(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
         self._tell_if_changed(partition, before, cause)
@@ -436,29 +443,27 @@ class ReplicaManager:
             self.role_listeners.tell(partition)
 
     def _wake(self, tp: TopicPartition) -> None:
-        """Whoever waits for anything of a partition looks again, followers' fetches once for all that change in a
-        turn."""
+        """Re-evaluate requests that wait for a partition; followers' fetches once per turn."""
         self.changes.note(tp)
         self.purgatory.check(tp)
         self.purgatory.check(LogStart(tp))
         self.purgatory.check_later(FOLLOWER_FETCHES)
 
     def _isr_changed(self, key: TopicPartition | LogStart) -> None:
-        """The high watermark has moved, or where the followers' logs begin."""
         if isinstance(key, TopicPartition):
             self.changes.note(key)
         self.purgatory.check(key)
 
     def stop_replica(self, tp: TopicPartition, leader_epoch: int, *, delete: bool) -> ErrorCode:
-        """Carry out StopReplica for one partition; ``leader_epoch`` -1 and -2 (topic deletion) always count."""
+        """Apply StopReplica to one partition. ``leader_epoch`` -1 and -2 (topic deletion) are always accepted."""
         partition = self.partitions.get(tp)
         if partition is not None and partition.role is Role.OFFLINE:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # its files are out of reach, and so is their deletion
+            return ErrorCode.KAFKA_STORAGE_ERROR  # its files are inaccessible and cannot be deleted
         if partition is not None and 0 <= leader_epoch < partition.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if delete:
             if self.logs.get(tp) is None and self.logs.has_failed_directory:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # it may lie there: the topic would be gone, and it come back
+                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be there and would reappear later
             try:
                 self.logs.delete(tp)
             except OSError as error:
@@ -474,20 +479,20 @@ class ReplicaManager:
         self._wake(tp)
         return ErrorCode.NONE
 
-    def log_replaced(self, tp: TopicPartition) -> None:  # the log lies in another directory: evaluate requests again
+    def log_replaced(self, tp: TopicPartition) -> None:  # its log moved to another directory
         self._wake(tp)
 
     def standing_of(self, tp: TopicPartition) -> object:
-        """What this broker is to a partition, to be compared with what it was; None if it does not host it."""
+        """This broker's role and leader epoch, to compare with earlier ones; None without such a replica."""
         partition = self.partitions.get(tp)
         return None if partition is None else (partition.role, partition.leader_epoch)
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
-        """The broker's defaults changed: they hold for new logs, for others after ``update_topic_configs``."""
+        """The broker's new defaults apply to new logs, and to others after ``update_topic_configs``."""
         self.logs.default_config = defaults
 
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:
-        """Topics' configurations changed: apply them to their logs, one at a step. Hold ``state_changes``."""
+        """Apply changed topic configurations to their logs, one per step. Hold ``state_changes``."""
         for tp, partition in list(self.partitions.items()):
             is_beyond_help = partition.role is Role.OFFLINE or partition.refusal is ErrorCode.INCONSISTENT_TOPIC_ID
             if tp.topic in changed and not is_beyond_help:

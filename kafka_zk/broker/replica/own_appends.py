@@ -1,4 +1,4 @@
-"""Appends a record of the broker's own to a partition that it leads, without looking at what it has just built.
+"""Appends a record of the broker itself to a partition that it leads, without validating it.
 
 Tests: tests/storage/log/test_log_own_records.py, tests/kafka_zk/broker/transaction/test_coordinator.py.
 """
@@ -15,7 +15,7 @@ from kafka_zk.broker.replica.manager import ReplicaManager
 def append_record(
     replicas: ReplicaManager, tp: TopicPartition, batch: bytearray, now_ms: int, timeout_ms: int
 ) -> AppendResult | Awaitable[AppendResult]:
-    """As ``ReplicaManager.append_own`` does with a batch of one record with that time, without a producer."""
+    """Like ``ReplicaManager.append_own`` with a batch of one record, timestamp ``now_ms`` and no producer."""
     try:
         partition = replicas.partitions.get(tp) or replicas.partition(tp)
         log = partition.leader_log()

@@ -1,8 +1,7 @@
-"""One partition on this broker: who leads it, and what that means for its log.
+"""One partition on this broker: its leadership, and the consequences for its log.
 
-Pure state over a log, which knows how far it can be read: a partition tells it when its appends are committed. With one
-replica that is at once. With more the followers decide (``remote_replicas``), and their fetches are how the leader
-knows. Times are ms on a clock that is never set.
+Pure state over a log, whose high watermark the partition sets. A single replica commits appends immediately. With
+followers, their fetches determine the high watermark (``remote_replicas``). Times are ms on a monotonic clock.
 
 Source: Partition.scala@3.9.
 """
@@ -20,14 +19,14 @@ from kafka_zk.storage.log.log import Log
 
 
 class Role(enum.Enum):
-    """What this broker is to a partition that it hosts."""
+    """This broker's role in a partition that it hosts."""
 
-    NEW = "new"  # nothing was decided yet
+    NEW = "new"  # not decided yet
     LEADER = "leader"
     FOLLOWER = "follower"
-    REFUSED = "refused"  # not served as things are: its topic's configuration is not allowed, or it is another topic
+    REFUSED = "refused"  # invalid topic configuration, or the log of another topic
     OFFLINE = "offline"  # its log directory failed; until a restart
-    STOPPED = "stopped"  # the controller took it away; nobody hosts it any more
+    STOPPED = "stopped"  # the controller removed it; final
 
 
 _SERVABLE = frozenset({Role.NEW, Role.LEADER, Role.FOLLOWER, Role.REFUSED})
@@ -40,18 +39,18 @@ TRANSITIONS: Mapping[Role, frozenset[Role]] = {
     Role.OFFLINE: _SERVABLE | {Role.OFFLINE},
     Role.STOPPED: _SERVABLE,
 }
-"""New role -> those it may be taken from."""
+"""New role -> the roles from which it can be entered."""
 
 _LEADER = Role.LEADER
 _ANYBODY = InSyncRule(30_000, lambda broker_id: True)
 
 
 class IllegalRoleChange(Exception):
-    """A change of role that TRANSITIONS does not allow; nothing was changed."""
+    """A change of role that TRANSITIONS does not allow. Nothing was changed."""
 
 
 class LeaderAndIsrPartitionState(NamedTuple):
-    """What LeaderAndIsr says of one partition. Source: LeaderAndIsrRequest.json@3.9."""
+    """One partition of a LeaderAndIsr request. Source: LeaderAndIsrRequest.json@3.9."""
 
     leader: int
     leader_epoch: int
@@ -63,11 +62,17 @@ class LeaderAndIsrPartitionState(NamedTuple):
 
 
 class Partition:
-    """What the controller last said of a topic partition, what this broker made of it (``role``), and the local log.
+    """The controller's last decision on a partition, this broker's role, and the local log.
 
-    ``isr`` is the ISR that the controller committed last. ``refusal`` is the error with which every request is answered
-    while the role is REFUSED or OFFLINE. A LEADER has a log, and ``remotes`` if it is not the only replica.
-    ``terms_ended``: how often this broker has ceased to lead it.
+    Attributes:
+        log: None before it is opened and if that fails; a LEADER has one.
+        topic_id: all zero if the topic has none.
+        leader, leader_epoch, controller_epoch, partition_epoch, isr, replicas: the controller's last decision; -1 or
+            empty before the first. AlterPartition responses also change ``isr`` and ``partition_epoch``.
+        role: changed only by ``change_role``.
+        refusal: the error for every request; not None if and only if the role is REFUSED or OFFLINE.
+        remotes: the followers; None unless the role is LEADER and there are other replicas.
+        terms_ended: number of times this broker has ceased to lead.
     """
 
     __slots__ = (
@@ -105,12 +110,12 @@ class Partition:
         self.refusal: ErrorCode | None = None
         self.remotes: RemoteReplicas | None = None
         self._rule = rule
-        self._led_epoch = -1  # the leader epoch in which ``remotes`` begin
-        self._flush_count = 0
+        self._led_epoch = -1  # in which ``remotes`` began; -1 if this broker does not lead
+        self._flush_count = 0  # in progress; until they end, only durable records are committed
         self.terms_ended = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
-        """Raises: IllegalRoleChange."""
+        """``refusal`` is required for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
             raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
@@ -122,7 +127,7 @@ class Partition:
             self._led_epoch = -1
 
     def take_state(self, state: LeaderAndIsrPartitionState) -> None:
-        """Take over what the controller says; ``become`` follows, when the log is open or is known not to be."""
+        """Adopt the controller's decision. Call ``become`` next, once the log is open or has failed to."""
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.controller_epoch = state.controller_epoch
@@ -131,7 +136,7 @@ class Partition:
         self.replicas = list(state.replicas)
 
     def become(self, refusal: ErrorCode | None, now_ms: int = 0) -> None:
-        """Leader or follower as the controller said, unless ``refusal`` says why this broker cannot."""
+        """Become what the controller decided, unless ``refusal`` says why this broker cannot."""
         if refusal is None:
             self.change_role(Role.LEADER if self.is_leader else Role.FOLLOWER)
         else:
@@ -155,11 +160,11 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """Whether the controller named this broker, whatever its role."""
+        """Whether the controller's last decision names this broker, whatever its role."""
         return self.leader == self.broker_id
 
     def leader_log(self, current_leader_epoch: int = -1) -> Log:
-        """The log, if this broker leads the partition in the epoch that the client knows (-1: any).
+        """The log, if this broker leads the partition in the client's leader epoch (-1: any).
 
         Raises: ApiError: the refusal, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH (KIP-320).
         """
@@ -168,7 +173,7 @@ class Partition:
         return self.log  # type: ignore[return-value]  # a leader has one
 
     def readable_log(self, current_leader_epoch: int = -1) -> Log:
-        """As ``leader_log``, also if this broker follows: consumers may read from any replica (KIP-392)."""
+        """Like ``leader_log``, but also for a follower, because consumers may read from any replica (KIP-392)."""
         if self.role is not _LEADER or (current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch):
             if self.role is not Role.FOLLOWER or self.log is None:
                 self._check_leads(current_leader_epoch)
@@ -189,20 +194,20 @@ class Partition:
 
     @property
     def min_insync_replicas(self) -> int:
-        """``min.insync.replicas``, or as many replicas as there are."""
+        """``min.insync.replicas``, at most the number of replicas."""
         wanted = 1 if self.log is None else self.log.config.min_insync_replicas
         return min(wanted, max(1, len(self.replicas)))
 
     def check_enough_replicas(self) -> None:
-        """Raises ApiError(NOT_ENOUGH_REPLICAS) when an acks=all append would not be safe."""
+        """Raises ApiError(NOT_ENOUGH_REPLICAS) if the ISR is too small for an acks=all append."""
         if len(self.isr) < self.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def has_committed(self, last_offset: int, terms_ended: int) -> bool:
-        """Whether every replica in sync has the record at ``last_offset``, so that an acks=all append is done.
+        """Whether all in-sync replicas have the record at ``last_offset``, which completes an acks=all append.
 
-        ``terms_ended`` is from when it was appended: in a later term another record may be there.
-        Raises: ApiError: as ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if too few are in sync by then.
+        ``terms_ended``: the value at the append; in a later term the offset may hold another record.
+        Raises: ApiError: like ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has become too small.
         """
         log = self.leader_log()
         if terms_ended != self.terms_ended:
@@ -217,9 +222,9 @@ class Partition:
     # -- as the leader of followers -----------------------------------------------------------------------------------
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Let the high watermark follow what the replicas have, forward only; returns whether it moved.
+        """Advance the high watermark, never back, to what the replicas have. Returns whether it moved.
 
-        Below ``min.insync.replicas`` it stands still: what was acknowledged by too few is not shown (KIP-966).
+        Below ``min.insync.replicas`` it does not advance: readers see no under-replicated records (KIP-966).
         """
         log = self.log
         if log is None or self.role is not _LEADER:
@@ -239,19 +244,19 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """What lies before it is gone from every replica that lives. Raises: ApiError, as ``leader_log``."""
+        """The offset before which every live replica has deleted its records. Raises: ApiError, like ``leader_log``."""
         log = self.leader_log()
         return log.log_start_offset if self.remotes is None else self.remotes.low_watermark(log.log_start_offset)
 
     @property
     def knows_what_is_committed(self) -> bool:
-        """False for a new leader until its high watermark has reached where its epoch begins: the leader before may
-        have committed, and shown, more."""
+        """False for a new leader until its high watermark reaches the start of its epoch: the previous leader may have
+        shown more committed records to readers."""
         remotes, log = self.remotes, self.log
         return remotes is None or log is None or log.high_watermark >= remotes.epoch_start_offset
 
     def take_written_isr(self, written: WrittenIsr) -> bool:
-        """The controller has written an ISR; returns whether that is news of this leader epoch."""
+        """Adopt a written ISR. Returns False if it is outdated or this broker does not lead."""
         if self.remotes is None or not is_current(written, self.leader_epoch, self.partition_epoch):
             return False
         self.isr = list(written.isr)
@@ -262,17 +267,17 @@ class Partition:
     # -- as a follower, and while records are made durable ------------------------------------------------------------
 
     def take_leader_high_watermark(self, offset: int) -> None:
-        """A follower was told the leader's high watermark: its own is that, or where its log ends before it."""
+        """Adopt the leader's high watermark as a follower, at most the end of the local log."""
         if self.log is not None and self.role is Role.FOLLOWER:
             self.log.update_high_watermark(offset)
 
     def flush_begins(self, offset: int) -> None:
-        """An append asked for a flush: nothing from ``offset`` on is committed before it is durable."""
+        """An append requires a flush: records from ``offset`` on are not committed before they are durable."""
         self._flush_count += 1
         if self.log is not None:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self, now_ms: int = 0) -> None:
-        """The flush that ``flush_begins`` was about is over; what it made durable shows in the log."""
+        """A flush ended; the log's recovery point shows what is durable."""
         self._flush_count -= 1
         self.advance_high_watermark(now_ms)

@@ -1,4 +1,4 @@
-"""Which partitions have changed last, for those who look at many and want to look only where something has happened.
+"""The partitions that changed last, so that an observer of many partitions examines only those.
 
 Pure. Tests: tests/kafka_zk/broker/replica/test_partition_changes.py.
 """
@@ -12,7 +12,7 @@ KEPT = 10_000
 
 
 class PartitionChanges:
-    """``count``: how many there were; a look at everything knows of all of them."""
+    """``count``: number of changes since construction."""
 
     __slots__ = ("_last", "count")
 
@@ -21,11 +21,11 @@ class PartitionChanges:
         self._last: deque[TopicPartition] = deque(maxlen=KEPT)
 
     def note(self, tp: TopicPartition) -> None:
-        """Records came, the high watermark has moved, or it is led otherwise than before."""
+        """Records were appended, the high watermark moved, or the partition's role changed."""
         self.count += 1
         self._last.append(tp)
 
     def since(self, count: int) -> set[TopicPartition] | None:
-        """What has changed since there were so many changes; None if that is not known any more."""
+        """The partitions that changed since ``count`` was read; None if more than KEPT changes have happened."""
         missed = self.count - count
         return set(islice(reversed(self._last), missed)) if missed <= len(self._last) else None

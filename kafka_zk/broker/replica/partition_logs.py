@@ -1,4 +1,4 @@
-"""Opens the logs of partitions, and keeps them configured as their topics are.
+"""Opens the logs of partitions and applies their topics' configuration.
 
 Source: Partition.createLogIfNotExists, ReplicaManager.makeLeader@3.9.
 Tests: tests/kafka_zk/broker/replica/test_manager.py, tests/kafka_zk/broker/handlers/inter_broker/test_replicas.py.
@@ -22,7 +22,7 @@ _log = Logger()
 
 
 class PartitionLogs:
-    """``quotas``: learn which replicas are throttled."""
+    """``quotas``: notified of throttled replicas."""
 
     def __init__(self, logs: LogManager, quotas: ReplicationQuotas, broker_id: int) -> None:
         self._logs = logs
@@ -33,7 +33,7 @@ class PartitionLogs:
     def open(
         self, partition: Partition, topic_properties: Mapping[str, str] | None, *, is_new: bool = False
     ) -> ErrorCode | None:
-        """Make sure that the log exists and follows the configuration; returns why the partition cannot be served."""
+        """Open the log if necessary and apply its configuration. Returns why the partition cannot be served."""
         refusal, config = self._usable_config(partition, topic_properties)
         if refusal is not None:
             return refusal
@@ -77,7 +77,7 @@ class PartitionLogs:
     def _usable_config(
         self, partition: Partition, properties: Mapping[str, str] | None
     ) -> tuple[ErrorCode | None, LogConfig]:
-        """Values that are not allowed or not known leave an open log at the configuration before, as in Kafka."""
+        """If the properties are invalid or unknown, an open log keeps its configuration, as in Kafka."""
         if properties is not None:
             try:
                 return None, self._log_config(properties)
@@ -89,7 +89,7 @@ class PartitionLogs:
         return None, partition.log.config
 
     def _log_config(self, properties: Mapping[str, str]) -> LogConfig:
-        """One object for all partitions that come one after the other and are configured alike."""
+        """Consecutive partitions with equal properties share one object."""
         defaults = self._logs.default_config
         known_properties, known_defaults, config = self._last_config
         if properties != known_properties or defaults is not known_defaults:
@@ -99,5 +99,5 @@ class PartitionLogs:
 
 
 def is_same_topic(known: str | None, wanted: uuid.UUID) -> bool:
-    """Whether two topic ids may be of one topic; None and zero: not known."""
+    """Whether two topic ids may belong to one topic. None and zero mean unknown."""
     return known is None or wanted == uuids.ZERO or known == uuids.to_text(wanted)

@@ -1,8 +1,8 @@
-"""Requests that wait: for bytes to arrive, for metadata to appear.
+"""Delayed requests, for example a fetch that waits for more bytes.
 
-A waiting request is completed exactly once, by its condition or by its timeout, whichever comes first. It is looked at
-again whenever one of its keys is checked. (Kafka: DelayedOperationPurgatory; here a request is a suspended coroutine,
-so that it reads top to bottom and nothing calls upwards.)
+A delayed request completes exactly once, through its condition or its timeout. The purgatory re-evaluates the condition
+whenever one of the request's keys is checked. (Kafka: DelayedOperationPurgatory. Here a request is a suspended
+coroutine, so its code reads from top to bottom.)
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -17,7 +17,7 @@ _log = Logger()
 
 
 class Wait(ClientWait[bool]):
-    """One waiting request; fires with True for its condition, with False for its timeout."""
+    """One delayed request. Fires with True for its condition, with False for its timeout."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Wait(ClientWait[bool]):
 
 
 class Purgatory:
-    """Waiting requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
+    """Delayed requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
 
     def __init__(self, clock: Timers, at_end_of_turn: AtEndOfTurn = at_once) -> None:
         self._clock = clock
@@ -59,10 +59,10 @@ class Purgatory:
         changed: Callable[[Any], None] | None = None,
         kind: type[Wait] = Wait,
     ) -> Wait:
-        """Fires with True when ``condition`` holds after a check of one of the keys, with False after the timeout.
+        """Fires with True once ``condition`` holds after a check of one of the keys, with False after the timeout.
 
-        The caller has found the condition false just before. ``changed``: told which key is checked, before the
-        condition is asked. ``kind``: what the wait is to the connection of the request. A timeout below 0 counts as 0.
+        The caller has just found the condition false. ``changed`` is called with the checked key before the condition.
+        ``kind``: the class of the wait, for the request's connection. A timeout below 0 counts as 0.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
         for key in entry.keys:
@@ -71,15 +71,14 @@ class Purgatory:
         return entry
 
     def check(self, key: Hashable) -> None:
-        """Something happened to ``key``: complete what can be completed, before the outermost ``check`` returns."""
+        """Something happened to ``key``: complete requests before the outermost ``check`` returns."""
         if key in self._waiting:
             self._to_check.append(key)
-            if len(self._to_check) == 1:  # else a request that was just completed goes on and checks: its turn comes
+            if len(self._to_check) == 1:  # else a completed request called ``check``
                 self._check_all()
 
     def check_later(self, key: Hashable) -> None:
-        """As ``check``, when the reactor has handled all that came with this turn: once for everything that happens to
-        ``key`` until then."""
+        """Like ``check`` at the end of the reactor's turn, once for all that happens to ``key`` until then."""
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:
@@ -91,9 +90,9 @@ class Purgatory:
             self.check(key)
 
     def _check_all(self) -> None:
-        """One key after the other, or requests that complete each other would run out of stack."""
+        """Key by key: requests that complete each other recursively could overflow the stack."""
         try:
-            for key in self._to_check:  # grows meanwhile
+            for key in self._to_check:  # grows during the loop
                 for entry in list(self._waiting.get(key, {}).values()):
                     if self._holds(entry, key):
                         self._complete(entry, True)
@@ -101,7 +100,7 @@ class Purgatory:
             self._to_check.clear()
 
     def _holds(self, entry: Wait, key: Hashable) -> bool:
-        """An error of one request is told and ends its wait: it concerns neither the others nor whoever checks."""
+        """An error is logged and ends this request's wait, without affecting others."""
         try:
             if entry.changed is not None:
                 entry.changed(key)
@@ -111,7 +110,7 @@ class Purgatory:
             return True
 
     def abandon_all(self) -> None:
-        """The broker stops: every waiting request is answered with what there is."""
+        """The broker stops: every delayed request completes as at its timeout."""
         for waiting in list(self._waiting.values()):
             for entry in list(waiting.values()):
                 self._complete(entry, False)

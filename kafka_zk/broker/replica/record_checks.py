@@ -1,9 +1,8 @@
 """Bounds the time that checks of producers' records take.
 
-Reading the records in Python costs more than everything else that happens to a batch. Every batch is checked while
-that takes at most SHARE of the time. Under more load only some batches are checked, and with the bookkeeping a
-saturated broker loses at most a tenth of its throughput. Prices, and what an unchecked batch can do:
-docs/decisions/0006.
+Reading records in Python costs more than all other work on a batch. Every batch is checked while the checks take at
+most SHARE of the time. Under higher load only some batches are checked; with the bookkeeping, a saturated broker loses
+at most a tenth of its throughput. Costs, and the effects of an unchecked batch: docs/decisions/0006.
 Tests: tests/kafka_zk/broker/replica/test_record_checks.py.
 """
 
@@ -15,13 +14,13 @@ from kafka_zk.storage.records.record_batch import BatchHeader
 
 SHARE = 0.06
 MAX_CREDIT_S = 0.25
-"""After a pause, checks may take this long before the share counts."""
+"""After a pause, checks may take this long before SHARE limits them."""
 
 _MAX_COST_S = 0.02
 
 
 class RecordChecks:
-    """A token bucket of time. ``seconds``: a clock that is never set; ``unchecked_count``: batches appended without."""
+    """A token bucket of time. ``seconds``: a monotonic clock. ``unchecked_count``: batches appended unchecked."""
 
     __slots__ = ("_credit_s", "_seconds", "_then_s", "unchecked_count")
 
@@ -32,9 +31,9 @@ class RecordChecks:
         self.unchecked_count = 0
 
     def check(self, batch: bytearray | memoryview, header: BatchHeader, config: LogConfig) -> int:
-        """``log_validator.check_at_once`` if time is left for it. A header that contradicts itself is always checked.
+        """``log_validator.check_at_once`` if there is credit. A header that contradicts itself is always checked.
 
-        Returns: the largest timestamp of the batch. Raises: as ``check_at_once``.
+        Returns: the largest timestamp of the batch. Raises: like ``check_at_once``.
         """
         now_s = self._seconds()
         credit_s = self._credit_s + (now_s - self._then_s) * SHARE
@@ -51,5 +50,5 @@ class RecordChecks:
             self._credit_s = credit_s - (then_s - now_s)
 
     def spend(self, seconds: float) -> None:
-        """Count a check of a big batch, which is not made here. The start of a helper process is not its fault."""
+        """Charge the check of a large batch made elsewhere, without the start of a helper."""
         self._credit_s -= min(seconds, _MAX_COST_S)

@@ -1,8 +1,8 @@
-"""What a leader decides from its followers' states: the high watermark, who lags, who may join the ISR.
+"""A leader's decisions about its followers: the high watermark, who lags, and who may join the ISR.
 
-The high watermark is what every member of the maximal ISR (``isr_state``) has. Followers that are caught up but not yet
-in the ISR count as well: if the leader is alone in it, its watermark would else run ahead of them for ever. Brokers in
-the ISR that are not assigned, as exist for a moment in a reassignment, do not fetch and do not count.
+The high watermark is the offset that every member of the maximal ISR (``isr_state``) has reached. Caught-up followers
+outside the ISR count as well; otherwise a leader alone in the ISR would always advance the watermark past them.
+Unassigned members, which exist briefly in a reassignment, do not fetch and do not count.
 
 Pure: offsets and times come from the caller. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas
 in Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
@@ -16,16 +16,19 @@ from kafka_zk.broker.replica.remote_replica import RemoteReplica
 
 
 class InSyncRule(NamedTuple):
-    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: whether a broker may join at all."""
+    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: whether a broker is live, which joining requires."""
 
     max_lag_ms: int
     is_alive: Callable[[int], bool]
 
 
 class RemoteReplicas:
-    """The followers of a partition in one leader's reign; ``state`` is its ISR.
+    """The followers of a partition while this broker leads it without interruption.
 
-    ``epoch_start_offset`` is where the leader's log ended when its leader epoch began.
+    Attributes:
+        followers: by broker id, the assigned replicas except the leader.
+        state: the ISR of the current leader epoch.
+        epoch_start_offset: the end of the leader's log when the leader epoch began.
     """
 
     __slots__ = ("_local_id", "_rule", "epoch_start_offset", "followers", "state")
@@ -38,7 +41,7 @@ class RemoteReplicas:
         self.epoch_start_offset = 0
 
     def begin_epoch(self, replicas: Iterable[int], isr: Iterable[int], log_end_offset: int, now_ms: int) -> None:
-        """This broker leads ``replicas`` in a new leader epoch."""
+        """This broker leads ``replicas`` in a new leader epoch. Known followers keep their offsets."""
         known = self.followers
         self.state = Committed(tuple(isr))
         self.epoch_start_offset = log_end_offset
@@ -52,14 +55,18 @@ class RemoteReplicas:
             follower.begin_epoch(now_ms, log_end_offset, follower.broker_id in in_sync)
 
     def knows(self, broker_id: int, log_end_offset: int, log_start_offset: int) -> bool:
-        """Whether a fetch from there has been recorded. A fetch is recorded before it waits, and only if leader and
-        follower are in the same leader epoch: not if the leader learned of the epoch while the fetch waited."""
+        """Whether a fetch with these offsets has been recorded.
+
+        A fetch is recorded before it waits, unless the leader learned of the follower's leader epoch only during the
+        wait.
+        """
         known = self.followers.get(broker_id)
         told = log_end_offset, log_start_offset
         return known is not None and (known.log_end_offset, known.log_start_offset) == told
 
     def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
-        """What all have that count, at most ``local_end_offset``; it may be less than it was before."""
+        """The offset that all counted replicas have reached, at most ``local_end_offset``; it may be lower than
+        before."""
         mark = local_end_offset
         maximal_isr = self.state.maximal_isr
         for follower in self.followers.values():
@@ -74,15 +81,16 @@ class RemoteReplicas:
         return follower.is_caught_up(log_end_offset, now_ms, max_lag_ms) and is_alive(follower.broker_id)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """From where on this replica and all followers that live still have records; a follower that has not fetched
-        yet has UNKNOWN_OFFSET."""
+        """The lowest log start offset of live replicas; UNKNOWN_OFFSET if one never fetched."""
         is_alive = self._rule.is_alive
         starts = [each.log_start_offset for each in self.followers.values() if is_alive(each.broker_id)]
         return min([log_start_offset, *starts])
 
     def may_join(self, broker_id: int, high_watermark: int) -> bool:
-        """Whether a follower outside the ISR has all that is committed, of this leader epoch, too: what was before it
-        the leader may have committed without knowing yet."""
+        """Whether a follower outside the ISR has reached the high watermark and the start of this leader epoch.
+
+        Up to there, the previous leader may have committed more than this one knows.
+        """
         state = self.state
         follower = self.followers[broker_id]
         return (
@@ -93,14 +101,13 @@ class RemoteReplicas:
         )
 
     def may_not_join(self, proposed: Iterable[int]) -> None:
-        """The controller refused this ISR, maybe as a broker that was to join it stops: nobody waits for those that do
-        not fetch again."""
+        """The controller refused this ISR, perhaps because a broker stops: do not wait for those that would join."""
         for broker_id in proposed:
             if broker_id not in self.state.isr and broker_id in self.followers:
                 self.followers[broker_id].may_not_join()
 
     def out_of_sync(self, log_end_offset: int, now_ms: int) -> list[int]:
-        """Members of the ISR that have not been caught up for too long; none while a change is pending."""
+        """Members of the ISR that have not been caught up for too long. Empty while a change is pending."""
         if not isinstance(self.state, Committed):
             return []
         return [

@@ -1,7 +1,7 @@
-"""Moves replicas to other log directories of this broker (KIP-113): copies their logs, which then take over.
+"""Moves replicas between log directories of this broker (KIP-113): copies a log, then replaces the original.
 
-Appends, reads and truncations go on meanwhile; retention and compaction wait. A log that is truncated on its way is
-copied anew. What a stop or a crash interrupts begins anew when the partition is led or followed again.
+Appends, reads and truncations continue meanwhile; retention and compaction wait. A truncation restarts the copy. A move
+interrupted by a stop or a crash starts again when the partition is led or followed again.
 
 Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -30,17 +30,17 @@ from kafka_zk.storage.records.record_batch import iter_batches
 _log = Logger()
 
 COPY_BYTES = 256 * 1024
-"""In one turn of the reactor: a millisecond or so."""
+"""Maximum bytes copied in one reactor turn: about a millisecond."""
 LAST_BYTES = 4 * COPY_BYTES
-"""What may be copied and made durable at once, when the copy takes over."""
+"""Maximum bytes copied and flushed in one turn when the copy replaces the log."""
 WAIT_S = 0.1
-"""While the cleaner still works on a log."""
+"""Pause while the cleaner is working on the log."""
 
 _SERVED = (Role.LEADER, Role.FOLLOWER)
 
 
 class _Move:
-    """One log on its way. ``is_held``: retention and compaction leave it alone."""
+    """``is_held``: retention and compaction leave the log alone."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -49,10 +49,10 @@ class _Move:
 
 
 class ReplicaAlterLogDirsManager:
-    """See the module's text.
+    """The moves of a broker.
 
     Args:
-        bytes_per_second: ``replica.alter.log.dirs.io.max.bytes.per.second``, of all moves together.
+        bytes_per_second: ``replica.alter.log.dirs.io.max.bytes.per.second``, the limit of all moves together.
     """
 
     def __init__(
@@ -75,13 +75,13 @@ class ReplicaAlterLogDirsManager:
 
     @property
     def moving(self) -> int:
-        """How many logs are on their way."""
+        """Number of moves in progress."""
         return len(self._moves)
 
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
-        """Have a replica lie in this log directory, a configured one; a move elsewhere ends.
+        """Move a replica to a configured log directory, instead of an earlier target.
 
-        REPLICA_NOT_AVAILABLE says that there is none, and that it will be made there if it comes.
+        REPLICA_NOT_AVAILABLE: there is no such replica; if it is created, then in this directory.
         """
         logs = self._logs
         if directory not in logs.live_directories:
@@ -105,7 +105,7 @@ class ReplicaAlterLogDirsManager:
 
     def _begin(self, log: Log, directory: Path) -> ErrorCode:
         if self._logs.has_failed_directory:
-            return ErrorCode.KAFKA_STORAGE_ERROR  # where a copy without its log lies is not complete for certain
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the original of a copy may be in the failed directory
         try:
             self._logs.moves.begin_future(log.tp, directory)
         except ValueError as error:
@@ -122,7 +122,7 @@ class ReplicaAlterLogDirsManager:
             ensureDeferred(self._run())
 
     def role_changed(self, partition: Partition) -> None:
-        """A replica that is not served stays where it is; when it is served again, its move begins anew."""
+        """Stop the move of a replica that is no longer served; restart it when it is served again."""
         tp, log = partition.tp, partition.log
         if partition.role not in _SERVED or log is None:
             move = self._moves.pop(tp, None)
@@ -132,11 +132,11 @@ class ReplicaAlterLogDirsManager:
             self.alter(tp, self._logs.moves.interrupted.pop(tp))
         elif self._logs.moves.future(tp) is not None and tp not in self._moves:
             move = _Move(log)
-            move.truncation_count = -1  # what it had copied may be another leader's by now
+            move.truncation_count = -1  # the copied part may come from an earlier leader epoch
             self._start(move)
 
     def stop(self) -> None:
-        """Copy nothing more; the next start begins the moves anew."""
+        """Stop copying. The next start restarts the moves."""
         self._is_stopped = True
         for move in self._moves.values():
             _release(move)
@@ -151,7 +151,6 @@ class ReplicaAlterLogDirsManager:
     # -- copying ------------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """A portion of each log in turn, until all have arrived."""
         while self._moves and not self._is_stopped:
             copied_bytes = 0
             waiting = 0
@@ -179,12 +178,12 @@ class ReplicaAlterLogDirsManager:
         except Exception:
             _log.failure("the move of {tp} ends", tp=tp, level=LogLevel.error)
         if self._moves.get(tp) is move:
-            with suppress(OSError):  # then that directory is offline, and the copy is gone
+            with suppress(OSError):  # the directory is offline then, and the copy with it
                 self._give_up(tp)
         return 0
 
     async def _step(self, tp: TopicPartition, move: _Move) -> int | None:
-        """Returns how many bytes were copied, None if the log has to wait for its cleaner."""
+        """Returns the number of bytes copied; None if the log has to wait for its cleaner."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._logs.get(tp) is not log:
             _release(move)
@@ -208,7 +207,7 @@ class ReplicaAlterLogDirsManager:
             future.truncate_fully_and_start_at(log.log_start_offset, self._clock.wall_ms())
 
     def _copy(self, log: Log, future: Log) -> int:
-        """The next portion; returns its size."""
+        """Returns its size in bytes."""
         offset = future.log_end_offset
         if offset < log.log_start_offset:
             offset = log.log_start_offset
@@ -217,10 +216,10 @@ class ReplicaAlterLogDirsManager:
         if not records:
             return 0
         first = next(iter_batches(memoryview(records)))[1]
-        if first.base_offset < offset and not future.size_bytes:  # a deletion of records ended within a batch
+        if first.base_offset < offset and not future.size_bytes:  # the log starts within a batch, after DeleteRecords
             future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
         future.append_as_follower(records, now_ms=self._clock.wall_ms())
-        future.update_high_watermark(log.high_watermark)  # it forgets transactions that have ended before
+        future.update_high_watermark(log.high_watermark)  # so that earlier, ended transactions are dropped
         return len(records)
 
     def _read(self, log: Log, offset: int) -> bytes:
@@ -239,7 +238,7 @@ class ReplicaAlterLogDirsManager:
             done()
 
     def _take_over(self, tp: TopicPartition, move: _Move) -> None:
-        """What was appended during the flush is copied here and now, if it is little; then the copy is the log."""
+        """Copy what was appended during the flush, unless it is too much; then the copy replaces the log."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._moves.get(tp) is not move or self._logs.get(tp) is not log:
             return
@@ -250,7 +249,7 @@ class ReplicaAlterLogDirsManager:
             if copied_bytes > LAST_BYTES:
                 return
         _make_equal(log, future, self._clock.wall_ms())
-        waits = log.config.flush_messages < LONG_MAX  # somebody, maybe, for a flush of the other one
+        waits = log.config.flush_messages < LONG_MAX  # requests may wait for a flush of the original
         if future.recovery_point < (log.log_end_offset if waits else log.recovery_point):
             future.flush()
         _release(move)
@@ -268,7 +267,7 @@ def _release(move: _Move) -> None:
 
 
 def _make_equal(log: Log, future: Log, now_ms: int) -> None:
-    """What a log knows beside its records. Raises: OSError."""
+    """Copy the log's state besides its records. Raises: OSError."""
     future.update_config(log.config)
     future.producers.take_over(log.producers)
     if future.log_end_offset < log.log_end_offset:
@@ -276,7 +275,7 @@ def _make_equal(log: Log, future: Log, now_ms: int) -> None:
     future.update_high_watermark(log.high_watermark)
     if log.log_start_offset > future.log_start_offset:
         future.increment_log_start_offset(log.log_start_offset)
-    for epoch, start_offset in log.leader_epochs.entries:  # those that wrote nothing
+    for epoch, start_offset in log.leader_epochs.entries:  # epochs without records
         future.leader_epochs.begin(epoch, start_offset)
     future.cleaned_offset = log.cleaned_offset
     if log.commits_appends:

@@ -1,7 +1,7 @@
-"""Follows one leader: asks it for what its partitions lack, and brings their logs to the same state.
+"""Follows one leader: fetches records and brings the logs to the leader's state.
 
-The driver of ``FetcherState``, on the reactor thread. One request is under way at a time. An answer is appended in
-turns with everything else that the reactor has to do, a partition's records after another's, as views of the answer.
+The driver of ``FetcherState``, on the reactor thread. One request is in progress at a time. Records are appended
+partition by partition, as views of the response, and the reactor does other work in between.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
 Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
@@ -32,9 +32,9 @@ from kafka_zk.storage.log.log import Log
 _log = Logger()
 
 _BUGS = (AttributeError, LookupError, TypeError, ValueError, AssertionError)
-"""These say nothing of the leader, and are told with their traceback."""
+"""Errors with causes on this side, logged with their traceback."""
 DirectoryFailed = Callable[[Log, OSError], None]
-_NAMED = 3  # partitions by name in a message about many
+_NAMED = 3  # maximum number of partition names in a log line
 _EXPECTED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -43,7 +43,7 @@ _EXPECTED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""What a leader answers for a moment after elections and creations."""
+"""Errors that leaders return briefly after elections and topic creations."""
 
 _TIERED = (
     "{tp}: broker {leader} has the next records in remote storage only, from which kafka-zk cannot copy them; "
@@ -52,14 +52,14 @@ _TIERED = (
 
 
 class FollowerHost(NamedTuple):
-    """What fetchers have of the broker that they run in.
+    """The fetchers' dependencies from their broker.
 
     Attributes:
-        changed: told of a partition after its log or its high watermark changed.
-        directory_failed: told of a log whose disk refused; its partitions become OFFLINE with it.
-        role_changes: held while many partitions change their roles: what is added meanwhile is asked for together. Its
-            holder must wait for nobody, since nothing is fetched until then.
-        run_in_thread: where logs are flushed.
+        changed: called with a partition after its log or high watermark changed.
+        directory_failed: called with a log whose disk failed; its partitions become OFFLINE.
+        role_changes: held while many partitions change roles, so that one request covers them all. Fetching pauses, so
+            the holder must not wait for other brokers.
+        run_in_thread: runs flushes.
     """
 
     changed: Callable[[TopicPartition], None]
@@ -69,9 +69,9 @@ class FollowerHost(NamedTuple):
 
 
 class ReplicaFetcher:
-    """One leader's partitions. Nothing is connected, and nothing runs, while there are none.
+    """Fetches the partitions of one leader. Without partitions there is no connection and no loop.
 
-    ``backoff_s``: the pause after a leader could not be reached.
+    ``backoff_s``: pause after a failure to reach the leader.
     """
 
     def __init__(
@@ -89,9 +89,9 @@ class ReplicaFetcher:
         self._state = state
         self._changed, self._directory_failed, self._role_changes, self._run_in_thread = host
         self._backoff_s = backoff_s
-        self._unflushed: dict[TopicPartition, None] = {}  # where flush.messages may ask for a flush
-        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # of this round, still to be told
-        self.bytes_in = 0  # records that were appended
+        self._unflushed: dict[TopicPartition, None] = {}  # where ``flush.messages`` may require a flush
+        self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # of this round, not logged yet
+        self.bytes_in = 0  # bytes of appended records
         self._partitions: dict[TopicPartition, Partition] = {}
         self._failed: set[TopicPartition] = set()
         self._running: Deferred[None] | None = None
@@ -104,16 +104,16 @@ class ReplicaFetcher:
 
     @property
     def max_lag(self) -> int:
-        """Records that the partition furthest behind lacks."""
+        """Records that the most lagging partition lacks."""
         return self._state.max_lag
 
     @property
     def failed_count(self) -> int:
-        """Partitions that are not fetched any more in their leader epoch because of an error of this broker's."""
+        """Partitions no longer fetched in their leader epoch because of a local error."""
         return len(self._failed)
 
     def add(self, partition: Partition) -> None:
-        """Fetch a partition, which this broker follows, in its leader epoch from now on."""
+        """Fetch a followed partition in its leader epoch from now on."""
         assert partition.log is not None
         self._failed.discard(partition.tp)
         self._partitions[partition.tp] = partition
@@ -126,7 +126,7 @@ class ReplicaFetcher:
             self._wake()
 
     def remove(self, tp: TopicPartition) -> None:
-        """Fetch a partition no more; an answer that is on its way is not applied to it."""
+        """Stop fetching a partition. A response in flight is not applied to it."""
         self._failed.discard(tp)
         if self._partitions.pop(tp, None) is not None:
             self._state.remove(tp)
@@ -135,16 +135,15 @@ class ReplicaFetcher:
                 self._wake()
 
     def stop(self) -> Awaitable[None] | None:
-        """Remove all partitions; fires when nothing is under way any more (None: nothing is)."""
+        """Remove all partitions. Fires when no request is in progress (None: there is none)."""
         for tp in list(self._partitions):
             self.remove(tp)
         return self._running
 
     @contextmanager
     def _for(self, tp: TopicPartition) -> Iterator[None]:
-        """What goes wrong with one partition concerns no other one: a disk that refuses takes its directory offline;
-        after any other error the partition is fetched again in its next leader epoch. Source:
-        AbstractFetcherThread.markPartitionFailed@3.9."""
+        """Contain an error to its partition: a disk error takes the log directory offline; after others the partition
+        is fetched again in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
         partition = self._partitions.get(tp)
         log = None if partition is None else partition.log
         try:
@@ -175,7 +174,7 @@ class ReplicaFetcher:
                 if self._role_changes.locked:
                     await self._until_roles_are_changed()
                 await self._round()
-            except Exception as error:  # whatever it was, nothing is known of the session any more
+            except Exception as error:  # the state of the session is unknown
                 if self._partitions:
                     await self._retry_later(error)
         self._ended()
@@ -187,7 +186,7 @@ class ReplicaFetcher:
             running.callback(None)
 
     def _stopped_by_error(self, failure: Failure) -> None:
-        """The loop itself failed: its partitions are fetched again in their next leader epochs."""
+        """Its partitions are fetched again in their next leader epochs."""
         _log.failure("the fetcher of broker {leader} has stopped", failure=failure, leader=self.leader)
         for tp in list(self._partitions):
             self._give_up(tp)
@@ -198,7 +197,7 @@ class ReplicaFetcher:
         self._role_changes.release()
 
     async def _round(self) -> None:
-        """One request, its answer, and what must be done before."""
+        """One request and its response, after truncations and flushes."""
         try:
             await self._fetch()
         finally:
@@ -211,7 +210,7 @@ class ReplicaFetcher:
         if self._unflushed:
             await self._flush()
         if not state.session.wanted:
-            next_wake_s = state.wake(self._clock.seconds())  # with what the truncations delayed
+            next_wake_s = state.wake(self._clock.seconds())  # after delays by truncations
             if not state.has_work:
                 await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
             return
@@ -220,7 +219,7 @@ class ReplicaFetcher:
         self._is_reachable = True
         if state.session.take_response(response):
             await self._take(response)
-        elif request.session_epoch == 0 and self._partitions:  # not only a session that has ended
+        elif request.session_epoch == 0 and self._partitions:  # more than an expired session
             _log.warn(
                 "broker {leader} refused a fetch: {error}",
                 leader=self.leader,
@@ -241,7 +240,7 @@ class ReplicaFetcher:
             await self._pause(until_s - self._clock.seconds())
 
     async def _pause(self, seconds: float | None) -> None:
-        """Wait so long, or until partitions come or all are gone."""
+        """Wait for ``seconds`` (None: no limit), or until partitions are added or all removed."""
         if not self._partitions:
             return
         sleep = self._sleep = Deferred()
@@ -264,7 +263,7 @@ class ReplicaFetcher:
             self._unflushed[tp] = None
 
     async def _flush(self) -> None:
-        """Make durable what ``flush.messages`` asks for: the next fetch tells the leader that this broker has it."""
+        """Where ``flush.messages`` requires it: the next fetch tells the leader what this broker has."""
         for tp in list(self._unflushed):
             del self._unflushed[tp]
             with self._for(tp):
@@ -334,7 +333,6 @@ class ReplicaFetcher:
     # -- effects ------------------------------------------------------------------------------------------------------
 
     def _carry_out(self, effect: Effect | None) -> None:
-        """Change the log, and tell the state what became of it."""
         if effect is None or isinstance(effect, AskOffsets):
             return
         if isinstance(effect, Refused):
@@ -403,7 +401,7 @@ class ReplicaFetcher:
             self.remove(refused.tp)
 
     def _tell_refusals(self) -> None:
-        """All of a round at once: when a broker dies they are hundreds."""
+        """Together, because hundreds occur when a broker dies."""
         refusals, self._refusals = self._refusals, {}
         for (code, is_dropped), tps in refusals.items():
             if code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:

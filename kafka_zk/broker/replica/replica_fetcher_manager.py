@@ -1,6 +1,6 @@
-"""Which leaders this broker follows: a fetcher for each, with the partitions that it leads.
+"""One fetcher per leader, for the partitions that this broker follows.
 
-``num.replica.fetchers`` may allow more of them; one reactor thread is as fast with one.
+``num.replica.fetchers`` has no effect: more fetchers would not be faster on one reactor thread.
 Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 
@@ -22,11 +22,11 @@ from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 _log = Logger()
 
 ConnectToLeader = Callable[[int], Awaitable[Connection]]
-"""A connection to the broker of that id, by the inter-broker listener; fails if it is not known or not there."""
+"""Connects to a broker by id, over the inter-broker listener; fails if it is unknown or unreachable."""
 
 
 class ReplicaFetcherSettings(NamedTuple):
-    """The keys replica.fetch.* and inter.broker.protocol.version; ``max_bytes`` of one partition in an answer."""
+    """The keys replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: of one partition in a response."""
 
     versions: FollowerVersions
     limits: FetchLimits
@@ -48,7 +48,7 @@ class ReplicaFetcherSettings(NamedTuple):
 
 
 class ReplicaFetcherManager:
-    """See the module's docstring. ``quota``: what throttled replicas fetch from all leaders together."""
+    """The fetchers of a broker. ``quota``: the rate of throttled replicas from all leaders together."""
 
     def __init__(
         self,
@@ -74,21 +74,21 @@ class ReplicaFetcherManager:
 
     @property
     def max_lag(self) -> int:
-        """Records that the replica furthest behind its leader lacks."""
+        """Records that the most lagging replica lacks."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     @property
     def failed_count(self) -> int:
-        """Partitions that are not fetched any more because of an error of this broker's."""
+        """Partitions no longer fetched because of a local error."""
         return sum(fetcher.failed_count for fetcher in self._fetchers.values())
 
     @property
     def bytes_in(self) -> int:
-        """Bytes of records that were fetched and appended."""
+        """Bytes of records fetched and appended."""
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
     def role_changed(self, partition: Partition) -> None:
-        """Follow the leader that a partition has now, and nobody else."""
+        """Follow a partition's current leader, and no other broker."""
         follows = partition.role is Role.FOLLOWER and partition.leader >= 0 and not self._is_stopped
         if self._is_leaving and self._broker_id not in partition.isr:
             follows = False
@@ -101,12 +101,14 @@ class ReplicaFetcherManager:
             fetcher.add(partition)
 
     def leave(self) -> None:
-        """The broker is about to stop: begin to follow only where it is in the ISR. Elsewhere the controller would not
-        let it join, but the leader would wait for it once it has caught up, until it hears that the broker is gone."""
+        """The broker is about to stop: follow new leaders only where it is in the ISR.
+
+        Elsewhere the controller would not let it join, but once it caught up a leader would wait for it.
+        """
         self._is_leaving = True
 
     async def stop(self) -> None:
-        """Fetch nothing any more; returns when nothing is under way."""
+        """Stop fetching. Returns when no request is in progress."""
         self._is_stopped = True
         self._fetcher_of.clear()
         for under_way in [fetcher.stop() for fetcher in self._fetchers.values()]:

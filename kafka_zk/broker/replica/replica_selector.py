@@ -1,6 +1,6 @@
-"""Which replica a consumer should read from: with ``replica.selector.class`` the closest one, by rack (KIP-392).
+"""The replica from which a consumer should read: with ``replica.selector.class`` the closest by rack (KIP-392).
 
-Only a leader is asked, and it names only replicas in sync that have the offset. Pure.
+Only a leader selects, and only in-sync replicas that have the offset. Pure.
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
 Tests: tests/kafka_zk/broker/replica/test_replica_selector.py,
 tests/kafka_zk/broker/handlers/data/test_preferred_read_replica.py.
@@ -14,8 +14,8 @@ from kafka_zk.broker.replica.partition import Partition, Role
 
 
 class ReplicaView(NamedTuple):
-    """One replica; ``since_caught_up_ms`` is 0 for the leader. ``rack`` is None if the broker has none, or is not there
-    for the client."""
+    """One replica. ``rack``: None if the broker has none or the client cannot reach it. ``since_caught_up_ms``: 0 for
+    the leader."""
 
     broker_id: int
     rack: str | None
@@ -24,7 +24,7 @@ class ReplicaView(NamedTuple):
 
 
 def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[ReplicaView]) -> ReplicaView:
-    """The leader if it is in the client's rack, or nobody is; else who has most there, and was caught up last."""
+    """The leader if it is in the client's rack or no follower is; else the most advanced follower there."""
     if not client_rack or leader.rack == client_rack:
         return leader
     near = [each for each in followers if each.rack == client_rack]
@@ -34,9 +34,9 @@ def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[Replic
 def preferred_read_replica(
     partition: Partition, client_rack: str, listener: str, fetch_offset: int, metadata: MetadataCache, now_ms: int
 ) -> int | None:
-    """The broker that a consumer should ask instead of this one; None if this one is right, or does not lead.
+    """The broker from which a consumer should read instead; None if this broker is right or does not lead.
 
-    ``listener`` is the one that the consumer uses: it must reach the other broker by it.
+    ``listener``: the consumer's listener, over which it must reach the other broker.
     """
     log, remotes = partition.log, partition.remotes
     if partition.role is not Role.LEADER or log is None or remotes is None:

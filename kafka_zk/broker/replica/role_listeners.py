@@ -1,4 +1,4 @@
-"""Those who follow which roles this broker has: fetchers and coordinators."""
+"""Listeners for this broker's roles: fetchers and coordinators."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,10 @@ _log = Logger()
 
 
 class RoleListeners(list[Callable[[Partition], None]]):
-    """Called, in this order, for every replica whose role or leader epoch is another one now, or whose topic has got an
-    id."""
+    """Called in order for every replica whose role or leader epoch changed, or whose topic received an id."""
 
     def tell(self, partition: Partition) -> None:
-        """A listener that raises does not keep the event from the others, nor from other partitions' listeners."""
+        """A listener's error is logged and does not affect the others."""
         for role_changed in self:
             try:
                 role_changed(partition)

@@ -1,4 +1,4 @@
-"""The markers that a transaction coordinator has written into the logs of a transaction's partitions.
+"""Appends a transaction coordinator's markers to the logs of a transaction's partitions.
 
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -26,7 +26,7 @@ _NONE_REFUSED: Mapping[int, MarkerRefusal] = {}
 
 
 class TransactionMarker(NamedTuple):
-    """How a producer's transaction ended, by the coordinator of an epoch."""
+    """The end of a producer's transaction, from the coordinator with this epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -35,7 +35,7 @@ class TransactionMarker(NamedTuple):
 
 
 def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
-    """The batch that has the marker, for ``append_markers``; the same for every partition."""
+    """The batch with the marker, for ``append_markers``; the same for every partition."""
     producer_id, producer_epoch, coordinator_epoch, is_commit = marker
     batch = marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms)
     says = EndTransactionMarker(COMMIT_MARKER if is_commit else ABORT_MARKER, coordinator_epoch)
@@ -43,8 +43,8 @@ def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
 
 
 class MarkersAppended(NamedTuple):
-    """``outcome``: what became of those that were accepted, once they are in all in-sync replicas, or something to
-    await that tells; None if none was. ``refused``: why others were not, by their places."""
+    """``outcome``: of the accepted markers, once all in-sync replicas have them, or an awaitable of it; None if none
+    was accepted. ``refused``: by index in the batches."""
 
     outcome: AppendResult | Deferred[AppendResult] | None
     refused: Mapping[int, MarkerRefusal] = _NONE_REFUSED
@@ -53,7 +53,7 @@ class MarkersAppended(NamedTuple):
 def append_markers(
     replicas: ReplicaManager, tp: TopicPartition, batches: Sequence[MarkerBatch], now_ms: int, timeout_ms: int
 ) -> MarkersAppended:
-    """Append markers of different producers, at most MOST_TOGETHER, to the log of a partition, with one write."""
+    """Append markers of different producers, at most MOST_TOGETHER, to a partition's log in one write."""
     try:
         partition = replicas.partitions.get(tp) or replicas.partition(tp)
         log = partition.leader_log()

@@ -1,5 +1,6 @@
-"""Before the first batch of a transaction is appended to a partition, its coordinator is asked whether it knows of that
-(KIP-890): otherwise nobody would ever end it there.
+"""Verifies with its coordinator that a transaction includes a partition before the first batch is appended (KIP-890).
+
+Otherwise a batch could be appended to a partition where the transaction would never end.
 
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -20,7 +21,7 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset((
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 ))
-"""Old producers retry that without asking for metadata, and do not know all of these."""
+"""Errors returned as NOT_ENOUGH_REPLICAS, which old producers retry without refreshing metadata."""
 
 
 class TransactionToVerify(NamedTuple):
@@ -34,23 +35,21 @@ class TransactionToVerify(NamedTuple):
 
 Refused: TypeAlias = dict[TopicPartition, ErrorCode]
 Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused | Awaitable[Refused]]
-"""Gives the partitions that the coordinator does not know to be in the transaction, with the reason; nothing to await
-if it is this broker. Never fails."""
+"""Returns the partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
 
 
 class Verified(NamedTuple):
-    """``guards`` go with the appends; there is none for a transaction that is open already. What is in ``refused`` must
-    not be appended."""
+    """``guards``: for the appends; a partition with an open transaction needs none. ``refused``: not to be appended."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
     refused: Refused
 
 
 class TransactionVerification:
-    """See the module's text.
+    """The verifications of a broker.
 
     Args:
-        leader_log: the log of a partition that this broker leads; raises ApiError.
+        leader_log: the log of a led partition; raises ApiError.
         is_enabled: ``transaction.partition.verification.enable``, which may change.
         ask: asks the coordinator.
     """
@@ -70,7 +69,7 @@ class TransactionVerification:
     async def verify(
         self, transaction: TransactionToVerify, sequences: Mapping[TopicPartition, int]
     ) -> Verified | None:
-        """What may be appended of batches that begin with these sequences; None if nothing has to be verified."""
+        """Verify batches that begin with these sequences. Returns None if verification is disabled."""
         if not self._is_enabled():
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}
@@ -94,7 +93,7 @@ class TransactionVerification:
 
 
 def refusal(code: ErrorCode) -> ApiError:
-    """How a producer is told that its batch was not verified."""
+    """The error for a producer whose batch was not verified."""
     if code is ErrorCode.INVALID_TXN_STATE:
         return ApiError(code, "Partition was not added to the transaction")
     if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS:

@@ -1,7 +1,7 @@
-"""A leader writes another ISR to ZooKeeper itself: the way before AlterPartition, for protocols below 2.7-IV2.
+"""A leader writes its ISR to ZooKeeper: the mechanism before AlterPartition, for protocols below 2.7-IV2.
 
-The write counts if the state znode has the version that the leader knows. The controller hears of it by a notification,
-collected for some seconds: it tells the other brokers, and nobody waits for that.
+The write requires the version of the state znode that the leader knows. A notification, which collects changes for some
+seconds, tells the controller, which updates the other brokers. The leader does not wait for that.
 
 Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9. Tests:
 tests/kafka_zk/broker/replica/test_zk_alter_partition_manager.py.
@@ -30,7 +30,7 @@ _log = Logger()
 
 
 class ZkAlterPartitionManager:
-    """See the module's text. ``propagate`` is called every CHECK_INTERVAL_MS."""
+    """Writes the ISR changes of this broker. Call ``propagate`` every CHECK_INTERVAL_MS."""
 
     def __init__(self, broker_id: int, client: RegistryClient, clock: Timers) -> None:
         self._broker_id = broker_id
@@ -45,13 +45,13 @@ class ZkAlterPartitionManager:
         ensureDeferred(self._submit(change, answered))
 
     def close(self) -> None:
-        """What is being written is answered no more."""
+        """Stop. A write in progress gets no response."""
         self._is_closed = True
 
     async def _submit(self, change: IsrChange, answered: Answered) -> None:
         try:
             answer = await self._write(change)
-        except Exception as error:  # whatever it was, the partition must not wait for an answer for ever
+        except Exception as error:  # the partition needs a response
             if isinstance(error, (RegistryError, InvalidZnode)):
                 _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
             else:
@@ -81,7 +81,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def _found(self, path: str, change: IsrChange) -> Answer:
-        """Another has written; or it was this very change, whose answer a broken connection swallowed."""
+        """After BadVersion: another client wrote the state, or this write's response was lost with the connection."""
         try:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
         except NoNode:
@@ -98,7 +98,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def propagate(self) -> None:
-        """Tell the controller, when for LINGER_S nothing has changed or the last time was MAX_DELAY_S ago."""
+        """Notify the controller if no ISR changed for LINGER_S, or MAX_DELAY_S after the last notification."""
         now_s = self._clock.seconds()
         is_due = now_s - self._last_change_s > LINGER_S or now_s - self._last_propagation_s > MAX_DELAY_S
         if not self._changed or not is_due:
