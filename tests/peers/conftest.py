@@ -1,5 +1,5 @@
 """Fixtures of the peer tests: one ZooKeeper, one cluster for each target, one JVM for each Java client version,
-one Spark session."""
+one Spark session for each module."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ def target(request: pytest.FixtureRequest, running_target: Callable[[str], targe
     return running_target(request.param)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark_with_both_sources(peer_tools: None) -> Iterator[Any]:
-    """One Spark session with our source and Spark's own; a session takes many seconds to start."""
+    """A Spark session with our source and Spark's own. It ends with its module: a process has one session, and the next
+    module may need one of another kind."""
     with spark_sources.both_sources() as session:
         yield session
 
