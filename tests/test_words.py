@@ -16,7 +16,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 WORDS: dict[str, tuple[str, ...]] = {
-    "nobody": ("kafka_zk/recorder/timeline/lines.py", "kafka_zk/recorder/timeline/summary.py"),
+    "nobody": (
+        "kafka_zk/recorder/timeline/lines.py",
+        "kafka_zk/recorder/timeline/summary.py",
+        "kafka_zk/sim/scenarios/stage.py",  # recorded histories quote it
+    ),
     "somebody": (),
     "anybody": (),
     "whoever": (),
@@ -41,17 +45,8 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 """Pattern -> the files in which it is right."""
 
-NOT_READ_YET = (
-    "kafka_zk/broker",
-    "kafka_zk/cli",
-    "kafka_zk/learn",
-    "kafka_zk/network",
-    "kafka_zk/security",
-    "kafka_zk/sim",
-    "kafka_zk/testing",
-    "spark_jobs",
-)
-"""Folders whose prose has not been rewritten."""
+NOT_READ_YET = ("kafka_zk/learn",)
+"""Folders whose prose has not been rewritten: recorded lessons quote their texts."""
 
 
 def folders() -> list[str]:

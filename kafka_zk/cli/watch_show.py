@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WIDTH_IN_A_PIPE = 100
-_UNDER_THE_TEXT = " " * 10  # where a line goes on, after the time of day
+_UNDER_THE_TEXT = " " * 10  # where a continued line starts, after the time of day
 _PICTURED_MS = 60_000  # on the live screen
 _DRAWN_EVERY_MS = 500
 _SCREEN_SHARE = 0.6  # of the terminal's height

@@ -228,7 +228,7 @@ class KafkaConnection(TwistedProtocol):
         correlation_id = correlation_id_of(frame)
         waiting = self._waiting.pop(correlation_id, None)
         if waiting is None:
-            raise ProtocolError(f"an answer to request {correlation_id}, which nobody asked")
+            raise ProtocolError(f"a response to request {correlation_id}, which was never sent")
         if not self._waiting:
             self._decoder.max_frame_size_bytes = 0
         try:
@@ -288,7 +288,7 @@ class KafkaConnection(TwistedProtocol):
             try:
                 self.on_disconnect(self.lost)
             except Exception:
-                _log.failure("nobody took note of the end of a connection")
+                _log.failure("the end of a connection was not handled")
         disconnected, self._disconnected = self._disconnected, []
         for done in disconnected:
             done.callback(None)

@@ -204,7 +204,7 @@ def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksE
     is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
         raise InvalidSecurity(
-            f"{JWKS_URL}={url}: it is file:///… or https://…; over http anybody on the way could add a key"
+            f"{JWKS_URL}={url}: it is file:///… or https://…; over http an attacker on the way could add a key"
         )
 
     def ms(name: str, default: int) -> int:

@@ -55,5 +55,5 @@ class Chroot(NamedTuple):
         self.server.restart()
 
     def expire_session(self, session_id: int) -> None:
-        """End any session, whoever holds it. Raises: SessionUnknown."""
+        """End any session, of any process. Raises: SessionUnknown."""
         expire_session(LOCALHOST, self.server.port, session_id)

@@ -24,7 +24,7 @@ REASON = "_kafka_zk_reason"
 _CHANGED = "_kafka_zk_changed"
 """Column: the fields of a JSON value that the table would change."""
 _CORRUPT = "_kafka_zk_corrupt"
-_NOT_BACK = "does not come back as it was written: "
+_NOT_BACK = "does not come back as written: "
 _JSON_SPACE = " \t\r\n"
 _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 

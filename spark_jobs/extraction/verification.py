@@ -86,7 +86,8 @@ def against_cluster(
     told = []
     for tp, end in verified.ends.items():
         if tp in log_ends and end > log_ends[tp]:
-            told.append(f"the folders end at offset {end} of {tp}, the log at {log_ends[tp]}: the topic was made anew")
+            ends = f"the folders end at offset {end} of {tp}, the log at {log_ends[tp]}"
+            told.append(f"{ends}: the topic was created again")
         if (offset := offsets.get(tp, -1)) != end:
             where = "nowhere" if offset < 0 else f"at offset {offset}"
             told.append(f"the folders end at offset {end} of {tp}, and the group is {where}")

@@ -140,7 +140,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             if self._options.fail_on_data_loss:
                 told = f"ends at offset {log_ends[tp]} now" if tp in ends else "is gone"
-                raise DataLoss(f"{tp} was read up to offset {start} and {told} (failOnDataLoss=false goes on)")
+                raise DataLoss(f"{tp} was read up to offset {start} and {told} (failOnDataLoss=false continues)")
             if tp in ends:
                 ends[tp] = start
 

@@ -41,7 +41,7 @@ class BrokerKeys(SecurityKeys):
     """Each attribute is a key with ``_`` for ``.``; on a configuration it is the key's value."""
 
     advertised_listeners = ITEMS(
-        None, "Addresses that clients and other brokers are told; those not named are told as bound.", here="",
+        None, "Addresses announced to clients and brokers; by default the bound addresses.", here="",
         use=READ, update=PER_BROKER, is_built=True,
     )
     auto_create_topics_enable = BOOLEAN(
@@ -104,7 +104,7 @@ class BrokerKeys(SecurityKeys):
         "300", "How often it is looked whether leaderships have to go back.", low=1, use=READ,
     )
     leader_imbalance_per_broker_percentage = INT(
-        "10", "So many of the partitions that a broker is to lead may be led by others.", low=0, use=READ,
+        "10", "Percentage of partitions that another broker than the preferred one may lead.", low=0, use=READ,
     )
     listeners = ITEMS(
         "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port, an empty host meaning all interfaces.",
@@ -225,7 +225,7 @@ class BrokerKeys(SecurityKeys):
     )
     offsets_topic_replication_factor = SHORT(
         "3",
-        "Replicas of __consumer_offsets, which waits for so many brokers; not set: 3, or one on each live broker.",
+        "Replicas of __consumer_offsets, which waits for that many brokers; not set: 3, or one on each live broker.",
         low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
@@ -254,7 +254,7 @@ class BrokerKeys(SecurityKeys):
         "1048576", "Largest share of one partition in an answer to a follower; a single batch may be larger.",
         low=0, use=READ,
     )
-    replica_fetch_min_bytes = INT("1", "So much is waited for when a follower fetches.", use=READ)
+    replica_fetch_min_bytes = INT("1", "Bytes that a follower's fetch waits for.", use=READ)
     replica_fetch_response_max_bytes = INT(
         "10485760", "Largest answer to a follower; a single batch may be larger.", low=0, use=READ
     )
@@ -308,7 +308,7 @@ class BrokerKeys(SecurityKeys):
     )
     transaction_state_log_replication_factor = SHORT(
         "3",
-        "Replicas of __transaction_state, which waits for so many brokers; not set: 3, or one on each live broker.",
+        "Replicas of __transaction_state, which waits for that many brokers; not set: 3, or one on each live broker.",
         low=1, use=READ,
     )
     transaction_state_log_segment_bytes = INT(

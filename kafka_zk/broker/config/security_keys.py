@@ -22,7 +22,7 @@ class SecurityKeys:
         low=0, use=READ,
     )
     connections_max_reauth_ms = LONG(
-        "0", "How long a session of SASL lasts unless its client logs in again; 0 for ever.",
+        "0", "How long a SASL session lasts unless its client logs in again; 0: without limit.",
         use=ACCEPTED, needs="SASL",
     )
     delegation_token_expiry_check_interval_ms = LONG(
@@ -52,7 +52,7 @@ class SecurityKeys:
         None, "What makes this key; PBKDF2WithHmacSHA512 if not set.", use=ACCEPTED,
     )
     password_encoder_old_secret = PASSWORD(
-        None, "The secret before: what was encrypted with it is encrypted anew at a start.", use=ACCEPTED,
+        None, "The previous secret: passwords encrypted with it are encrypted again at the next start.", use=ACCEPTED,
     )
     password_encoder_secret = PASSWORD(
         None, "Secret that passwords of key stores are encrypted with in ZooKeeper; none can be set without it.",

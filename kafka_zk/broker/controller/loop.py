@@ -321,7 +321,7 @@ class Controller:
         claim = None if seen is None else seen.broker_id
         self._set_controller_id(-1 if claim is None else claim)
         if claim != self.broker_id:
-            self._end_reign(f"{CONTROLLER} names {'nobody' if claim is None else f'broker {claim}'}")
+            self._end_reign(f"{CONTROLLER} names {'no broker' if claim is None else f'broker {claim}'}")
         may_stand = self._registered and not self._resting and not self._stopped
         if self._reign is None and may_stand and claim in (None, self.broker_id):
             outcome = await self._answer(lambda: self._registry.elect(self.broker_id, self._known_epoch()))

@@ -80,7 +80,7 @@ class ControlledShutdown:
             _log.info("the controller did not move leaderships away: {error!r}", error=error)
             return False
         if remaining:
-            _log.info("{count} partitions have nobody else to lead them now", count=len(remaining))
+            _log.info("{count} partitions have no other leader now", count=len(remaining))
         return not remaining
 
     async def _in_time(self, asked: Awaitable[T], deadline: float) -> T:

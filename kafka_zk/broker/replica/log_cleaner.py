@@ -149,7 +149,7 @@ class LogCleaner:
 
     def shortage_is_over(self) -> None:
         if self._is_short:
-            _log.info("the log cleaner goes on")
+            _log.info("the log cleaner continues")
         self._is_short = False
 
     def clean_now(self, tp: TopicPartition) -> bool:

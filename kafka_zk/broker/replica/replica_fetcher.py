@@ -374,7 +374,7 @@ class ReplicaFetcher:
         before, high_watermark = log.log_end_offset, log.high_watermark
         if isinstance(effect, StartAnew):
             _log.warn(
-                "{tp} begins anew at {offset}, where its leader's log does; it had ended at {end}",
+                "{tp} starts again at {offset}, where its leader's log starts; it ended at {end}",
                 tp=effect.tp,
                 offset=effect.offset,
                 end=before,

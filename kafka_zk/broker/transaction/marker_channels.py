@@ -280,7 +280,7 @@ class TransactionMarkerChannels:
         again = [tp for tp, code in found.items() if code not in _WRITTEN | _FENCED]
         if fenced:
             _log.warn(
-                "broker {leader} has heard of a later epoch than {epoch} of {id}: the transaction is not ended here",
+                "broker {leader} knows a later epoch than {epoch} of {id}: the transaction is not ended here",
                 leader=leader, id=ending.transaction.transactional_id, epoch=ending.markers.producer.producer_epoch,
             )  # fmt: skip
         elif again:

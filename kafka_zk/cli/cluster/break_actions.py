@@ -26,7 +26,7 @@ ACTIONS = {
                "it; cut off from other brokers it falls out of the ISR, or its followers do."),
         Action("delay", BROKER, "Everything on these connections comes later, in each direction: watches fire late, "
                "followers lag, writes with acks=all take longer. A delay of seconds can cost the session."),
-        Action("mend", BROKER, "It can connect again, without delay; if its session is over, it registers anew."),
+        Action("mend", BROKER, "It can connect again, without delay; if its session is over, it registers again."),
         Action("fill-disk", BROKER, "No file of it can grow any more, as on a full disk: with the next write to a log "
                "it gives up its log directory; that is its only one, so it ends, and others lead."),
         Action("free-disk", BROKER, "Its files can grow again. If it has ended meanwhile, restart it."),

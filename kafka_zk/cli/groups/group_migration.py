@@ -120,7 +120,7 @@ class Migration:
         return unusable
 
     def _write(self, group: str, to: GroupKind, moves: Offsets) -> Collection[TopicPartition]:
-        """Returns those that somebody has written meanwhile: a coordinator refuses while there are members."""
+        """Returns those that were written meanwhile: a coordinator refuses while there are members."""
         if to is GroupKind.BROKER:
             self._brokers.store(group, moves)
             return ()

@@ -156,7 +156,7 @@ def command(
 
 def _check_every(until: str, dry_run: bool) -> None:
     if until != "now" or dry_run:
-        raise click.UsageError(f"--every goes on until SIGTERM: {'--dry-run' if dry_run else '--until'} is for one run")
+        raise click.UsageError(f"--every runs until SIGTERM: {'--dry-run' if dry_run else '--until'} is for one run")
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":

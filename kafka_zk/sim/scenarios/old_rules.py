@@ -48,7 +48,7 @@ def every_controller_is_obeyed(patch: Patch) -> None:
 
 
 def no_lease(patch: Patch) -> None:
-    """A member delivers and commits until it is told that its session is over."""
+    """A member delivers and commits until it learns that its session is over."""
     patch.setattr(Lease, "may_act", lambda self: True)
     patch.setattr(Lease, "may_write", lambda self: not self.in_doubt)
 

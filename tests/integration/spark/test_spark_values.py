@@ -43,7 +43,7 @@ def test_json_that_from_json_changes_is_undecodable(spark: Any) -> None:  # noqa
     for (name, text), row in zip([*CHANGED.items(), *wrapping.items()], changed, strict=True):
         assert (row[decoding.FITS], row[name]) == (False, None), (name, text)
         assert row.k == "x" and row.raw_value is not None, "what fits is not lost"
-    assert changed[0][decoding.REASON] == "does not come back as it was written: b"
+    assert changed[0][decoding.REASON] == "does not come back as written: b"
     assert [row[decoding.FITS] for row in rows[len(texts) :]] == [True, True]
 
 

@@ -102,7 +102,7 @@ def test_a_file_of_keys_is_read_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("url", ["", "http://login.example/keys", "https:///keys", "keys.json", "ftp://a/b"])
 def test_keys_come_over_a_way_that_nobody_else_can_write(url: str) -> None:
-    assert "over http anybody on the way could add a key" in refusal(**SIGNED, **{JWKS_URL: url})
+    assert "over http an attacker on the way could add a key" in refusal(**SIGNED, **{JWKS_URL: url})
 
 
 def test_a_python_class_looks_at_tokens() -> None:

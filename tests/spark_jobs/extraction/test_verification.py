@@ -75,7 +75,7 @@ def test_the_group_and_the_log_are_asked(store: ObjectStore) -> None:
     (behind,) = against_cluster(found, {T0: 3}, {T0: 9})
     assert behind == "the folders end at offset 5 of t-0, and the group is at offset 3"
     assert against_cluster(found, {}, {T0: 2}) == [
-        "the folders end at offset 5 of t-0, the log at 2: the topic was made anew",
+        "the folders end at offset 5 of t-0, the log at 2: the topic was created again",
         "the folders end at offset 5 of t-0, and the group is nowhere",
     ]
 
