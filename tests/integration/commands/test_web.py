@@ -260,7 +260,7 @@ def test_a_bad_recording_is_a_sentence(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "kafka_zk", "web", str(tmp_path / "text")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
-    assert "is no recording" in done.stderr
+    assert "is neither a recording nor a scenario" in done.stderr
 
 
 def test_up_shows_its_cluster_and_breaks_it_for_who_has_the_token(tmp_path: Path) -> None:
