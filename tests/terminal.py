@@ -18,12 +18,14 @@ COLUMNS, LINES = 80, 24
 CTRL_C = "\x03"
 TIMEOUT_S = 60
 CHUNK_BYTES = 65_536
-LINGER_S = 0.05
-"""What a command wrote at last may come a little later than the news that it ended."""
+END = b"\x1b[999m"
+"""The shell writes it behind the output of a command: its exit code comes another way, and may be earlier."""
 SHELL = r"""
 while IFS= read -r -d '' -u "$1" command; do
     eval "$command"
-    printf '%s\0' $? >&"$2"
+    code=$?
+    printf '\033[999m'
+    printf '%s\0' $code >&"$2"
 done
 """
 """Reads commands from one descriptor, says their exit codes on another; stdin, stdout and stderr are the terminal."""
@@ -194,10 +196,17 @@ class Shell(Terminal):
         ended_s = time.monotonic()
         if ended_s - last_s > silence_s:
             silence_s, silent_at = ended_s - last_s, len(self._shown)
-        while self._master in self._wait(time.monotonic() + (LINGER_S if until is None else 0)):
-            self._read()
+        if code:
+            self._read_output_of(begin)
         before = _screen(self._shown[begin:silent_at]).rstrip().rpartition("\n")[2]
         return Ran(command, exit_code, ended_s - start_s, silence_s, _screen(self._shown[begin:]), before)
+
+    def _read_output_of(self, begin: int) -> None:
+        """Read what a command that has ended wrote, from this position on."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while END not in self._shown[begin:]:
+            assert self._master in self._wait(deadline_s), "a command ended, and the end of its output does not come"
+            self._read()
 
     def hang_up(self) -> int:
         if self._is_open:
