@@ -119,6 +119,7 @@ class Listener:
         self._quiet_checks: dict[BrokerConnection, int] = {}
         self._all_closed: Deferred[None] | None = None
         self._pause: Any = None  # timer, while a connection rate keeps the listener from accepting
+        self._tls_context: Any = None  # the renewed one; ports are opened with the first one
 
     @property
     def name(self) -> str:
@@ -150,6 +151,8 @@ class Listener:
         factory: Any = _ConnectionFactory(self._build)
         port = self._open_port(settings.port, factory, settings.backlog, settings.host, self._reactor)
         port.accept_limit = self._accept_limit
+        if self._tls_context is not None:
+            self._renew(port)
         port.startListening()
         return port
 
@@ -189,9 +192,13 @@ class Listener:
         self._connection_settings.between_brokers = only
 
     def renew_tls(self, context: Any) -> None:
-        """Use ``context``, an ``ssl.SSLContext``, for new connections. Only for a listener with TLS."""
-        port: Any = self._port
-        port.context = context
+        """Use ``context``, an ``ssl.SSLContext``, for new connections, also after a move. Only for a listener with TLS."""
+        self._tls_context = context
+        if self._port is not None:
+            self._renew(self._port)
+
+    def _renew(self, port: Any) -> None:
+        port.context = self._tls_context
 
     def start_accepting(self) -> None:
         """Accept connections from now on."""
