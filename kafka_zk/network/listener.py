@@ -192,7 +192,7 @@ class Listener:
         self._connection_settings.between_brokers = only
 
     def renew_tls(self, context: Any) -> None:
-        """Use ``context``, an ``ssl.SSLContext``, for new connections, also after a move. Only for a listener with TLS."""
+        """Use this ``ssl.SSLContext`` for new connections, also after a move. Only for a listener with TLS."""
         self._tls_context = context
         if self._port is not None:
             self._renew(self._port)
