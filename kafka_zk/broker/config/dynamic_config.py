@@ -137,7 +137,7 @@ class DynamicBrokerConfig:
             self.check_listeners(config)
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
-        """Like ``validate``, without reading the files that the properties name and without comparing keys of listeners:
+        """Like ``validate``, without reading the files that the properties name or comparing the keys of listeners:
         a client may not be allowed to name any, nor to guess passwords. Returns the resulting configuration."""
         _check_keys(properties, per_broker=per_broker)
         try:

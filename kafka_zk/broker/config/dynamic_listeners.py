@@ -66,7 +66,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
 def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
     """Check whether a running broker can change from one configuration to the other. Raises ApiError."""
     for name in sorted(present.listener_names & wanted.listener_names):
-        if _fixed_keys(present, name) != _fixed_keys(wanted, name):
+        if fixed_keys(present, name) != fixed_keys(wanted, name):
             raise _refused(
                 f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker or "
                 "create a new listener for update"
@@ -96,7 +96,7 @@ def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
             raise _refused(f"{key}: this broker has no such listener")
 
 
-def _fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
+def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
     """The listener's keys that cannot change while it exists: all except its stores."""
     prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     own = ListenerKeys(config.properties, listener).own

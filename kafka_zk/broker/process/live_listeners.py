@@ -16,6 +16,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
+from kafka_zk.broker.config.dynamic_listeners import fixed_keys
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.process.advertised_host import advertised_host
@@ -56,6 +57,7 @@ class LiveListeners:
         self._load_users = load_users
         self._by_name: dict[str, Listener] = {}
         self._protocols: dict[str, str] = {}
+        self._fixed_keys: dict[str, dict[str, str]] = {}  # with which each was made
         self._token_keys: dict[str, list[TokenKeys]] = {}
         self._changing = DeferredLock()
         self._is_stopped = False
@@ -64,8 +66,9 @@ class LiveListeners:
 
     def bind(self) -> None:
         """Bind all configured listeners. Raises: CannotListenError."""
-        for wanted in self._parts.services.config.listener_list:
-            self._add(wanted, self._parts.security.listeners[wanted.name])
+        config = self._parts.services.config
+        for wanted in config.listener_list:
+            self._add(config, wanted, self._parts.security.listeners[wanted.name])
         if self._parts.tls is not None:
             self._parts.tls.warn()
 
@@ -102,14 +105,15 @@ class LiveListeners:
         """Whether the listeners can change to ``config``; changes nothing. Raises: ApiError."""
         if self._parts.tls is not None:
             self._parts.tls.check(config)
-        added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name]
+        going = self._going(config)
+        added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name.keys() - going]
         try:
             for wanted in added:
                 _usable_security(config, wanted)
         except InvalidSecurity as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         moved = self._moved(config)
-        gone = {listener.port for name, listener in self._by_name.items() if name not in config.listener_names}
+        gone = {self._by_name[name].port for name in going}
         left = gone | {listener.port for listener, _ in moved}
         free = [(wanted, gone | {listener.port}) for listener, wanted in moved] + [(wanted, left) for wanted in added]
         self._try_to_bind(free, config.socket_listen_backlog_size)
@@ -121,22 +125,36 @@ class LiveListeners:
         """
         async with self._changing:
             config = self._parts.services.config
-            if self._parts.tls is not None:
-                self._parts.tls.follow(config)
-            gone = await self._close_ports_of(set(self._by_name) - config.listener_names)
+            gone = await self._close_ports_of(self._going(config))
             try:
+                if self._parts.tls is not None:
+                    self._parts.tls.follow(config)
                 await self._move_and_add(config)
                 await register()
             finally:
                 for listener in gone:
                     await listener.stop()
 
+    def _going(self, config: KafkaConfig) -> set[str]:
+        """Listeners to remove. One that was removed and added again during an earlier change must be replaced; those
+        between brokers are only moved."""
+        return {
+            name
+            for name in self._by_name
+            if name not in config.listener_names
+            or (name not in config.broker_listeners and self._is_another(config, name))
+        }
+
+    def _is_another(self, config: KafkaConfig, name: str) -> bool:
+        is_secured_alike = config.listener_protocols[name] == self._protocols[name]
+        return not is_secured_alike or fixed_keys(config, name) != self._fixed_keys[name]
+
     async def _close_ports_of(self, names: Iterable[str]) -> list[Listener]:
         closed = []
         for name in sorted(names):
             listener = self._by_name.pop(name)
             closed.append(listener)
-            del self._protocols[name]
+            del self._protocols[name], self._fixed_keys[name]
             if self._parts.tls is not None:
                 self._parts.tls.remove(name)
             _close(self._token_keys.pop(name, []))
@@ -163,10 +181,12 @@ class LiveListeners:
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
         """Listeners whose address changes, with their new settings."""
+        going = self._going(config)
         return [
             (listener, wanted)
             for wanted in config.listener_list
             if (listener := self._by_name.get(wanted.name)) is not None
+            and wanted.name not in going
             and listener.address != (wanted.host, wanted.port)
         ]
 
@@ -176,7 +196,7 @@ class LiveListeners:
             await self._load_what_logins_need(wanted.name, security)
             if self._is_stopped:
                 return
-            self._add(wanted, security)
+            self._add(config, wanted, security)
         except (InvalidSecurity, CannotListenError) as error:
             problem = str(error) if isinstance(error, InvalidSecurity) else _cannot_bind(wanted, error)
             _log.error("the listener {name} is not added: {problem}", name=wanted.name, problem=problem)
@@ -189,11 +209,12 @@ class LiveListeners:
             await self._load_users()
         self._token_keys[name] = await fetch_token_keys([security], self._machine)
 
-    def _add(self, wanted: WantedListener, security: ListenerSecurity) -> None:
+    def _add(self, config: KafkaConfig, wanted: WantedListener, security: ListenerSecurity) -> None:
         """Raises: CannotListenError."""
         listener = self._new_listener(wanted, security)
         listener.bind()
         self._by_name[wanted.name], self._protocols[wanted.name] = listener, wanted.security_protocol
+        self._fixed_keys[wanted.name] = fixed_keys(config, wanted.name)
         if security.tls is not None:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 

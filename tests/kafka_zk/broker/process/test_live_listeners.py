@@ -45,6 +45,11 @@ class Running:
         self.set({key.replace("_", "."): value for key, value in properties.items()})
 
     def set(self, properties: Mapping[str, str]) -> None:
+        self.store(properties)
+        self.follow()
+
+    def store(self, properties: Mapping[str, str]) -> None:
+        """Returns when the broker knows it."""
         services = self.broker.services
         self._number += 1
         marked = {**properties, "max.connections": str(1000 + self._number)}
@@ -52,6 +57,8 @@ class Running:
             config_resources.change_broker(services, marked, per_broker=True, validate_only=False)
         )
         self.reactor.until(lambda: services.config.max_connections == 1000 + self._number)
+
+    def follow(self) -> None:
         self.reactor.result_of(self.broker._bound.follow(self.broker._register_changes))
 
     def endpoints(self) -> dict[str, int]:
@@ -165,6 +172,29 @@ def test_a_port_that_is_taken_after_the_check_is_logged(
     assert caplog.text.count("Socket server failed to bind") >= 2
     running.set(plain(port))
     assert running.endpoints()["CLIENT"] == port
+
+
+def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Running) -> None:
+    """It was removed while an earlier change took long, so that it was still there when it was added."""
+    running.set(plain(0))
+    old = running.connect(running.endpoints()["CLIENT"])
+    changing = running.broker._bound._changing
+    running.reactor.result_of(changing.acquire())
+    running.store({})
+    running.store(
+        {
+            "listeners": f"PLAINTEXT://{ANY},CLIENT://{ANY}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.client.plain.sasl.jaas.config": (
+                'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="pw-a";'
+            ),
+        }
+    )
+    changing.release()
+    running.follow()
+    assert not running.answers(old)
+    assert not running.answers(running.connect(running.endpoints()["CLIENT"]))
 
 
 def test_listeners_with_tls_and_logins_come_to_a_broker_that_had_none(running: Running, tmp_path: Path) -> None:
