@@ -278,7 +278,7 @@ class Broker:
 
     def _config_changes_missed(self) -> None:
         assert self._live_config is not None
-        ensureDeferred(self._live_config.session_renewed())
+        ensureDeferred(self._live_config.changes_missed())
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
         assert self._logs is not None  # the log manager calls this
