@@ -42,6 +42,7 @@ class LiveListeners:
     Args:
         new_listener: creates an unbound listener.
         load_users: called before the first listener with SCRAM is added to a broker without one. Raises: RegistryError.
+        token_keys: fetchers of the keys of OAuth providers, by listener; at first those of the configured listeners.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class LiveListeners:
         parts: BrokerParts,
         new_listener: NewListener,
         load_users: Callable[[], Awaitable[None]],
+        token_keys: "dict[str, list[TokenKeys]]",
     ) -> None:
         self._machine = machine
         self._parts = parts
@@ -58,7 +60,7 @@ class LiveListeners:
         self._by_name: dict[str, Listener] = {}
         self._protocols: dict[str, str] = {}
         self._fixed_keys: dict[str, dict[str, str]] = {}  # with which each was made
-        self._token_keys: dict[str, list[TokenKeys]] = {}
+        self._token_keys = token_keys
         self._changing = DeferredLock()
         self._is_stopped = False
 
@@ -157,10 +159,15 @@ class LiveListeners:
             del self._protocols[name], self._fixed_keys[name]
             if self._parts.tls is not None:
                 self._parts.tls.remove(name)
-            _close(self._token_keys.pop(name, []))
+            self._forget(name)
             await listener.stop_accepting()
             _log.info("{name}: the listener is removed", name=name)
         return closed
+
+    def _forget(self, name: str) -> None:
+        """What a listener has beside itself."""
+        _close(self._token_keys.pop(name, []))
+        self._parts.services.client_quotas.detach(name)
 
     async def _move_and_add(self, config: KafkaConfig) -> None:
         await self._move(config)
@@ -195,9 +202,11 @@ class LiveListeners:
             security = _usable_security(config, wanted)
             await self._load_what_logins_need(wanted.name, security)
             if self._is_stopped:
+                self._forget(wanted.name)
                 return
             self._add(config, wanted, security)
         except (InvalidSecurity, CannotListenError) as error:
+            self._forget(wanted.name)
             problem = str(error) if isinstance(error, InvalidSecurity) else _cannot_bind(wanted, error)
             _log.error("the listener {name} is not added: {problem}", name=wanted.name, problem=problem)
         else:

@@ -82,6 +82,10 @@ class Enforcement:
         self._settings.append((settings, settings.dispatch))
         self._apply(settings, settings.dispatch)
 
+    def detach(self, listener: str) -> None:
+        """The listener of this name is gone: its connections keep what holds for them now."""
+        self._settings = [each for each in self._settings if each[0].listener_name != listener]
+
     def limit_fetches_by(self, limit: LimitFetches) -> None:
         """``limit`` gives the dispatcher the clients' buckets, or None while no quota limits fetches."""
         self._limit_fetches = limit

@@ -169,6 +169,7 @@ def test_a_port_that_is_taken_after_the_check_is_logged(
         moved = {**plain(port), "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
         running.set(moved)
         assert running.answers(running.connect(running.broker._bound._by_name["PLAINTEXT"].port))
+        assert len(running.broker.services.client_quotas._settings) == 1
     assert caplog.text.count("Socket server failed to bind") >= 2
     running.set(plain(port))
     assert running.endpoints()["CLIENT"] == port
@@ -195,6 +196,26 @@ def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Ru
     running.follow()
     assert not running.answers(old)
     assert not running.answers(running.connect(running.endpoints()["CLIENT"]))
+
+
+def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
+    """Also where the keys of its OAuth provider are fetched since the broker's start."""
+
+    class Fetching:
+        is_closed = False
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    quotas = running.broker.services.client_quotas
+    for _ in range(3):
+        running.set(plain(0))
+        fetching: Any = Fetching()
+        running.broker._token_keys["CLIENT"] = [fetching]
+        assert len(quotas._settings) == 2
+        running.set({})
+        assert len(quotas._settings) == 1 and fetching.is_closed
+    assert "CLIENT" not in running.broker._token_keys
 
 
 def test_listeners_with_tls_and_logins_come_to_a_broker_that_had_none(running: Running, tmp_path: Path) -> None:
