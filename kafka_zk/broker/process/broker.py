@@ -262,6 +262,8 @@ class Broker:
 
     async def _follow_listeners(self) -> None:
         await self._bound.follow(self._register_changes)
+        if not self._stopping:
+            self.parts.listeners_changed()
 
     async def _register_changes(self) -> None:
         if self._bound.endpoints() != self._registered and not self._stopping:

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.base.events import Event
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.handlers.configs import config_resources
+from kafka_zk.broker.process import client_report
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.embedded.certificates import CertificateAuthority
 from kafka_zk.network.client import KafkaConnection, connect
@@ -35,7 +38,9 @@ class Running:
             "password.encoder.secret": "encoder-secret", "inter.broker.listener.name": "PLAINTEXT",
         }  # fmt: skip
         config, _ = KafkaConfig.from_properties(keys)
-        self.broker = Broker(Machine.of(self.reactor), config, zookeeper.client("broker"), pytest.fail)
+        self.seen: list[Event] = []
+        client = zookeeper.client("broker")
+        self.broker = Broker(Machine.of(self.reactor), config, client, pytest.fail, observe=self.seen.append)
         self.reactor.result_of(self.broker.start())
         self._registry = BrokerRegistry(zookeeper.client("tool"))
         self._number = 0
@@ -102,6 +107,16 @@ def plain(port: int) -> dict[str, str]:
         "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.1:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT",
     }
+
+
+WITH_LOGINS = {
+    "listeners": f"PLAINTEXT://{ANY},CLIENT://{ANY}",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+    "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.client.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="pw-a";'
+    ),
+}
 
 
 def test_a_listener_comes_and_goes_and_other_connections_stay(running: Running) -> None:
@@ -182,20 +197,22 @@ def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Ru
     changing = running.broker._bound._changing
     running.reactor.result_of(changing.acquire())
     running.store({})
-    running.store(
-        {
-            "listeners": f"PLAINTEXT://{ANY},CLIENT://{ANY}",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
-            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.client.plain.sasl.jaas.config": (
-                'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="pw-a";'
-            ),
-        }
-    )
+    running.store(WITH_LOGINS)
     changing.release()
     running.follow()
     assert not running.answers(old)
     assert not running.answers(running.connect(running.endpoints()["CLIENT"]))
+
+
+def test_who_is_connected_is_told_from_the_first_secured_listener_on(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_report, "INTERVAL_MS", 10)
+    assert running.answers(running.connect(running.endpoints()["PLAINTEXT"]))
+    assert running.broker.parts._client_report is not None
+    running.set(WITH_LOGINS)
+    running.connect(running.endpoints()["PLAINTEXT"])
+    running.reactor.until(lambda: any(isinstance(each, ClientsSeen) and each.clients for each in running.seen))
 
 
 def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
