@@ -26,6 +26,7 @@ from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.tokens import fetch_token_keys
 from kafka_zk.network.listener import Listener
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
 from kafka_zk.registry.znodes.brokers import EndPoint
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.listener_security import ListenerSecurity, listener_security
@@ -205,9 +206,9 @@ class LiveListeners:
                 self._forget(wanted.name)
                 return
             self._add(config, wanted, security)
-        except (InvalidSecurity, CannotListenError) as error:
+        except (InvalidSecurity, InvalidZnode, NoAuth, CannotListenError) as error:
             self._forget(wanted.name)
-            problem = str(error) if isinstance(error, InvalidSecurity) else _cannot_bind(wanted, error)
+            problem = _cannot_bind(wanted, error) if isinstance(error, CannotListenError) else str(error)
             _log.error("the listener {name} is not added: {problem}", name=wanted.name, problem=problem)
         else:
             self._by_name[wanted.name].start_accepting()

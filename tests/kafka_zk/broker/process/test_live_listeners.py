@@ -19,6 +19,7 @@ from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client.errors import NoAuth
 from kafka_zk.security.client_keys import client_security
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
@@ -202,6 +203,31 @@ def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Ru
     running.follow()
     assert not running.answers(old)
     assert not running.answers(running.connect(running.endpoints()["CLIENT"]))
+
+
+def test_a_listener_whose_users_are_hidden_is_not_added_and_the_others_are_registered(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def hidden() -> None:
+        raise NoAuth("/config/users")
+
+    running.broker._bound._load_users = hidden
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    prefix = "listener.name.client."
+    running.set(
+        {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CLIENT://{ANY}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+            f"{prefix}sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            f"{prefix}scram-sha-256.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+        }
+    )
+    assert running.endpoints() == {"PLAINTEXT": port}
+    assert "the listener CLIENT is not added" in caplog.text
 
 
 def test_who_is_connected_is_told_from_the_first_secured_listener_on(
