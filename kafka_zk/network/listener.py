@@ -191,6 +191,13 @@ class Listener:
         self._settings = replace(self._settings, inter_broker=only)
         self._connection_settings.between_brokers = only
 
+    def limit(self, max_connections: int) -> None:
+        """From now on; connections that are open stay."""
+        is_raised = max_connections > self._settings.max_connections
+        self._settings = replace(self._settings, max_connections=max_connections)
+        if is_raised and self._check is not None and self._pause is None:
+            self._accept_again()
+
     def renew_tls(self, context: Any) -> None:
         """Use this ``ssl.SSLContext`` for new connections, also after a move. Only for a listener with TLS."""
         self._tls_context = context

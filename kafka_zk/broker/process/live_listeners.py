@@ -20,7 +20,7 @@ from kafka_zk.broker.config.dynamic_listeners import fixed_keys
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.process.advertised_host import advertised_host
-from kafka_zk.broker.process.listeners import NewListener, is_between_brokers
+from kafka_zk.broker.process.listeners import NewListener, is_between_brokers, max_connections
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.tokens import fetch_token_keys
@@ -177,6 +177,7 @@ class LiveListeners:
                 await self._try_to_add(config, wanted)
         for name, listener in self._by_name.items():
             listener.serve_brokers_only(only=is_between_brokers(config, name))
+            listener.limit(max_connections(config, name))
 
     async def _move(self, config: KafkaConfig) -> None:
         for listener, wanted in self._moved(config):

@@ -16,6 +16,7 @@ from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.embedded.certificates import CertificateAuthority
 from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.network.connection_quotas import UNLIMITED
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.brokers import BrokerRegistry
@@ -203,6 +204,16 @@ def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Ru
     running.follow()
     assert not running.answers(old)
     assert not running.answers(running.connect(running.endpoints()["CLIENT"]))
+
+
+def test_the_limit_of_a_listener_that_is_there_changes(running: Running) -> None:
+    """As in Kafka."""
+    [listener] = running.broker._bound
+    connection = running.connect(listener.port)
+    for limit in ("5", "3", None):
+        running.set({} if limit is None else {"listener.name.plaintext.max.connections": limit})
+        assert listener._settings.max_connections == (UNLIMITED if limit is None else int(limit))
+        assert running.answers(connection)
 
 
 def test_a_listener_whose_users_are_hidden_is_not_added_and_the_others_are_registered(
