@@ -156,16 +156,22 @@ class Listener:
         port.startListening()
         return port
 
+    @property
+    def is_bound(self) -> bool:
+        """False also after a move that failed, if the old address was taken meanwhile."""
+        return self._port is not None
+
     async def move(self, host: str, port: int) -> None:
         """Listen at another address; connections stay open.
 
-        Raises CannotListenError, and then still listens at the old address.
+        Raises CannotListenError, and then still listens at the old address, or at none (``is_bound``).
         """
-        assert self._port is not None, "not bound"
         moved = replace(self._settings, host=host, port=port)
         try:
             taken, left = self._bound(moved), self._port
         except CannotListenError:  # the old port may be in the way, at another host
+            if self._port is None:
+                raise
             taken, left = await self._exchange(moved), None
         self._settings, self._port = moved, taken
         if self._check is not None:

@@ -99,7 +99,7 @@ class LiveListeners:
         return tuple(
             EndPoint(name, self._protocols[name], advertised_host(host), port or self._by_name[name].port)
             for name, _, host, port in advertised
-            if name in self._by_name
+            if name in self._by_name and self._by_name[name].is_bound
         )
 
     # -- changes ------------------------------------------------------------------------------------------------------
@@ -116,10 +116,10 @@ class LiveListeners:
         except InvalidSecurity as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         moved = self._moved(config)
-        gone = {self._by_name[name].port for name in going}
-        left = gone | {listener.port for listener, _ in moved}
-        free = [(wanted, gone | {listener.port}) for listener, wanted in moved] + [(wanted, left) for wanted in added]
-        self._try_to_bind(free, config.socket_listen_backlog_size)
+        gone = _ports(self._by_name[name] for name in going)
+        left = gone | _ports(listener for listener, _ in moved)
+        of_moved = [(wanted, gone | _ports([listener])) for listener, wanted in moved]
+        self._try_to_bind([*of_moved, *((wanted, left) for wanted in added)], config.socket_listen_backlog_size)
 
     async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
         """Apply the services' configuration. ``register``: registers changed endpoints.
@@ -184,19 +184,20 @@ class LiveListeners:
             try:
                 await listener.move(wanted.host, wanted.port)
             except CannotListenError as error:
-                _log.error("the listener stays where it is: {error}", error=_cannot_bind(wanted, error))
+                stays = "stays where it is" if listener.is_bound else "is closed, as its old address is taken, too"
+                _log.error("the listener {stays}: {error}", stays=stays, error=_cannot_bind(wanted, error))
             else:
                 _log.info("{name}: the listener is at another address", name=wanted.name)
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
-        """Listeners whose address changes, with their new settings."""
+        """Listeners whose address changes, or that have lost it, with their new settings."""
         going = self._going(config)
         return [
             (listener, wanted)
             for wanted in config.listener_list
             if (listener := self._by_name.get(wanted.name)) is not None
             and wanted.name not in going
-            and listener.address != (wanted.host, wanted.port)
+            and (listener.address != (wanted.host, wanted.port) or not listener.is_bound)
         ]
 
     async def _try_to_add(self, config: KafkaConfig, wanted: WantedListener) -> None:
@@ -255,6 +256,10 @@ def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSec
 
         server_context(security.tls.settings, security.tls.client_auth)
     return security
+
+
+def _ports(listeners: Iterable[Listener]) -> set[int]:
+    return {listener.port for listener in listeners if listener.is_bound}
 
 
 def _cannot_bind(wanted: WantedListener, error: CannotListenError) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.error import CannotListenError
 
 from kafka_zk.base.events import Event
 from kafka_zk.broker.config.kafka_config import KafkaConfig
@@ -17,6 +18,7 @@ from kafka_zk.broker.process.machine import Machine
 from kafka_zk.embedded.certificates import CertificateAuthority
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.network.connection_quotas import UNLIMITED
+from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.brokers import BrokerRegistry
@@ -270,6 +272,25 @@ def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
         running.set({})
         assert len(quotas._settings) == 1 and fetching.is_closed
     assert "CLIENT" not in running.broker._token_keys
+
+
+def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_it_is_back(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process was faster; the connections stay."""
+    running.set(plain(0))
+    connection = running.connect(running.endpoints()["CLIENT"])
+
+    def taken(listener: Listener, settings: ListenerSettings) -> Any:
+        raise CannotListenError(settings.host, settings.port, OSError("taken"))
+
+    moved = {**plain(0), "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.2:0"}
+    with monkeypatch.context() as patched:
+        patched.setattr(Listener, "_bound", taken)
+        running.set(moved)
+        assert set(running.endpoints()) == {"PLAINTEXT"}
+    running.set(moved)
+    assert set(running.endpoints()) == {"PLAINTEXT", "CLIENT"} and running.answers(connection)
 
 
 def test_listeners_with_tls_and_logins_come_to_a_broker_that_had_none(running: Running, tmp_path: Path) -> None:
