@@ -90,14 +90,14 @@ class ChangeWatcher:
             while new := self._new_names():
                 paths = [f"{self._parent}/{name}" for name in new]
                 answers = await readable(self._client.get(path) for path in paths)
-                for name, path, answer in zip(new, paths, answers, strict=True):
-                    self._read_names.add(name)
+                self._read_names.update(new)
+                for path, answer in zip(paths, answers, strict=True):
                     if self._closed:
                         return
-                    if answer is None:
-                        self._on_missed()
-                    else:
+                    if answer is not None:
                         self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
+                if None in answers and not self._closed:
+                    self._on_missed()  # once, however many: everything is read again
         except (ConnectionLoss, SessionLost):
             return  # continues when connected
         finally:

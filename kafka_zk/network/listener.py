@@ -119,6 +119,7 @@ class Listener:
         self._quiet_checks: dict[BrokerConnection, int] = {}
         self._all_closed: Deferred[None] | None = None
         self._pause: Any = None  # timer, while a connection rate keeps the listener from accepting
+        self._tls_context: Any = None  # the renewed one; ports are opened with the first one
 
     @property
     def name(self) -> str:
@@ -150,19 +151,27 @@ class Listener:
         factory: Any = _ConnectionFactory(self._build)
         port = self._open_port(settings.port, factory, settings.backlog, settings.host, self._reactor)
         port.accept_limit = self._accept_limit
+        if self._tls_context is not None:
+            self._renew(port)
         port.startListening()
         return port
+
+    @property
+    def is_bound(self) -> bool:
+        """False also after a move that failed, if the old address was taken meanwhile."""
+        return self._port is not None
 
     async def move(self, host: str, port: int) -> None:
         """Listen at another address; connections stay open.
 
-        Raises CannotListenError, and then still listens at the old address.
+        Raises CannotListenError, and then still listens at the old address, or at none (``is_bound``).
         """
-        assert self._port is not None, "not bound"
         moved = replace(self._settings, host=host, port=port)
         try:
             taken, left = self._bound(moved), self._port
         except CannotListenError:  # the old port may be in the way, at another host
+            if self._port is None:
+                raise
             taken, left = await self._exchange(moved), None
         self._settings, self._port = moved, taken
         if self._check is not None:
@@ -188,10 +197,21 @@ class Listener:
         self._settings = replace(self._settings, inter_broker=only)
         self._connection_settings.between_brokers = only
 
+    def limit(self, max_connections: int) -> None:
+        """From now on; connections that are open stay."""
+        is_raised = max_connections > self._settings.max_connections
+        self._settings = replace(self._settings, max_connections=max_connections)
+        if is_raised and self._check is not None and self._pause is None:
+            self._accept_again()
+
     def renew_tls(self, context: Any) -> None:
-        """Use ``context``, an ``ssl.SSLContext``, for new connections. Only for a listener with TLS."""
-        port: Any = self._port
-        port.context = context
+        """Use this ``ssl.SSLContext`` for new connections, also after a move. Only for a listener with TLS."""
+        self._tls_context = context
+        if self._port is not None:
+            self._renew(self._port)
+
+    def _renew(self, port: Any) -> None:
+        port.context = self._tls_context
 
     def start_accepting(self) -> None:
         """Accept connections from now on."""

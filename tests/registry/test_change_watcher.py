@@ -99,6 +99,27 @@ def test_one_that_is_listed_and_gone_is_missed(watched: Watched, monkeypatch: py
     assert watched.heard == ["missed"]
 
 
+def test_many_that_are_listed_and_gone_are_missed_once(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time everything is read: a broker would read all users a thousand times."""
+    tree = watched.zookeeper.tree
+    children = tree.children
+    watched.reader.cut()
+    for text in "abc":
+        watched.announce(text)
+
+    def gone(path: str) -> tuple[list[str], ZnodeStat]:
+        found = children(path)
+        monkeypatch.undo()
+        for name in found[0][-3:]:
+            tree.apply(Delete(f"{PARENT}/{name}", -1), 0, 0)
+        return found
+
+    monkeypatch.setattr(tree, "children", gone)
+    watched.reader.heal()
+    watched.scheduler.run_for(1000)
+    assert watched.heard == ["missed"]
+
+
 def test_a_parent_that_was_made_anew_may_have_had_any(watched: Watched) -> None:
     watched.reader.cut()
     watched.purge()

@@ -132,11 +132,13 @@ class DynamicBrokerConfig:
         """Check whether the properties may replace the stored ones. Raises ApiError with Kafka's message."""
         config = self.validate_texts(properties, per_broker=per_broker)
         if per_broker:
+            check_owners(properties.keys() - self.own.keys(), config)
+            check_change(self._build(self.default, self.own), config)
             self.check_listeners(config)
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
-        """Like ``validate``, without reading the files that the properties name: a client may not be allowed to name
-        any. Returns the resulting configuration."""
+        """Like ``validate``, without reading the files that the properties name or comparing the keys of listeners:
+        a client may not be allowed to name any, nor to guess passwords. Returns the resulting configuration."""
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
@@ -153,9 +155,6 @@ class DynamicBrokerConfig:
             config = self._build(default, own)
         except InvalidBrokerConfig as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
-        if per_broker:
-            check_owners(properties.keys() - self.own.keys(), config)
-            check_change(present, config)
         return config
 
     def stored(self, properties: Mapping[str, str]) -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Which changes of a running broker's listeners are allowed (KIP-226). Pure.
 
 A listener can be added, removed and moved to another address. Keys with its prefix come with it and cannot change
-later, except for its stores. The inter-broker listener can be moved, but neither removed nor given another security
-protocol: other brokers could not reach this one.
+later, except for its stores and its limits of connections. The inter-broker listener can be moved, but neither removed
+nor given another security protocol: other brokers could not reach this one.
 
 Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
 KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.
@@ -66,7 +66,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
 def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
     """Check whether a running broker can change from one configuration to the other. Raises ApiError."""
     for name in sorted(present.listener_names & wanted.listener_names):
-        if _fixed_keys(present, name) != _fixed_keys(wanted, name):
+        if fixed_keys(present, name) != fixed_keys(wanted, name):
             raise _refused(
                 f"Configs cannot be updated dynamically for existing listener ListenerName({name}), restart broker or "
                 "create a new listener for update"
@@ -96,11 +96,13 @@ def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
             raise _refused(f"{key}: this broker has no such listener")
 
 
-def _fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
-    """The listener's keys that cannot change while it exists: all except its stores."""
+def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
+    """The keys of a listener that cannot change while it exists: all except its stores and limits of connections."""
     prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     own = ListenerKeys(config.properties, listener).own
-    return {key: value for key, value in own.items() if store_key(prefix + key) is None}
+    return {
+        key: value for key, value in own.items() if store_key(prefix + key) is None and not key.startswith(_LIMITS)
+    }
 
 
 def _names(text: str) -> list[str]:

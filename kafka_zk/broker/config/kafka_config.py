@@ -8,6 +8,7 @@ Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
 
 import difflib
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -32,6 +33,8 @@ from kafka_zk.storage.files.errors import InvalidConfig
 from kafka_zk.storage.files.log_config import LogConfig
 
 R = TypeVar("R")
+
+_HOST = re.compile(r"\[?[0-9a-zA-Z\-%._:]*\]?")  # as in SocketServerConfigs.java@3.9
 
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
@@ -224,7 +227,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
         name, separator, address = text.partition("://")
         host, colon, port = address.rpartition(":")
         number = decimal_integer(port, PORTS_TO_LISTEN_ON)
-        if not separator or not colon or number is None:
+        if not separator or not colon or number is None or not _HOST.fullmatch(host):
             raise InvalidBrokerConfig(f"{key}={text}: allowed is NAME://host:port, for example PLAINTEXT://127.0.0.1:9092")
         protocol = protocols.get(name.upper())
         if protocol not in PROTOCOLS:

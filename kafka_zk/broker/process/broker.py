@@ -8,6 +8,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 """
 
 from collections.abc import Awaitable, Callable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,7 @@ class Broker:
         self._registered: tuple[EndPoint, ...] = ()
         self._periodic: list[Periodic] = []
         self._config_watcher: ChangeWatcher | None = None
-        self._token_keys: list[TokenKeys] = []
+        self._token_keys: dict[str, list[TokenKeys]] = {}
         self._sessions: list[int] = []
         self._unclean_start = False
         self._stopping = False
@@ -138,7 +139,8 @@ class Broker:
         credentials = await self._read_credentials(security, configs)
         authorizer = await start_authorizer(config, machine, client, events)
         tokens = await start_delegation_tokens(config, machine, client, events, credentials)
-        self._token_keys = await fetch_token_keys(security.listeners.values(), machine)
+        for name, listener in security.listeners.items():
+            self._token_keys[name] = await fetch_token_keys([listener], machine)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
@@ -205,7 +207,7 @@ class Broker:
     def _bind(self, parts: BrokerParts) -> LiveConfig:
         quotas = connection_quotas(parts)
         maker = listener_maker(self._machine, parts, quotas, self._stats)
-        self._listeners = LiveListeners(self._machine, parts, maker, self._load_users)
+        self._listeners = LiveListeners(self._machine, parts, maker, self._load_users, self._token_keys)
         self._listeners.bind()
         parts.report_clients(self._listeners)
         self._dynamic_config.check_listeners = self._listeners.check
@@ -260,6 +262,8 @@ class Broker:
 
     async def _follow_listeners(self) -> None:
         await self._bound.follow(self._register_changes)
+        if not self._stopping:
+            self.parts.listeners_changed()
 
     async def _register_changes(self) -> None:
         if self._bound.endpoints() != self._registered and not self._stopping:
@@ -278,7 +282,7 @@ class Broker:
 
     def _config_changes_missed(self) -> None:
         assert self._live_config is not None
-        ensureDeferred(self._live_config.session_renewed())
+        ensureDeferred(self._live_config.changes_missed())
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
         assert self._logs is not None  # the log manager calls this
@@ -330,7 +334,7 @@ class Broker:
     async def _stop_serving(self, parts: BrokerParts) -> None:
         if self._config_watcher is not None:
             self._config_watcher.close()
-        for keys in self._token_keys:
+        for keys in chain.from_iterable(self._token_keys.values()):
             keys.close()
         await parts.close()
         if self._listeners is not None:

@@ -34,7 +34,7 @@ class ClientReport:
         self._listeners = listeners
         self._quotas = quotas
         self._periodic: Periodic | None = None
-        self._told: tuple[object, ...] = ((), (), 0)
+        self._told: tuple[object, ...] | None = None  # the process before may have told of others
 
     def start(self) -> None:
         if self._periodic is None:
@@ -45,7 +45,7 @@ class ClientReport:
             self._periodic.stop()
 
     def tell(self) -> None:
-        """Emit an event if anything changed since the last call."""
+        """Emit an event at the first call, and if anything changed since the last one."""
         connections = list(chain.from_iterable(each.connections for each in self._listeners))
         contexts = (each.context for each in connections[:MOST_CONNECTIONS])
         counts = Counter(map(_client, filter(_is_known, contexts)))

@@ -92,7 +92,7 @@ def _new_listener(
             receive_buffer_size_bytes=config.socket_receive_buffer_bytes,
             max_idle_ms=config.connections_max_idle_ms,
             inter_broker=is_between_brokers(config, wanted.name),
-            max_connections=config.listener_max_connections.get(wanted.name, UNLIMITED),
+            max_connections=max_connections(config, wanted.name),
         ),
         settings,
         quotas,
@@ -140,3 +140,8 @@ def _logins(
 def is_between_brokers(config: KafkaConfig, listener: str) -> bool:
     """Whether only brokers use this listener: it is the inter-broker listener and not the only one."""
     return listener == config.inter_broker_listener and len(config.listener_list) > 1
+
+
+def max_connections(config: KafkaConfig, listener: str) -> int:
+    """Of this listener alone."""
+    return config.listener_max_connections.get(listener, UNLIMITED)

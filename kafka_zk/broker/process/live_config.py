@@ -72,6 +72,7 @@ class LiveConfig:
         self.credentials = credentials
         self._client_quotas = client_quotas
         self._users_are_unread = False
+        self._topics_are_unread = False
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the current configuration of an announced entity."""
@@ -97,6 +98,13 @@ class LiveConfig:
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
+        if self._topics_are_unread:
+            await self._read_topics_again()
+
+    async def changes_missed(self) -> None:
+        """Read again whatever may have been announced: some announcements are gone that were never read."""
+        self._topics_are_unread = True
+        await self.session_renewed()
 
     async def read_hidden(self) -> None:
         """Retry configurations that an ACL hid; a changed ACL causes no notification."""
@@ -132,6 +140,17 @@ class LiveConfig:
             if not failed_before:
                 _log.error("cannot read the users of SCRAM, and tries again: {error}", error=error)
 
+    async def _read_topics_again(self) -> None:
+        self._topics_are_unread = False
+        try:
+            await self._reload_topics(self._hosted_topics())
+        except RegistryError as error:
+            self._topics_are_unread = True
+            _log.warn("cannot read the configurations of topics, and tries in the next session: {error}", error=error)
+
+    def _hosted_topics(self) -> list[str]:
+        return sorted({partition.topic for partition in self._services.replicas.partitions})
+
     async def _reload_topics(self, topics: list[str]) -> None:
         replicas = self._services.replicas
         async with replicas.state_changes:
@@ -166,6 +185,6 @@ class LiveConfig:
         if new_defaults:
             self._allow_unclean_elections()
             services.replicas.set_topic_defaults(config.topic_defaults)
-            await self._reload_topics(sorted({partition.topic for partition in services.replicas.partitions}))
+            await self._reload_topics(self._hosted_topics())
         await self._follow_listeners()
         _log.info("the broker's configuration changed")

@@ -16,15 +16,17 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
+from kafka_zk.broker.config.dynamic_listeners import fixed_keys
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.process.advertised_host import advertised_host
-from kafka_zk.broker.process.listeners import NewListener, is_between_brokers
+from kafka_zk.broker.process.listeners import NewListener, is_between_brokers, max_connections
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.tokens import fetch_token_keys
 from kafka_zk.network.listener import Listener
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
 from kafka_zk.registry.znodes.brokers import EndPoint
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.listener_security import ListenerSecurity, listener_security
@@ -41,6 +43,7 @@ class LiveListeners:
     Args:
         new_listener: creates an unbound listener.
         load_users: called before the first listener with SCRAM is added to a broker without one. Raises: RegistryError.
+        token_keys: fetchers of the keys of OAuth providers, by listener; at first those of the configured listeners.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class LiveListeners:
         parts: BrokerParts,
         new_listener: NewListener,
         load_users: Callable[[], Awaitable[None]],
+        token_keys: "dict[str, list[TokenKeys]]",
     ) -> None:
         self._machine = machine
         self._parts = parts
@@ -56,7 +60,8 @@ class LiveListeners:
         self._load_users = load_users
         self._by_name: dict[str, Listener] = {}
         self._protocols: dict[str, str] = {}
-        self._token_keys: dict[str, list[TokenKeys]] = {}
+        self._fixed_keys: dict[str, dict[str, str]] = {}  # with which each was made
+        self._token_keys = token_keys
         self._changing = DeferredLock()
         self._is_stopped = False
 
@@ -64,8 +69,9 @@ class LiveListeners:
 
     def bind(self) -> None:
         """Bind all configured listeners. Raises: CannotListenError."""
-        for wanted in self._parts.services.config.listener_list:
-            self._add(wanted, self._parts.security.listeners[wanted.name])
+        config = self._parts.services.config
+        for wanted in config.listener_list:
+            self._add(config, wanted, self._parts.security.listeners[wanted.name])
         if self._parts.tls is not None:
             self._parts.tls.warn()
 
@@ -93,7 +99,7 @@ class LiveListeners:
         return tuple(
             EndPoint(name, self._protocols[name], advertised_host(host), port or self._by_name[name].port)
             for name, _, host, port in advertised
-            if name in self._by_name
+            if name in self._by_name and self._by_name[name].is_bound
         )
 
     # -- changes ------------------------------------------------------------------------------------------------------
@@ -102,17 +108,18 @@ class LiveListeners:
         """Whether the listeners can change to ``config``; changes nothing. Raises: ApiError."""
         if self._parts.tls is not None:
             self._parts.tls.check(config)
-        added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name]
+        going = self._going(config)
+        added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name.keys() - going]
         try:
             for wanted in added:
                 _usable_security(config, wanted)
         except InvalidSecurity as error:
             raise ApiError(ErrorCode.INVALID_REQUEST, str(error)) from None
         moved = self._moved(config)
-        gone = {listener.port for name, listener in self._by_name.items() if name not in config.listener_names}
-        left = gone | {listener.port for listener, _ in moved}
-        free = [(wanted, gone | {listener.port}) for listener, wanted in moved] + [(wanted, left) for wanted in added]
-        self._try_to_bind(free, config.socket_listen_backlog_size)
+        gone = _ports(self._by_name[name] for name in going)
+        left = gone | _ports(listener for listener, _ in moved)
+        of_moved = [(wanted, gone | _ports([listener])) for listener, wanted in moved]
+        self._try_to_bind([*of_moved, *((wanted, left) for wanted in added)], config.socket_listen_backlog_size)
 
     async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
         """Apply the services' configuration. ``register``: registers changed endpoints.
@@ -121,28 +128,47 @@ class LiveListeners:
         """
         async with self._changing:
             config = self._parts.services.config
-            if self._parts.tls is not None:
-                self._parts.tls.follow(config)
-            gone = await self._close_ports_of(set(self._by_name) - config.listener_names)
+            gone = await self._close_ports_of(self._going(config))
             try:
+                if self._parts.tls is not None:
+                    self._parts.tls.follow(config)
                 await self._move_and_add(config)
                 await register()
             finally:
                 for listener in gone:
                     await listener.stop()
 
+    def _going(self, config: KafkaConfig) -> set[str]:
+        """Listeners to remove. One that was removed and added again during an earlier change must be replaced; those
+        between brokers are only moved."""
+        return {
+            name
+            for name in self._by_name
+            if name not in config.listener_names
+            or (name not in config.broker_listeners and self._is_another(config, name))
+        }
+
+    def _is_another(self, config: KafkaConfig, name: str) -> bool:
+        is_secured_alike = config.listener_protocols[name] == self._protocols[name]
+        return not is_secured_alike or fixed_keys(config, name) != self._fixed_keys[name]
+
     async def _close_ports_of(self, names: Iterable[str]) -> list[Listener]:
         closed = []
         for name in sorted(names):
             listener = self._by_name.pop(name)
             closed.append(listener)
-            del self._protocols[name]
+            del self._protocols[name], self._fixed_keys[name]
             if self._parts.tls is not None:
                 self._parts.tls.remove(name)
-            _close(self._token_keys.pop(name, []))
+            self._forget(name)
             await listener.stop_accepting()
             _log.info("{name}: the listener is removed", name=name)
         return closed
+
+    def _forget(self, name: str) -> None:
+        """What a listener has beside itself."""
+        _close(self._token_keys.pop(name, []))
+        self._parts.services.client_quotas.detach(name)
 
     async def _move_and_add(self, config: KafkaConfig) -> None:
         await self._move(config)
@@ -151,23 +177,27 @@ class LiveListeners:
                 await self._try_to_add(config, wanted)
         for name, listener in self._by_name.items():
             listener.serve_brokers_only(only=is_between_brokers(config, name))
+            listener.limit(max_connections(config, name))
 
     async def _move(self, config: KafkaConfig) -> None:
         for listener, wanted in self._moved(config):
             try:
                 await listener.move(wanted.host, wanted.port)
             except CannotListenError as error:
-                _log.error("the listener stays where it is: {error}", error=_cannot_bind(wanted, error))
+                stays = "stays where it is" if listener.is_bound else "is closed, as its old address is taken, too"
+                _log.error("the listener {stays}: {error}", stays=stays, error=_cannot_bind(wanted, error))
             else:
                 _log.info("{name}: the listener is at another address", name=wanted.name)
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
-        """Listeners whose address changes, with their new settings."""
+        """Listeners whose address changes, or that have lost it, with their new settings."""
+        going = self._going(config)
         return [
             (listener, wanted)
             for wanted in config.listener_list
             if (listener := self._by_name.get(wanted.name)) is not None
-            and listener.address != (wanted.host, wanted.port)
+            and wanted.name not in going
+            and (listener.address != (wanted.host, wanted.port) or not listener.is_bound)
         ]
 
     async def _try_to_add(self, config: KafkaConfig, wanted: WantedListener) -> None:
@@ -175,10 +205,12 @@ class LiveListeners:
             security = _usable_security(config, wanted)
             await self._load_what_logins_need(wanted.name, security)
             if self._is_stopped:
+                self._forget(wanted.name)
                 return
-            self._add(wanted, security)
-        except (InvalidSecurity, CannotListenError) as error:
-            problem = str(error) if isinstance(error, InvalidSecurity) else _cannot_bind(wanted, error)
+            self._add(config, wanted, security)
+        except (InvalidSecurity, InvalidZnode, NoAuth, CannotListenError) as error:
+            self._forget(wanted.name)
+            problem = _cannot_bind(wanted, error) if isinstance(error, CannotListenError) else str(error)
             _log.error("the listener {name} is not added: {problem}", name=wanted.name, problem=problem)
         else:
             self._by_name[wanted.name].start_accepting()
@@ -189,11 +221,12 @@ class LiveListeners:
             await self._load_users()
         self._token_keys[name] = await fetch_token_keys([security], self._machine)
 
-    def _add(self, wanted: WantedListener, security: ListenerSecurity) -> None:
+    def _add(self, config: KafkaConfig, wanted: WantedListener, security: ListenerSecurity) -> None:
         """Raises: CannotListenError."""
         listener = self._new_listener(wanted, security)
         listener.bind()
         self._by_name[wanted.name], self._protocols[wanted.name] = listener, wanted.security_protocol
+        self._fixed_keys[wanted.name] = fixed_keys(config, wanted.name)
         if security.tls is not None:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 
@@ -223,6 +256,10 @@ def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSec
 
         server_context(security.tls.settings, security.tls.client_auth)
     return security
+
+
+def _ports(listeners: Iterable[Listener]) -> set[int]:
+    return {listener.port for listener in listeners if listener.is_bound}
 
 
 def _cannot_bind(wanted: WantedListener, error: CannotListenError) -> str:

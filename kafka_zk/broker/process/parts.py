@@ -229,15 +229,14 @@ class BrokerParts:
 
     def report_clients(self, listeners: Iterable[Listener]) -> None:
         """Report clients to observers if there are principals, ACLs or quotas."""
-        base, config = self._base, self._base.config
+        base = self._base
         if not base.events.observed:
             return
         from kafka_zk.broker.process.client_report import ClientReport
 
         quotas = self.services.client_quotas
         report = self._client_report = ClientReport(base.events, base.machine.clock, listeners, quotas)
-        if config.authorizer_class_name or set(config.listener_protocols.values()) != {"PLAINTEXT"}:
-            report.start()
+        self.listeners_changed()
 
         def quotas_changed() -> None:
             if not quotas.quotas.table.is_empty:
@@ -245,6 +244,13 @@ class BrokerParts:
 
         quotas.on_change = quotas_changed
         quotas_changed()
+
+    def listeners_changed(self) -> None:
+        """There may be principals from now on."""
+        config = self.services.config
+        has_principals = set(config.listener_protocols.values()) != {"PLAINTEXT"}
+        if self._client_report is not None and (config.authorizer_class_name or has_principals):
+            self._client_report.start()
 
     def logins_at(self, listener: str) -> LoginStats:
         """Login statistics of a listener, which continue if one with this name is added again."""

@@ -6,7 +6,7 @@ client evicted by a flood of ids starts with unused quotas.
 Pure: times are ms on a monotonic clock. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow
@@ -84,19 +84,29 @@ class ClientQuotas:
         if buckets is not None:
             return buckets
         key = _client_key(principal, client_id)
-        buckets = self.clients.find(key, now_ms)
+        buckets = self.clients.young.get(key)
         if buckets is None:
-            buckets = self._new(principal.partition(":")[2], client_id or "", now_ms)
-            self.clients.put(key, buckets, now_ms)
+            before = self.clients.find(key, now_ms)
+            buckets = self._found(principal.partition(":")[2], client_id or "", now_ms, before)
+            if before is None:
+                self.clients.put(key, buckets, now_ms)
+            else:
+                self.clients.young[key] = buckets
         return buckets
 
-    def _new(self, user: str, client_id: str, now_ms: float) -> ClientBuckets:
-        produce, fetch, request, mutation = (self._bucket(key, user, client_id, now_ms) for key in QuotaKey)
+    def _found(self, user: str, client_id: str, now_ms: float, before: ClientBuckets | None) -> ClientBuckets:
+        """Also of a client that is known already: its buckets are in use, and others may share them."""
+        held: Sequence[Bucket | None] = before[:4] if before is not None else [None] * 4
+        produce, fetch, request, mutation = (
+            self._bucket(key, user, client_id, now_ms, each) for key, each in zip(QuotaKey, held, strict=True)
+        )
         assert not isinstance(produce, TokenBucket) and not isinstance(fetch, TokenBucket)
         assert not isinstance(request, TokenBucket) and not isinstance(mutation, RateBucket)
         return ClientBuckets(produce, fetch, request, mutation, 10 + len(client_id.encode()))
 
-    def _bucket(self, key: QuotaKey, user: str, client_id: str, now_ms: float) -> Bucket | None:
+    def _bucket(
+        self, key: QuotaKey, user: str, client_id: str, now_ms: float, held: Bucket | None
+    ) -> Bucket | None:
         match = self.table.find(key, user, client_id)
         if match is None:
             return None
@@ -106,7 +116,7 @@ class ClientQuotas:
             owner = Owner(owner.user, f"{owner.client[:LONG_CLIENT_ID]}...{hash(owner.client):x}")
         bucket = buckets.find(owner, now_ms)
         if bucket is None:
-            bucket = self._new_bucket(key, match, now_ms)
+            bucket = held or self._new_bucket(key, match, now_ms)
             buckets.put(owner, bucket, now_ms)
         if bucket.bound != match.bound:
             bucket.set_bound(match.bound)

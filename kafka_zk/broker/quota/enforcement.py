@@ -82,6 +82,10 @@ class Enforcement:
         self._settings.append((settings, settings.dispatch))
         self._apply(settings, settings.dispatch)
 
+    def detach(self, listener: str) -> None:
+        """The listener of this name is gone: its connections keep what holds for them now."""
+        self._settings = [each for each in self._settings if each[0].listener_name != listener]
+
     def limit_fetches_by(self, limit: LimitFetches) -> None:
         """``limit`` gives the dispatcher the clients' buckets, or None while no quota limits fetches."""
         self._limit_fetches = limit
@@ -157,7 +161,7 @@ class Enforcement:
                 bucket.record((seconds() - began_s) * 100, seconds() * 1000)
                 raise
             else:
-                parts, began_s = await _go_on(handling, awaited, began_s, seconds)
+                parts, began_s = await _go_on(handling, awaited, began_s, seconds, bucket)
             now_s = seconds()
             if parts.__class__ is not list or header.api_key in EXEMPT:
                 return self._special_answer(header, parts, bucket, began_s, now_s)
@@ -243,10 +247,14 @@ def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBuc
 
 @coroutine
 def _go_on(
-    handling: Coroutine[Any, Any, Response], awaited: Any, began_s: float, seconds: Callable[[], float]
+    handling: Coroutine[Any, Any, Response],
+    awaited: Any,
+    began_s: float,
+    seconds: Callable[[], float],
+    bucket: RateBucket,
 ) -> Generator[Any, Any, tuple[Response, float]]:
     """Continue a request after its first wait. Returns its response, and its start time plus all the time that it
-    waited."""
+    waited. If the request fails, its time counts in ``bucket``."""
     while True:
         sent = None
         failure: BaseException | None = None
@@ -263,5 +271,8 @@ def _go_on(
             awaited = handling.send(sent) if failure is None else handling.throw(failure)
         except StopIteration as end:
             return end.value, began_s
+        except BaseException:  # as in the first step
+            bucket.record((seconds() - began_s) * 100, seconds() * 1000)
+            raise
         finally:
             del failure  # its traceback refers to this frame

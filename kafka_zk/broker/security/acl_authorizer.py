@@ -140,10 +140,10 @@ class AclAuthorizer(Authorizer):
         visible = list(filter(reach.__getitem__, names))
         if len(reach) > known_count and getsizeof(principal) <= LONGEST_REMEMBERED:
             self._visible_count += len(reach) - known_count
+            self._visible[principal, host] = reach
             if self._visible_count > MOST_DECISIONS:
                 self._visible.clear()
-                self._visible_count = len(reach)
-            self._visible[principal, host] = reach
+                self._visible_count = 0
         return visible
 
     def _decide(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:

@@ -73,8 +73,8 @@ class DelegationTokens:
         await self._registry.ensure_paths()
         self._session_id = self._client.session_id
         self._client.add_session_listener(self._session_changed)
+        self._watcher = self._registry.watch_changes(self._announced)  # before, so that no change is missed
         await self._load()
-        self._watcher = self._registry.watch_changes(self._announced)
 
     def close(self) -> None:
         """The broker stops."""

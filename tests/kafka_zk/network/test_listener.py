@@ -78,6 +78,21 @@ def test_a_full_listener_accepts_again_when_one_of_its_connections_ends(
     assert receive_all(reactor, second, 8) == answer(2)
 
 
+def test_a_full_listener_accepts_again_when_its_limit_is_raised(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    server = make_server(max_connections=5)
+    server.connect()
+    server.listener.limit(1)
+    second = server.connect(accepted=False)
+    second.sendall(request(2))
+    for _ in range(10):
+        reactor.turn(0)
+    assert len(server.listener.connections) == 1
+    server.listener.limit(2)
+    assert receive_all(reactor, second, 8) == answer(2)
+
+
 def test_a_listener_above_its_rate_accepts_nobody_for_a_while(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:

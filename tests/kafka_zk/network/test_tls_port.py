@@ -6,6 +6,7 @@ import ssl
 import struct
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from kafka_zk.security.tls import server_context
 from tests.kafka_zk.network.harness import CountedSlice, LocalReactor
 from tests.kafka_zk.network.server import answer, request
 from tests.secure_broker import Files, make_files
+from tests.secure_broker import server_context as renewed_context
 
 BIG = 5_000_000
 ONE_RECORD_BYTES = 17_000
@@ -148,6 +150,20 @@ def test_requests_are_answered_and_a_peer_without_certificate_is_nobody(make_ser
     expected = answer(1, b"one") + answer(2, b"two")
     assert server.receive(peer, len(expected)) == expected
     assert server.principals == ["User:nobody"] * 2
+
+
+def test_a_listener_that_moves_shows_its_renewed_certificate(
+    reactor: LocalReactor, make_server: Callable[..., TlsServer], tmp_path: Path
+) -> None:
+    """It would go back to the certificate, and to the authorities, that it began with."""
+    server = make_server()
+    server.files = make_files(tmp_path)
+    server.listener.renew_tls(renewed_context(server.files))
+    server.connect()
+    reactor.result_of(server.listener.move("127.0.0.1", 0))
+    assert server.listener.port != server.port
+    server.port = server.listener.port
+    server.connect()
 
 
 @pytest.mark.parametrize("client_auth", ["requested", "required"])

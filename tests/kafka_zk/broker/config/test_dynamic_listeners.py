@@ -43,6 +43,7 @@ def refusal(config: DynamicBrokerConfig, properties: dict[str, str]) -> str:
             "listener.security.protocol.map": "CLIENT:PLAINTEXT,OTHER:PLAINTEXT",
         },
         {"advertised.listeners": "PLAINTEXT://kafka.example:9092"},
+        {"listener.name.client.max.connections": "5", "listener.name.client.max.connection.creation.rate": "7"},
     ],
 )
 def test_listeners_are_added_removed_and_moved(properties: dict[str, str]) -> None:
@@ -80,7 +81,7 @@ def test_listeners_are_added_removed_and_moved(properties: dict[str, str]) -> No
             "Security protocol cannot be updated for existing listener ListenerName(PLAINTEXT)",
         ),
         (
-            {"listener.name.client.max.connections": "5"},
+            {"listener.name.client.sasl.mechanism.inter.broker.protocol": "PLAIN"},
             "Configs cannot be updated dynamically for existing listener ListenerName(CLIENT), restart broker or "
             "create a new listener for update",
         ),

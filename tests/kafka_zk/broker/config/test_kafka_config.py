@@ -67,6 +67,8 @@ def test_an_unknown_key_is_a_warning_that_names_it() -> None:
         ("listeners", "PLAINTEXT:9092"),
         ("listeners", "OUTSIDE://:9092"),
         ("listeners", "PLAINTEXT://:1,PLAINTEXT://:2"),
+        ("listeners", "PLAINTEXT://h\0:9092"),
+        ("listeners", "PLAINTEXT://ü..h:9092"),
         ("advertised.listeners", "EXTERNAL://h:1"),
         ("inter.broker.listener.name", "INTERNAL"),
         ("zookeeper.connect", ""),

@@ -29,6 +29,20 @@ def test_a_topics_change_holds_from_the_next_append_on(harness: Make) -> None:
     assert produced(broker, produce(batch(b"x" * 200))).error_code == 0
 
 
+def test_all_is_read_again_when_announcements_were_missed(harness: Make) -> None:
+    """Whatever they named, a topic's retention too, by which records are deleted."""
+    broker = harness()
+    broker.lead("t")
+    broker.configs.topics["t"] = {"max.message.bytes": "100"}
+    broker.configs.brokers["0"] = {"max.connections.per.ip": "4"}
+    broker.configs.clients["c"] = {"producer_byte_rate": "5"}
+    quotas = ConnectionQuotas()
+    assert ensureDeferred(live_config(broker, quotas).changes_missed()).called
+    assert produced(broker, produce(batch(b"x" * 200))).error_code == ErrorCode.MESSAGE_TOO_LARGE
+    assert quotas.max_connections_per_ip == 4
+    assert not broker.services.client_quotas.quotas.table.is_empty
+
+
 def test_a_brokers_default_reaches_its_logs_but_not_a_topics_own_value(harness: Make) -> None:
     """The topic's own configuration wins, whatever the broker's default becomes."""
     broker, quotas = harness(), ConnectionQuotas()

@@ -6,16 +6,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from twisted.internet.error import CannotListenError
 
+from kafka_zk.base.events import Event
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.handlers.configs import config_resources
+from kafka_zk.broker.process import client_report
 from kafka_zk.broker.process.broker import Broker
+from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.embedded.certificates import CertificateAuthority
 from kafka_zk.network.client import KafkaConnection, connect
+from kafka_zk.network.connection_quotas import UNLIMITED
+from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client.errors import NoAuth
 from kafka_zk.security.client_keys import client_security
 from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
@@ -35,7 +42,9 @@ class Running:
             "password.encoder.secret": "encoder-secret", "inter.broker.listener.name": "PLAINTEXT",
         }  # fmt: skip
         config, _ = KafkaConfig.from_properties(keys)
-        self.broker = Broker(Machine.of(self.reactor), config, zookeeper.client("broker"), pytest.fail)
+        self.seen: list[Event] = []
+        client = zookeeper.client("broker")
+        self.broker = Broker(Machine.of(self.reactor), config, client, pytest.fail, observe=self.seen.append)
         self.reactor.result_of(self.broker.start())
         self._registry = BrokerRegistry(zookeeper.client("tool"))
         self._number = 0
@@ -45,6 +54,11 @@ class Running:
         self.set({key.replace("_", "."): value for key, value in properties.items()})
 
     def set(self, properties: Mapping[str, str]) -> None:
+        self.store(properties)
+        self.follow()
+
+    def store(self, properties: Mapping[str, str]) -> None:
+        """Returns when the broker knows it."""
         services = self.broker.services
         self._number += 1
         marked = {**properties, "max.connections": str(1000 + self._number)}
@@ -52,6 +66,8 @@ class Running:
             config_resources.change_broker(services, marked, per_broker=True, validate_only=False)
         )
         self.reactor.until(lambda: services.config.max_connections == 1000 + self._number)
+
+    def follow(self) -> None:
         self.reactor.result_of(self.broker._bound.follow(self.broker._register_changes))
 
     def endpoints(self) -> dict[str, int]:
@@ -95,6 +111,16 @@ def plain(port: int) -> dict[str, str]:
         "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.1:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:PLAINTEXT",
     }
+
+
+WITH_LOGINS = {
+    "listeners": f"PLAINTEXT://{ANY},CLIENT://{ANY}",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+    "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.client.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="pw-a";'
+    ),
+}
 
 
 def test_a_listener_comes_and_goes_and_other_connections_stay(running: Running) -> None:
@@ -162,9 +188,109 @@ def test_a_port_that_is_taken_after_the_check_is_logged(
         moved = {**plain(port), "listeners": f"PLAINTEXT://127.0.0.1:{port}"}
         running.set(moved)
         assert running.answers(running.connect(running.broker._bound._by_name["PLAINTEXT"].port))
+        assert len(running.broker.services.client_quotas._settings) == 1
     assert caplog.text.count("Socket server failed to bind") >= 2
     running.set(plain(port))
     assert running.endpoints()["CLIENT"] == port
+
+
+def test_a_listener_that_comes_again_with_logins_is_not_the_open_one(running: Running) -> None:
+    """It was removed while an earlier change took long, so that it was still there when it was added."""
+    running.set(plain(0))
+    old = running.connect(running.endpoints()["CLIENT"])
+    changing = running.broker._bound._changing
+    running.reactor.result_of(changing.acquire())
+    running.store({})
+    running.store(WITH_LOGINS)
+    changing.release()
+    running.follow()
+    assert not running.answers(old)
+    assert not running.answers(running.connect(running.endpoints()["CLIENT"]))
+
+
+def test_the_limit_of_a_listener_that_is_there_changes(running: Running) -> None:
+    """As in Kafka."""
+    [listener] = running.broker._bound
+    connection = running.connect(listener.port)
+    for limit in ("5", "3", None):
+        running.set({} if limit is None else {"listener.name.plaintext.max.connections": limit})
+        assert listener._settings.max_connections == (UNLIMITED if limit is None else int(limit))
+        assert running.answers(connection)
+
+
+def test_a_listener_whose_users_are_hidden_is_not_added_and_the_others_are_registered(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def hidden() -> None:
+        raise NoAuth("/config/users")
+
+    running.broker._bound._load_users = hidden
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    prefix = "listener.name.client."
+    running.set(
+        {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CLIENT://{ANY}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+            f"{prefix}sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            f"{prefix}scram-sha-256.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+        }
+    )
+    assert running.endpoints() == {"PLAINTEXT": port}
+    assert "the listener CLIENT is not added" in caplog.text
+
+
+def test_who_is_connected_is_told_from_the_first_secured_listener_on(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_report, "INTERVAL_MS", 10)
+    assert running.answers(running.connect(running.endpoints()["PLAINTEXT"]))
+    assert running.broker.parts._client_report is not None
+    running.set(WITH_LOGINS)
+    running.connect(running.endpoints()["PLAINTEXT"])
+    running.reactor.until(lambda: any(isinstance(each, ClientsSeen) and each.clients for each in running.seen))
+
+
+def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
+    """Also where the keys of its OAuth provider are fetched since the broker's start."""
+
+    class Fetching:
+        is_closed = False
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    quotas = running.broker.services.client_quotas
+    for _ in range(3):
+        running.set(plain(0))
+        fetching: Any = Fetching()
+        running.broker._token_keys["CLIENT"] = [fetching]
+        assert len(quotas._settings) == 2
+        running.set({})
+        assert len(quotas._settings) == 1 and fetching.is_closed
+    assert "CLIENT" not in running.broker._token_keys
+
+
+def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_it_is_back(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process was faster; the connections stay."""
+    running.set(plain(0))
+    connection = running.connect(running.endpoints()["CLIENT"])
+
+    def taken(listener: Listener, settings: ListenerSettings) -> Any:
+        raise CannotListenError(settings.host, settings.port, OSError("taken"))
+
+    moved = {**plain(0), "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.2:0"}
+    with monkeypatch.context() as patched:
+        patched.setattr(Listener, "_bound", taken)
+        running.set(moved)
+        assert set(running.endpoints()) == {"PLAINTEXT"}
+    running.set(moved)
+    assert set(running.endpoints()) == {"PLAINTEXT", "CLIENT"} and running.answers(connection)
 
 
 def test_listeners_with_tls_and_logins_come_to_a_broker_that_had_none(running: Running, tmp_path: Path) -> None:

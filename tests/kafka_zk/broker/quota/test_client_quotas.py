@@ -31,6 +31,16 @@ def test_a_users_quota_is_shared_by_its_client_ids() -> None:
     assert [used(found, "u", "b"), used(found, "v", "a"), used(found, "u", None)] == [7, 0, 7]
 
 
+def test_a_users_quota_is_shared_with_a_client_id_that_comes_hours_later() -> None:
+    found = quotas()
+    found.set("users", "u", {RATE: "5"})
+    for now_ms in range(0, 5 * KEEP_MS, KEEP_MS // 4):
+        found.forget_idle(now_ms)
+        use(found, "u", "a", 1, now_ms)
+    first, second = (found.of("User:u", client_id, now_ms).produce for client_id in "ab")
+    assert first is not None and first is second
+
+
 def test_a_client_ids_quota_is_shared_by_all_users() -> None:
     found = quotas()
     found.set("clients", "<default>", {RATE: "5"})

@@ -308,6 +308,28 @@ def test_all_steps_of_a_request_are_charged_and_failures_reach_it(broker: Harnes
     assert bucket is not None and bucket.total == pytest.approx(300)
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_request_that_fails_is_charged(broker: Harness, waits: bool) -> None:
+    limit(broker, "users", "ANONYMOUS", request_percentage="1000")
+    quotas = broker.services.client_quotas
+
+    async def failing(*asked: Any) -> list[bytes]:
+        broker.clock.advance(1)
+        if waits:
+            await Wait()
+            broker.clock.advance(1)
+        raise LookupError
+
+    timed = quotas._timing(failing)(CONTEXT, RequestHeader(ApiKey.HEARTBEAT, 1, 7, "c"), memoryview(b""))  # type: ignore[arg-type]
+    if waits:
+        timed.send(None)
+        broker.clock.advance(60)
+    with pytest.raises(LookupError):
+        timed.send(None)
+    bucket = quotas.quotas.of("User:ANONYMOUS", "c", 0).request
+    assert bucket is not None and bucket.total == pytest.approx(200 if waits else 100)
+
+
 def test_a_request_that_waits_is_closed_with_its_handler(broker: Harness) -> None:
     limit(broker, "users", "ANONYMOUS", request_percentage="1000")
     closed = []

@@ -360,6 +360,9 @@ def test_what_is_visible_is_remembered_within_bounds(monkeypatch: pytest.MonkeyP
             for _ in range(2):
                 authorizer.visible_topics(asks, names)
             assert sum(map(len, authorizer._visible.values())) == authorizer._visible_count <= 100
+        for number in range(20):  # topics that come and go
+            authorizer.visible_topics(ALICE, [f"{number} {name}" for name in names])
+            assert sum(map(len, authorizer._visible.values())) == authorizer._visible_count <= 100
         authorizer.visible_topics(ALICE._replace(principal="User:" + "x" * 30_000), names)
         assert all(len(principal) < 100 for principal, _ in authorizer._visible)
 

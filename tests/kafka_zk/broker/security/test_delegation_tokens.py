@@ -83,6 +83,26 @@ def test_a_token_of_one_broker_lets_its_owner_in_at_the_other() -> None:
     cluster.run(story)
 
 
+def test_a_token_that_is_deleted_while_a_broker_starts_lets_nobody_in() -> None:
+    """Also where a broker whose clock is ahead has deleted the announcement by then."""
+    cluster = Cluster()
+    cluster.world.scheduler.run(cluster.one.start())
+    token = cluster.world.scheduler.run(cluster.one.create(ALICE, ALICE, [], -1))
+    load = cluster.other._load
+
+    async def load_and_wait(token_id: str | None = None) -> None:
+        cluster.other._load = load  # type: ignore[method-assign]
+        await load(token_id)
+        await cluster.one.expire(ALICE, cluster.one.hmac(token.token_id), -1)
+        assert await cluster.registries[0].purge_changes(cluster.world.scheduler.clock.wall_ms() + 10**9) > 0
+
+    cluster.other._load = load_and_wait  # type: ignore[method-assign]
+    cluster.world.scheduler.run(cluster.other.start())
+    assert cluster.lets_in(cluster.one, token) is None
+    cluster.world.scheduler.run_for(1000)
+    assert cluster.lets_in(cluster.other, token) is None
+
+
 def test_an_expired_token_lets_nobody_in_and_looks_like_none() -> None:
     """It lets them in again when it was renewed before."""
     cluster = Cluster()

@@ -298,14 +298,14 @@ def test_the_older_api_replaces_everything(harness: Make) -> None:
     assert broker.configs.topics["t"] == {}
 
 
+class Forbids(Authorizer):
+    def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
+        return operation is not Operation.ALTER_CONFIGS
+
+
 @pytest.mark.parametrize("alter", ["change", "replace"])
 def test_no_file_is_read_for_who_may_not_alter_configs(harness: Make, alter: str) -> None:
     """It would tell which files there are, and take as long, and as much memory, as the file named."""
-
-    class Forbids(Authorizer):
-        def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-            return operation is not Operation.ALTER_CONFIGS
-
     broker = harness(listeners="SSL://127.0.0.1:9092", security_inter_broker_protocol="SSL")
     checked: list[str] = []
     key = "listener.name.ssl.ssl.keystore.location"
@@ -326,3 +326,23 @@ def test_no_file_is_read_for_who_may_not_alter_configs(harness: Make, alter: str
     broker.services.authorizer = allowing
     assert altered() == ErrorCode.NONE
     assert checked == ["/dev/zero"]
+
+
+@pytest.mark.parametrize("password", ["right", "wrong"])
+@pytest.mark.parametrize("alter", ["change", "replace"])
+def test_who_may_not_alter_configs_cannot_guess_passwords(harness: Make, alter: str, password: str) -> None:
+    """A listener's keys cannot change while it is there: only the right one is no change."""
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    broker = harness(
+        listeners="PLAINTEXT://127.0.0.1:9092,CLIENT://127.0.0.1:9093",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+        inter_broker_listener_name="PLAINTEXT",
+        listener_name_client_plain_sasl_jaas_config=f'{module} required user_alice="right";',
+    )
+    broker.services.authorizer = Forbids()
+    key, text = "listener.name.client.plain.sasl.jaas.config", f'{module} required user_alice="{password}";'
+    if alter == "change":
+        code, _ = change(broker, BROKER, "0", (key, SET, text))
+    else:
+        code, _ = replace(broker, BROKER, "0", (key, text))
+    assert code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
