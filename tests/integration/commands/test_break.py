@@ -113,7 +113,7 @@ def test_a_paused_broker_goes_on(cluster: Cluster) -> None:
     assert cluster.next_event()["event"] == "pause"
     assert ") T " in Path(f"/proc/{cluster.pids[0]}/stat").read_text()
     assert cluster.refusal("pause", "0") == "Error: broker 0 is paused already"
-    assert cluster.broken("resume", "0").startswith("broker 0 goes on; ")
+    assert cluster.broken("resume", "0").startswith("broker 0 continues; ")
     assert cluster.next_event()["event"] == "resume"
     assert cluster.refusal("resume", "0") == "Error: broker 0 is not paused"
     wait_for(lambda: ask_broker("127.0.0.1", cluster.ports[0]), "an answer of broker 0")
