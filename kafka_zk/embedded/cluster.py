@@ -169,15 +169,15 @@ class EmbeddedCluster:
         if self.security is not None:
             self._write_users(self.security)
         brokers = [self._add_broker(port) for port in self._choose_ports()]
-        self._write_client_files()
         for broker in brokers:
             broker.start()
+        self._write_client_files()  # now: a container has its address since it was started
 
     def add_broker(self) -> BrokerProcess:
         """Start another broker with the next id on a free port, and wait until all brokers know it."""
         broker = self._add_broker(free_ports(1)[0])
-        self._write_client_files()
         broker.start()
+        self._write_client_files()
         self.wait_ready()
         return broker
 
