@@ -56,10 +56,14 @@ def folders() -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (*inner, *outer) if (path / "__init__.py").exists())
 
 
+STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+"""From Python 3.12 on, an f-string is several tokens."""
+
+
 def prose_of(source: str) -> Iterator[tuple[int, str]]:
-    """(Line, text) of each comment, and of each string that contains a space."""
+    """(Line, text) of each comment, and of each string, or part of an f-string, that contains a space."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and " " in token.string):
+        if token.type == tokenize.COMMENT or (token.type in STRINGS and " " in token.string):
             yield token.start[0], " ".join(token.string.split())
 
 
