@@ -8,10 +8,11 @@ Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in 
 KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from ipaddress import ip_address
 
 from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS, store_key
-from kafka_zk.broker.config.kafka_config import KafkaConfig
+from kafka_zk.broker.config.kafka_config import KafkaConfig, Listener
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.security.listener_keys import LISTENER_PREFIX, ListenerKeys, is_read_for_listener
 
@@ -65,6 +66,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
 
 def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
     """Check whether a running broker can change from one configuration to the other. Raises ApiError."""
+    _check_ports(wanted.listener_list, wanted.properties.get("listeners", ""))
     for name in sorted(present.listener_names & wanted.listener_names):
         if fixed_keys(present, name) != fixed_keys(wanted, name):
             raise _refused(
@@ -103,6 +105,38 @@ def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
     return {
         key: value for key, value in own.items() if store_key(prefix + key) is None and not key.startswith(_LIMITS)
     }
+
+
+def _check_ports(listeners: Sequence[Listener], text: str) -> None:
+    """Two listeners may share a port only if one is bound to an IPv4 and the other to an IPv6 address.
+
+    Source: CoreUtils.listenerListToEndPoints@3.9. Raises ApiError.
+    """
+    by_port: dict[int, list[str]] = {}
+    for listener in listeners:
+        if listener.port:
+            by_port.setdefault(listener.port, []).append(listener.host)
+    for port, hosts in by_port.items():
+        versions = sorted(version for host in hosts if (version := _ip_version(host)) is not None)
+        _require(len(hosts) - len(versions) < 2, f"Each listener must have a different port, listeners: {text}")
+        if len(hosts) == 1 or (len(hosts) == 2 and versions == [4, 6]):
+            continue
+        _require(
+            len(versions) != 2,
+            "If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, listeners: "
+            f"{text}, port: {port}",
+        )
+        raise _refused(
+            "Each listener must have a different port unless exactly one listener has an IPv4 address and the other "
+            f"IPv6 address, listeners: {text}, port: {port}"
+        )
+
+
+def _ip_version(host: str) -> int | None:
+    try:
+        return ip_address(host).version
+    except ValueError:
+        return None
 
 
 def _names(text: str) -> list[str]:

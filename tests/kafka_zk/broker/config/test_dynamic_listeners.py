@@ -42,6 +42,8 @@ def refusal(config: DynamicBrokerConfig, properties: dict[str, str]) -> str:
             "listeners": f"{TWO},OTHER://127.0.0.1:9094",
             "listener.security.protocol.map": "CLIENT:PLAINTEXT,OTHER:PLAINTEXT",
         },
+        {"listeners": "PLAINTEXT://127.0.0.1:9092,CLIENT://[::1]:9092"},
+        {"listeners": "PLAINTEXT://127.0.0.1:0,CLIENT://127.0.0.1:0"},
         {"advertised.listeners": "PLAINTEXT://kafka.example:9092"},
         {"listener.name.client.max.connections": "5", "listener.name.client.max.connection.creation.rate": "7"},
     ],
@@ -71,6 +73,21 @@ def test_listeners_are_added_removed_and_moved(properties: dict[str, str]) -> No
         (
             {"listeners": f"{TWO},CLIENT://127.0.0.1:9094"},
             f"requirement failed: Each listener must have a different name, listeners: {TWO},CLIENT://127.0.0.1:9094",
+        ),
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:9092,CLIENT://127.0.0.2:9092"},
+            "requirement failed: If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, "
+            "listeners: PLAINTEXT://127.0.0.1:9092,CLIENT://127.0.0.2:9092, port: 9092",
+        ),
+        (
+            {"listeners": "PLAINTEXT://localhost:9092,CLIENT://:9092"},
+            "requirement failed: Each listener must have a different port, listeners: "
+            "PLAINTEXT://localhost:9092,CLIENT://:9092",
+        ),
+        (
+            {"listeners": "PLAINTEXT://localhost:9092,CLIENT://127.0.0.1:9092"},
+            "Each listener must have a different port unless exactly one listener has an IPv4 address and the other "
+            "IPv6 address, listeners: PLAINTEXT://localhost:9092,CLIENT://127.0.0.1:9092, port: 9092",
         ),
         (
             {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT"},
