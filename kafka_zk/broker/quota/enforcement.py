@@ -21,7 +21,7 @@ from kafka_zk.broker.quota.quota_table import QuotaKey
 from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, ResponseHook
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
-from kafka_zk.protocol.request import NO_REQUEST, RequestContext, RequestHeader
+from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.throttle_time import set_throttle_time, throttle_time_at_start
 
 Response = list[Part] | None
@@ -32,7 +32,7 @@ EXEMPT = frozenset(
         (
             ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN,
             ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE,
-            ApiKey.SASL_AUTHENTICATE, NO_REQUEST,
+            ApiKey.SASL_AUTHENTICATE,
         ),
     )
 )  # fmt: skip

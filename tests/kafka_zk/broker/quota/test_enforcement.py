@@ -240,8 +240,9 @@ def test_the_time_of_requests_mutes_for_one_sample_at_most(broker: Harness) -> N
 
 
 def test_a_login_is_not_muted_even_without_requests_around_it(broker: Harness) -> None:
-    """The answer to a bare message has no throttle time, and the hook knows already who has logged in."""
-    limit(broker, "users", "ANONYMOUS", request_percentage="0")
+    """The response to a bare token has no throttle time. The hook already knows who has logged in, and with a quota of
+    mutations it looks at every response."""
+    limit(broker, "users", "ANONYMOUS", request_percentage="0", controller_mutation_rate="1")
     hook = Client(broker).settings.on_response
     assert hook is not None
     token: list[Part] = [b"v=c2lnbmF0dXJl"]
