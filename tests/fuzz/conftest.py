@@ -21,10 +21,10 @@ def without_the_garbage_of_others() -> None:
 
 @pytest.fixture
 def nothing_fails_unexpectedly(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """Whatever was read, no event, listener or coroutine ends with an exception that nobody expected."""
+    """No input makes an event, a listener or a coroutine end with an unexpected exception."""
     caplog.set_level(logging.INFO)
     with capturedLogs() as captured:
         yield
-        gc.collect()  # a Deferred tells of a failure that nobody took when it goes
+        gc.collect()  # a Deferred logs an unhandled failure when it is collected
     assert [record.getMessage() for record in caplog.records if record.exc_info] == []
     assert [event for event in captured if event["log_level"] is LogLevel.critical] == []

@@ -1,4 +1,4 @@
-"""Hostile znodes of ACLs and quotas: what they are not for stays as it was, and nobody gets more rights by garbage.
+"""Hostile znodes of ACLs and quotas change nothing but their own resource or client, and garbage grants no rights.
 
 An authorizer and the quotas of a broker follow a ZooKeeper in memory. More: ``pytest tests/fuzz/test_security_znodes.py
 --rounds 200``.

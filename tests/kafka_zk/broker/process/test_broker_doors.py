@@ -108,7 +108,7 @@ def test_an_observer_hears_of_the_controller_the_replicas_and_the_registry(obser
 def test_an_observer_hears_of_clients_once_there_are_quotas(
     observed: Observed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without principals, ACLs and quotas there is nothing to tell, and nobody looks."""
+    """Without principals, ACLs and quotas there is nothing to report, so the broker does not look."""
     monkeypatch.setattr(client_report, "INTERVAL_MS", 1)
     observed.set_quota()
     seen = observed.wait_for(ClientsSeen)

@@ -41,7 +41,7 @@ class Lab:
         self.contexts.append(RequestContext("CLIENTS", protocol, principal, host, 1, "c"))
 
     def look(self) -> list[ClientsSeen]:
-        """What is told at the next look."""
+        """What the next look reports."""
         before = len(self.told)
         self.clock.advance(INTERVAL_MS / 1000)
         return self.told[before:]
@@ -49,8 +49,8 @@ class Lab:
 
 def test_connections_are_counted_by_principal_and_host_and_told_when_they_change() -> None:
     lab = Lab()
-    [nobody] = lab.look()  # of whom the broker told before it was restarted
-    assert (nobody.clients, nobody.throttled, nobody.left_out) == ((), (), 0)
+    [seen] = lab.look()  # it replaces what the broker reported before its restart
+    assert (seen.clients, seen.throttled, seen.left_out) == ((), (), 0)
     assert lab.look() == []
     for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
         lab.connect("User:alice", host)

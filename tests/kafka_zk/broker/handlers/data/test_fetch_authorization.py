@@ -67,8 +67,7 @@ def test_a_follower_needs_nothing_but_cluster_action(broker: Harness) -> None:
 def test_a_waiting_fetch_of_a_session_needs_cluster_action_too(
     harness: Callable[..., Harness], was_allowed: bool
 ) -> None:
-    """Whoever claims to know the next leader epoch waits for it: without the permission there is nothing to wait for,
-    also where it was taken away."""
+    """A client that names the next leader epoch waits for it; without permission, or after losing it, it does not."""
     leader = Leader(harness(), replicas=[0, 1], isr=[0, 1])
     leader.append(b"secret")
     services = leader.broker.services

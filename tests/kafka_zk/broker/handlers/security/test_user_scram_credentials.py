@@ -126,7 +126,7 @@ def test_a_credential_that_cannot_be_understood_is_none(broker: Harness) -> None
 
 
 def test_a_request_with_many_users_takes_no_longer_than_their_number(broker: Harness) -> None:
-    """Anybody can send it, also who may change nobody."""
+    """Any client can send it, even one that may not change a user."""
     steps = [opcodes(partial(altered_by_nobody, broker, count)) for count in (100, 400)]
     assert steps[1] < 6 * steps[0]
 
