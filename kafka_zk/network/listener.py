@@ -110,6 +110,7 @@ class Listener:
         self._port: Port | None = None
         self._number = 0
         self._check: Any = None
+        self._is_stopped = False  # for good: it never listens again
         self._check_interval_s = STALLED_S / STALLED_CHECKS
         self._idle_checks = 0  # a connection is idle after this many checks without progress; 0 for never
         if settings.max_idle_ms > 0:
@@ -162,24 +163,30 @@ class Listener:
         return self._port is not None
 
     async def move(self, host: str, port: int) -> None:
-        """Listen at another address; connections stay open.
+        """Listen at another address; connections stay open. Does nothing after ``stop_accepting``.
 
         Raises CannotListenError, and then still listens at the old address, or at none (``is_bound``).
         """
+        if self._is_stopped:
+            return
         moved = replace(self._settings, host=host, port=port)
         try:
             taken, left = self._bound(moved), self._port
         except CannotListenError:  # the old port may be in the way, at another host
             if self._port is None:
                 raise
-            taken, left = await self._exchange(moved), None
+            await self._close_port()
+            if self._is_stopped:
+                return
+            taken, left = self._exchanged(moved), None
         self._settings, self._port = moved, taken
         if self._check is not None:
             taken.start_accepting()
         await _closed(left)
 
-    async def _exchange(self, moved: ListenerSettings) -> Port:
-        await self._close_port()
+    def _exchanged(self, moved: ListenerSettings) -> Port:
+        """The new port, now that the old one is closed. Raises CannotListenError; the old address is then bound again
+        if possible."""
         try:
             return self._bound(moved)
         except CannotListenError:
@@ -316,7 +323,8 @@ class Listener:
                 connection.abort()
 
     def stop_accepting(self) -> "Deferred[None]":
-        """Close the port; connections stay open. Fires when the port is closed."""
+        """Close the port for good; connections stay open. Fires when the port is closed."""
+        self._is_stopped = True
         for timer in (self._check, self._pause):
             if timer is not None and timer.active():
                 timer.cancel()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from twisted.internet import main, tcp
+from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from kafka_zk.network.memory_pool import UNBOUNDED, MemoryPool
@@ -423,6 +424,13 @@ class FramePort(tcp.Port):
     transport = FrameServer
     accept_limit: Callable[[], int] | None = None
     _accepting = False
+
+    def startListening(self) -> None:
+        """Bind and listen. Raises CannotListenError, also for a host with a scope that cannot be resolved."""
+        try:
+            super().startListening()  # type: ignore[no-untyped-call]
+        except UnicodeError as error:
+            raise CannotListenError(self.interface, self.port, OSError(str(error))) from error
 
     def startReading(self) -> None:
         """Does nothing before ``start_accepting``, because Twisted calls this at the end of listening."""

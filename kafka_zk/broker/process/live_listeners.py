@@ -106,9 +106,9 @@ class LiveListeners:
 
     def check(self, config: KafkaConfig) -> None:
         """Whether the listeners can change to ``config``; changes nothing. Raises: ApiError."""
-        if self._parts.tls is not None:
-            self._parts.tls.check(config)
         going = self._going(config)
+        if self._parts.tls is not None:
+            self._parts.tls.check(config, going)
         added = [wanted for wanted in config.listener_list if wanted.name not in self._by_name.keys() - going]
         try:
             for wanted in added:
@@ -122,11 +122,13 @@ class LiveListeners:
         self._try_to_bind([*of_moved, *((wanted, left) for wanted in added)], config.socket_listen_backlog_size)
 
     async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
-        """Apply the services' configuration. ``register``: registers changed endpoints.
+        """Apply the services' configuration, unless the broker stops. ``register``: registers changed endpoints.
 
         Raises: RegistryError; the next call completes the change.
         """
         async with self._changing:
+            if self._is_stopped:
+                return
             config = self._parts.services.config
             gone = await self._close_ports_of(self._going(config))
             try:

@@ -8,7 +8,7 @@ Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, Dynam
 Tests: tests/kafka_zk/broker/process/test_live_tls.py.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from twisted.logger import Logger
 
@@ -49,10 +49,14 @@ class LiveTls:
         for of_listeners in (self._listeners, self._protocols, self._tls):
             of_listeners.pop(name, None)
 
-    def check(self, config: KafkaConfig) -> None:
-        """Whether the remaining listeners can use the configured stores. Raises: ApiError."""
+    def check(self, config: KafkaConfig, leaving: Collection[str] = ()) -> None:
+        """Whether the remaining listeners can use the configured stores. Raises: ApiError.
+
+        Args:
+            leaving: names of listeners that will be removed, even if another one gets the name.
+        """
         try:
-            self._changed(config)
+            self._changed(config, leaving)
         except InvalidSecurity as error:
             problem = f"Validation of dynamic config update of SSLFactory failed: {error}"
             raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
@@ -91,10 +95,10 @@ class LiveTls:
         for sentence in self._warnings.due(self.certificates(), self._clock.wall_ms()):
             _log.warn("{sentence}", sentence=sentence)
 
-    def _changed(self, config: KafkaConfig) -> dict[str, ListenerTls]:
+    def _changed(self, config: KafkaConfig, leaving: Collection[str] = ()) -> dict[str, ListenerTls]:
         """Listeners whose stores have new content. Raises: InvalidSecurity."""
         changed, properties = {}, config.properties
-        staying = config.listener_names
+        staying = config.listener_names.difference(leaving)
         for name, old in self._tls.items():
             if name not in staying:
                 continue

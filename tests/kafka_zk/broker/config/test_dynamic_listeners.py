@@ -76,8 +76,8 @@ def test_listeners_are_added_removed_and_moved(properties: dict[str, str]) -> No
         ),
         (
             {"listeners": "PLAINTEXT://127.0.0.1:9092,CLIENT://127.0.0.2:9092"},
-            "requirement failed: If you have two listeners on the same port then one needs to be IPv4 and the other IPv6, "
-            "listeners: PLAINTEXT://127.0.0.1:9092,CLIENT://127.0.0.2:9092, port: 9092",
+            "requirement failed: If you have two listeners on the same port then one needs to be IPv4 and the other "
+            "IPv6, listeners: PLAINTEXT://127.0.0.1:9092,CLIENT://127.0.0.2:9092, port: 9092",
         ),
         (
             {"listeners": "PLAINTEXT://localhost:9092,CLIENT://:9092"},

@@ -293,6 +293,29 @@ def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_
     assert set(running.endpoints()) == {"PLAINTEXT", "CLIENT"} and running.answers(connection)
 
 
+def test_a_broker_that_has_stopped_listens_no_more(tmp_path: Path) -> None:
+    """A change of its configuration was waiting for an earlier one."""
+    running = Running(tmp_path / "logs")
+    running.set(plain(0))
+    bound = running.broker._bound
+    running.reactor.result_of(bound._changing.acquire())
+    running.store({**plain(0), "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.2:0"})
+    listeners = list(bound)
+    running.reactor.result_of(running.broker.stop())
+    bound._changing.release()
+    running.follow()
+    for listener in listeners:
+        running.reactor.result_of(listener.move("127.0.0.2", 0))
+    assert not any(listener.is_bound for listener in (*listeners, *bound))
+    running.reactor.close()
+
+
+@pytest.mark.parametrize("host", ["fe80::1%a..b", "fe80::1%" + "a" * 64])
+def test_a_host_with_an_unusable_scope_is_refused(running: Running, host: str) -> None:
+    with pytest.raises(ApiError, match="failed to bind to"):
+        running.alter(**{**plain(0), "listeners": f"PLAINTEXT://{ANY},CLIENT://{host}:0"})
+
+
 def test_listeners_with_tls_and_logins_come_to_a_broker_that_had_none(running: Running, tmp_path: Path) -> None:
     authority = CertificateAuthority("authority")
     keystore = authority.write_keystore(tmp_path / "broker.pem", "broker", ("localhost", "127.0.0.1"))

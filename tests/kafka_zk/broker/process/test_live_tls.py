@@ -153,6 +153,14 @@ def test_brokers_must_reach_each_other_with_the_old_store_and_the_new(broker: Ru
         broker.alter({LOCATION: str(foreign)})
 
 
+def test_a_listener_that_leaves_needs_no_store(broker: Running) -> None:
+    """Another one of its name may come without TLS."""
+    without, _ = KafkaConfig.from_properties({**broker.static, LOCATION: ""})
+    with pytest.raises(ApiError, match="keystore"):
+        broker.tls.check(without)
+    broker.tls.check(without, leaving={"SSL"})
+
+
 CLIENTS_ONLY = {"listeners": "PLAINTEXT://127.0.0.1:9091,SSL://127.0.0.1:9092"}
 
 
