@@ -126,7 +126,7 @@ class KafkaConfig(BrokerKeys):
         """From its own key or ``security.inter.broker.protocol``, otherwise the first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
             return self.security_inter_broker_protocol.upper()
-        return self.inter_broker_listener_name or self.listener_list[0].name
+        return (self.inter_broker_listener_name or self.listener_list[0].name).upper()
 
     @property
     def listener_names(self) -> frozenset[str]:
@@ -141,7 +141,8 @@ class KafkaConfig(BrokerKeys):
     def broker_listeners(self) -> list[str]:
         """The listeners that brokers and controllers connect to. Clients use one of them too if it is the only
         listener."""
-        return [name for name in (self.inter_broker_listener, self.control_plane_listener_name) if name is not None]
+        control_plane = self.control_plane_listener_name
+        return [self.inter_broker_listener, *([control_plane.upper()] if control_plane else [])]
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:

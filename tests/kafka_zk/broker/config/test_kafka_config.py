@@ -35,6 +35,16 @@ def test_the_most_precise_spelling_of_a_topic_default_wins() -> None:
     assert parse(log_retention_hours="-1").topic_defaults.retention_ms == -1
 
 
+def test_names_of_listeners_have_no_case() -> None:
+    """As in Kafka (ListenerName.normalised)."""
+    config = parse(
+        listeners="INTERNAL://h:1,CTRL://h:2", inter_broker_listener_name="internal",
+        control_plane_listener_name="ctrl",
+        listener_security_protocol_map="INTERNAL:PLAINTEXT,CTRL:PLAINTEXT",
+    )  # fmt: skip
+    assert config.broker_listeners == ["INTERNAL", "CTRL"]
+
+
 def test_an_override_beats_the_file() -> None:
     """``--override`` wins."""
     config, _ = KafkaConfig.from_properties(MINIMAL, {"broker.id": "7"})
