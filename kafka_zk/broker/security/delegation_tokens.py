@@ -74,7 +74,11 @@ class DelegationTokens:
         self._session_id = self._client.session_id
         self._client.add_session_listener(self._session_changed)
         self._watcher = self._registry.watch_changes(self._announced)  # before, so that no change is missed
-        await self._load()
+        try:
+            await self._load()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """The broker stops."""

@@ -230,6 +230,18 @@ def test_tokens_that_cannot_be_listed_let_nobody_in(monkeypatch: pytest.MonkeyPa
     cluster.run(story)
 
 
+def test_tokens_that_cannot_be_read_at_a_start_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+
+    async def hidden() -> list[str]:
+        raise NoAuth("/delegation_token/tokens")
+
+    monkeypatch.setattr(cluster.registries[0], "token_ids", hidden)
+    with pytest.raises(NoAuth):
+        cluster.world.scheduler.run(cluster.one.start())
+    assert cluster.one._watcher is not None and cluster.one._watcher._closed
+
+
 def test_a_znode_that_becomes_unreadable_is_no_token_any_more() -> None:
     cluster = Cluster()
 
