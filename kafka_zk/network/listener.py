@@ -167,7 +167,7 @@ class Listener:
 
         Raises CannotListenError, and then still listens at the old address, or at none (``is_bound``).
         """
-        if self._is_stopped:
+        if not self._may_bind():
             return
         moved = replace(self._settings, host=host, port=port)
         try:
@@ -176,13 +176,16 @@ class Listener:
             if self._port is None:
                 raise
             await self._close_port()
-            if self._is_stopped:
+            if not self._may_bind():
                 return
             taken, left = self._exchanged(moved), None
         self._settings, self._port = moved, taken
         if self._check is not None:
             taken.start_accepting()
         await _closed(left)
+
+    def _may_bind(self) -> bool:
+        return not self._is_stopped
 
     def _exchanged(self, moved: ListenerSettings) -> Port:
         """The new port, now that the old one is closed. Raises CannotListenError; the old address is then bound again

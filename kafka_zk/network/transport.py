@@ -428,7 +428,7 @@ class FramePort(tcp.Port):
     def startListening(self) -> None:
         """Bind and listen. Raises CannotListenError, also for a host with a scope that cannot be resolved."""
         try:
-            super().startListening()  # type: ignore[no-untyped-call]
+            super().startListening()
         except UnicodeError as error:
             raise CannotListenError(self.interface, self.port, OSError(str(error))) from error
 
