@@ -80,7 +80,7 @@ test-peers: peers-tools foreign-tools $(VENV)/.go
 	$(BIN)/python -m pytest -q $(BY_FILE) -m peers tests/peers $(PYTEST_ARGS)
 
 test-containers: containers-tools $(VENV)/.dev
-	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run
+	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run $(PYTEST_ARGS)
 
 soak: export PYTEST_TIMEOUT = 0
 soak: peers-tools $(VENV)/.dev
