@@ -25,6 +25,7 @@
 #   make compare    Kafka on ZooKeeper, Kafka with KRaft and ours: what the control plane takes; COMPARE_ARGS=--full
 #   make lint       ruff, mypy --strict, import-linter, commit messages
 #   make docs       the documentation as a site in target/docs
+#   make docs-links are the links to other sites alive? Needs the Internet
 #   make clean      remove the environment and everything generated
 
 VENV ?= .venv
@@ -46,7 +47,7 @@ comma := ,
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-containers \
 	peers-tools foreign-tools containers-tools soak sim mutants compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
-	bench-transactions bench-security lint docs clean venv
+	bench-transactions bench-security lint docs docs-links clean venv
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.demo
@@ -134,6 +135,9 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs target/docs
 	@echo "open target/docs/index.html"
+
+docs-links: $(VENV)/.dev
+	$(BIN)/python -m sphinx -q --keep-going -b linkcheck docs target/docs-links
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info

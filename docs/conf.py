@@ -25,7 +25,7 @@ html_title = "kafka-zk"
 
 # Pages also link to files of the repository, for readers who have it. The site shows their paths instead.
 _LINK = re.compile(r"\[([^\]]*)\]\(([^):#]+)(#[^)]*)?\)")
-_PAGES_OUTSIDE = {DOCS.parent / "CHANGELOG.md": "/changelog.md"}
+_PAGES_OUTSIDE = {DOCS.parent / "CHANGELOG.md": "/reference/changelog.md"}
 
 
 def _within_the_site(text: str, folder: Path) -> str:

@@ -102,7 +102,7 @@ def _parts(scenario: str) -> tuple[str, str, str]:
 
 
 def python() -> Iterator[str]:
-    """The docstrings of the public names; docs/api.md says what they are for."""
+    """The docstrings of the public names; docs/reference/api.md says what they are for."""
     yield from ["# Python reference", ""]
     for package in PUBLIC_PACKAGES:
         yield from [f"## `{package}`", ""]

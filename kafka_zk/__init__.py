@@ -1,4 +1,7 @@
-"""Apache Kafka as it was while ZooKeeper held it together, in Python. The public names are listed in docs/api.md."""
+"""Apache Kafka as it was while ZooKeeper held it together, in Python.
+
+docs/reference/api.md lists the public names.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "docs/quickstart.md", "docs/clients.md")
+PAGES = ("README.md", "docs/tutorials/quickstart.md", "docs/tutorials/clients.md")
 MARK = "runs: "
 OUTPUT_MARK = "shows: "
 BOOTSTRAP, ZOOKEEPER = "127.0.0.1:9092", "127.0.0.1:2181"

@@ -28,7 +28,7 @@ from tests.documented import BOOTSTRAP, ROOT, ZOOKEEPER, Block, blocks
 from tests.fresh_environment import build_wheel, clean_environ, fresh_environment
 from tests.terminal import Ran, Shell
 
-PAGES = ("README.md", "docs/quickstart.md")
+PAGES = ("README.md", "docs/tutorials/quickstart.md")
 TIMEOUT_S = 180
 INSTALL_TIMEOUT_S = 1800
 TEST_TIMEOUT_S = 5400

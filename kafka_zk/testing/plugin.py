@@ -9,7 +9,7 @@ Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``, ``kafka_zk_
 products end with the test: ``make_zookeeper``, ``make_cluster``, ``make_zk_client``, ``make_topic``, ``make_proxy``.
 ``expire_session`` ends any session. Everything listens on free ports of 127.0.0.1. Logs are in pytest's temporary
 folder, and their warnings are attached to a test that fails. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
-docs/testing.md describes every fixture and option.
+docs/how-to/testing.md describes every fixture and option.
 
 With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``), without changes
 to the tests. If no Docker engine responds, the tests are skipped, with the reason.

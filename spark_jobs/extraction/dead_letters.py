@@ -2,7 +2,7 @@
 
 One run sends its letters in one transaction, together with the offsets up to which they are done, for the broker group
 GROUP-dead-letters. A run that repeats ranges skips letters below these offsets. So readers with read_committed see each
-letter once, also after a crash at any point; docs/spark.md lists what remains.
+letter once, also after a crash at any point; docs/how-to/spark.md lists what remains.
 Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/spark/test_wire_formats.py.
 """
 

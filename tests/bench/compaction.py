@@ -6,7 +6,7 @@ several ways, see ``Cleaned`` in ``compaction_runs``; the table shows all of the
 
 The second part sends one record after the other to each broker, while it cleans the folders and while it does not.
 
-    python -m tests.bench.compaction --mb 160 --json docs/bench-compaction.json
+    python -m tests.bench.compaction --mb 160 --json docs/bench/bench-compaction.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What docs/ keeps of a bench run: medians and ranges, with commit and machine. The raw samples stay with their owner.
 
-    python -m tests.bench.summary RAW.json docs/bench.json
+    python -m tests.bench.summary RAW.json docs/bench/bench.json
 
 Reads what a bench wrote with ``--json``. A list of numbers becomes its median and range; samples are grouped by what
 was measured (``_IDENTITY``) and each figure of a group is summarised likewise.

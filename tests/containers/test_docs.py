@@ -1,4 +1,4 @@
-"""The example of docs/containers.md runs as it is printed, but for the image."""
+"""The example of docs/how-to/containers.md runs as it is printed, but for the image."""
 
 import re
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.containers
 
 
 def test_the_example_for_testcontainers_runs(zookeeper_image: str) -> None:
-    text = (images.ROOT / "docs" / "containers.md").read_text()
+    text = (images.ROOT / "docs" / "how-to" / "containers.md").read_text()
     [example] = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert "zookeeper:3.9.3" in example
-    exec(compile(example.replace("zookeeper:3.9.3", zookeeper_image), "docs/containers.md", "exec"), {})
+    exec(compile(example.replace("zookeeper:3.9.3", zookeeper_image), "docs/how-to/containers.md", "exec"), {})

@@ -1,4 +1,4 @@
-"""The blocks of docs/clients.md for Go, Node.js and Kafka's own console tools, the oldest and the newest here."""
+"""The blocks of docs/tutorials/clients.md for Go, Node.js and Kafka's console tools, the oldest and the newest here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The judges are needed, and they work: safeguards of the product that can be taken out for a run.
 
-``python -m tests.sim --without NAME --seeds 0-1999`` plays until a judge misses it. docs/simulator.md has the
-table. A safeguard of ZooKeeper groups is taken out as in ``tests/rebalance/test_safeguards.py``.
+``python -m tests.sim --without NAME --seeds 0-1999`` plays until a judge misses it. docs/explanation/simulator.md has
+the table. A safeguard of ZooKeeper groups is taken out as in ``tests/rebalance/test_safeguards.py``.
 """
 
 from collections.abc import Callable, Iterable, Mapping

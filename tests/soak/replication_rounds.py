@@ -173,7 +173,7 @@ class ReplicationRounds:
 
     def _wait_for_all_replicas(self) -> None:
         """Until each broker has taken up its replicas: what is acknowledged is on the whole ISR, and that is full. A
-        broker of Kafka's whose session ends before is of no use until it is restarted (docs/mixed-cluster.md)."""
+        Kafka broker whose session ends before that is useless until it is restarted (docs/how-to/mixed-cluster.md)."""
 
         self.wait_acknowledged(100)
         wait_until(lambda: len(self._written()) == PARTITIONS, _END_S, "acknowledgements of every partition")

@@ -1,5 +1,5 @@
-"""The commands of docs/spark.md for S3, Delta, Iceberg, and a standalone cluster with HDFS, as they stand there; other
-programs read back what is there.
+"""The commands of docs/how-to/spark.md for S3, Delta, Iceberg, and a standalone cluster with HDFS, as they stand there;
+other programs read back what is there.
 
 Spark fetches the jars from Maven Central, 650 MB for S3.
 """

@@ -1,4 +1,4 @@
-"""``docs/damaged-files.md``, made of the results.
+"""``docs/reference/damaged-files.md``, made of the results.
 
 ``python -m tests.storage.damaged_files_page`` finds out anew what our storage makes of damaged files, and writes both.
 """
@@ -25,7 +25,7 @@ from tests.storage.damaged_files import (
 )
 from tests.storage.made_directory import CLEAN, END, KILLED, make
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "damaged-files.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "damaged-files.md"
 _HEAD = """# Damaged files
 
 What a broker serves after one file of its log directory was damaged: kafka-zk and Apache Kafka 3.9.1, each started on

@@ -1,7 +1,7 @@
 """``--command-config FILE``: the security of a command's connections to brokers, as for Kafka's tools.
 
 The file is a client's ``.properties``. Only its security keys count, in Java's or librdkafka's spelling
-(docs/security.md); other keys belong to other programs.
+(docs/how-to/security.md); other keys belong to other programs.
 """
 
 from pathlib import Path

@@ -107,7 +107,7 @@ class CheckedConfig:
 def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Replace all security keys by one key ``security``, a ``ClientSecurity``.
 
-    ``security`` may be given instead of the keys, also as a mapping of them (docs/security.md).
+    ``security`` may be given instead of the keys, also as a mapping of them (docs/how-to/security.md).
     Raises: ConfigError for unusable values, and if both are given.
     """
     single = {key: value for key, value in properties.items() if key.replace(".", "_") in KEYS_BY_FIELD}
@@ -130,7 +130,7 @@ class ClientConfig(CheckedConfig):
     """What every client needs to reach its brokers. Defaults are Kafka's.
 
     ``security``: TLS and SASL; ``from_properties`` creates it from Kafka's keys (``security.protocol``,
-    ``sasl.mechanism``, ``ssl.truststore.location``, ...), see docs/security.md.
+    ``sasl.mechanism``, ``ssl.truststore.location``, ...), see docs/how-to/security.md.
     """
 
     bootstrap_servers: str | tuple[str, ...] = "127.0.0.1:9092"

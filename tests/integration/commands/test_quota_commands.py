@@ -1,4 +1,4 @@
-"""The commands of docs/quotas.md, one after the other, against a running cluster."""
+"""The commands of docs/how-to/quotas.md, one after the other, against a running cluster."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def bootstrap(kafka_zk_cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_commands_of_the_page(bootstrap: str, capfd: pytest.CaptureFixture[str]) -> None:
-    [shown] = [block for block in blocks("docs/quotas.md") if block.mark == MARK]
+    [shown] = [block for block in blocks("docs/how-to/quotas.md") if block.mark == MARK]
     said: dict[str, str] = {}
     for line in shown.commands:
         program, *arguments = shlex.split(line)

@@ -81,8 +81,8 @@ def test_commands_with_the_file_are_let_in(secured: Secured) -> None:
 
 
 def test_what_is_shown_to_a_developer_works(secured: Secured, data: Path) -> None:
-    """The block of docs/security.md, beside the data directory."""
-    [shown] = [block for block in blocks("docs/security.md") if block.mark == "secured commands"]
+    """The block of docs/how-to/security.md, beside the data directory."""
+    [shown] = [block for block in blocks("docs/how-to/security.md") if block.mark == "secured commands"]
     script = "\n".join([f'kafka-zk() {{ {shlex.join(COMMAND)} "$@"; }}', "set -e -o pipefail", *shown.commands])
     (data.parent / "cluster").symlink_to(data)
     environ = {**ENVIRON, "KAFKA_ZK_BOOTSTRAP": secured.ready["bootstrap"]}

@@ -1,4 +1,4 @@
-"""What docs/clients.md shows works: each program runs alone, in an environment with what its first line installs.
+"""The programs of docs/tutorials/clients.md work: each runs alone, in an environment with what its first line installs.
 
 The blocks of the Java tools, Go and Node.js are run by tests/peers/test_client_programs.py.
 """
@@ -17,7 +17,7 @@ from tests.readme import person_environ
 
 pytestmark = pytest.mark.integration
 
-PAGE = "docs/clients.md"
+PAGE = "docs/tutorials/clients.md"
 TIMEOUT_S = 60
 
 

@@ -1,4 +1,4 @@
-"""What docs/exactly-once.md says: each program fails in the way that its guarantee allows, and in no other."""
+"""Each program of docs/explanation/exactly-once.md fails only in the ways that its guarantee allows."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""README.md and docs/quickstart.md work: their blocks run in environments with what their first lines install.
+"""README.md and docs/tutorials/quickstart.md work: their blocks run in environments that their first lines install.
 
 A block of shell runs on its own cluster, on a terminal, within a time limit. A test of ``make soak`` runs both pages
 from top to bottom, in a fresh clone and with everything installed by pip; see ``tests.readme``.

@@ -1,5 +1,5 @@
-"""The commands of docs/spark.md that need no cluster of others, as they stand there: those of a shell up to where Spark
-would start, those in Python to their end. With jars from Maven Central: tests/soak/test_documented_tables.py."""
+"""The commands of docs/how-to/spark.md that need no other cluster, as they stand there: those of a shell up to where
+Spark would start, those in Python to their end. With jars from Maven Central: tests/soak/test_documented_tables.py."""
 
 import ast
 import json
@@ -24,7 +24,7 @@ from tests.integration.spark.test_spark_extraction import write
 from tests.schema_registry import schema_registry
 
 pytestmark = pytest.mark.integration
-PAGE = "docs/spark.md"
+PAGE = "docs/how-to/spark.md"
 REGISTRY, METRICS_PORT = "http://127.0.0.1:8081", "9404"
 TIMEOUT_S = 120
 

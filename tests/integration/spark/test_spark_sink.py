@@ -68,7 +68,7 @@ def test_the_columns_of_sparks_sink(
     with pytest.raises(PySparkException, match="a row has no topic"):
         both.save()
     both.option("topic", topic).save()
-    [documented] = [each for each in blocks("docs/spark.md") if each.mark == "spark-write"]
+    [documented] = [each for each in blocks("docs/how-to/spark.md") if each.mark == "spark-write"]
     text = documented.text.replace(BOOTSTRAP, kafka_zk_cluster.bootstrap).replace("flights", other)
     exec(text, {"frame": spark.range(1)})
     assert [(each.key, each.value) for each in read(kafka_zk_cluster, other)][-1] == (b"0", b'{"id":0}')

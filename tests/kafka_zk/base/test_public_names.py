@@ -1,4 +1,4 @@
-"""The public names: the packages offer what docs/api.md lists, and pages and examples use nothing else."""
+"""The public names: the packages offer what docs/reference/api.md lists, and pages and examples use nothing else."""
 
 import ast
 import importlib
@@ -25,7 +25,7 @@ assert "twisted.internet.reactor" not in sys.modules, "a reactor was installed"
 
 def documented(package: str) -> set[str]:
     """The names in the first column of the package's table."""
-    text = (ROOT / "docs" / "api.md").read_text()
+    text = (ROOT / "docs" / "reference" / "api.md").read_text()
     section = text.partition(f"## `{package}`\n")[2].partition("\n## ")[0]
     return {name for row in re.findall(r"^\| (`.*?) \|", section, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
 

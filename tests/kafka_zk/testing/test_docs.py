@@ -1,4 +1,4 @@
-"""docs/testing.md names all that there is, and its examples run as they are printed."""
+"""docs/how-to/testing.md names all that there is, and its examples run as they are printed."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ from kafka_zk.testing import options, plugin
 from kafka_zk.testing.zookeeper import Chroot
 from tests.kafka_zk.testing.runs import ROOT, run_pytest
 
-TEXT = (ROOT / "docs" / "testing.md").read_text()
+TEXT = (ROOT / "docs" / "how-to" / "testing.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
 
 NOT_FOR_TESTS = {

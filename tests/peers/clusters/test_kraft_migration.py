@@ -1,6 +1,6 @@
 """The way on from ours to KRaft: our replicas move to Apache Kafka 3.9.1, whose own migration reads what ours wrote.
 
-docs/migrate.md has the steps. Records, offsets of a group and configurations are counted after each.
+docs/how-to/migrate.md has the steps. Records, offsets of a group and configurations are counted after each.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A cluster of three Apache Kafka brokers becomes one of ours under load, broker by broker, and then Kafka's again.
 
-The steps are those of docs/migrate.md: a broker joins, the replicas of another move to it, and that one leaves. Nobody
-who writes or reads is restarted or told.
+The steps are those of docs/how-to/migrate.md: a broker joins, the replicas of another move to it, and that one leaves.
+Clients are neither restarted nor configured.
 """
 
 import re
@@ -31,7 +31,7 @@ from tests.soak.replication_rounds import TOPIC, ReplicationRounds
 pytestmark = pytest.mark.soak
 
 _OFFSETS_TOPIC = "__consumer_offsets"
-_PAGE = (Path(__file__).parents[3] / "docs" / "migrate.md").read_text()
+_PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "migrate.md").read_text()
 _DOCUMENTED = re.findall(r"python -c '\n(.*?)' > moves.json", _PAGE, re.DOTALL)[0]
 _MOVE_S = 180
 _READ_S = 90
@@ -73,7 +73,7 @@ class Migration:
             assert reassign(bootstrap, "--verify", file)
 
     def _moves(self, old: int, new: int) -> Path:
-        """The file that the commands of docs/migrate.md write."""
+        """The file that the commands of docs/how-to/migrate.md write."""
         code = _DOCUMENTED.replace("old, new = 0, 3", f"old, new = {old}, {new}")
         described = [sys.executable, "-m", "kafka_zk", "topics", "describe", "--json"]
         described += ["--bootstrap-server", self._cluster.bootstrap]

@@ -1,7 +1,7 @@
 """What Apache Kafka 3.9.1 and kafka-zk make of damaged files: one broker starts on hundreds of log directories, one for
 each damage, each with topics of its own.
 
-``python -m tests.peers.logs.damaged_files`` runs both, stores the results and writes ``docs/damaged-files.md``.
+``python -m tests.peers.logs.damaged_files`` runs both, stores results and writes ``docs/reference/damaged-files.md``.
 """
 
 from __future__ import annotations

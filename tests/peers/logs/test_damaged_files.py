@@ -1,6 +1,6 @@
 """Damaged files, after a clean stop and after a kill: kafka-zk and Apache Kafka 3.9.1 start on copies of all of them.
 
-The results are docs/damaged-files.md, whose rows ``tests/storage/test_damaged_files.py`` checks without a broker.
+docs/reference/damaged-files.md has the results. ``tests/storage/test_damaged_files.py`` checks them without a broker.
 """
 
 from __future__ import annotations

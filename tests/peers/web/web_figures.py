@@ -7,7 +7,7 @@
 - what recording costs a broker: opcodes a request, with the trace that the page reads and without (request_cost).
 
 `--entries` makes the recording shorter, `--part` measures one of these. It ends with a list of what was wanted and is
-missed, and the code 1 if there is anything. The figures of docs/web.md are those that this printed.
+missed, and the code 1 if there is anything. The figures of docs/how-to/web.md are those that this printed.
 """
 
 from __future__ import annotations

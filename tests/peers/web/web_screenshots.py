@@ -1,4 +1,4 @@
-"""Pictures of every view of the flight recorder's page, for docs/web.md.
+"""Pictures of every view of the flight recorder's page, for docs/how-to/web.md.
 
     python -m tests.peers.web.web_screenshots docs/web
 

@@ -1,6 +1,6 @@
 """What a change costs: requests to ZooKeeper and requests of the controller to its brokers, on the in-memory ZooKeeper.
 
-The table stands in docs/control-plane.md. Whoever makes a number of it smaller writes it there.
+The table stands in docs/explanation/control-plane.md. Whoever makes a number of it smaller writes it there.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.znodes import topics as znodes
 from tests.kafka_zk.broker.controller.world import Cluster
 
-PAGE = Path(__file__).parents[4] / "docs" / "control-plane.md"
+PAGE = Path(__file__).parents[4] / "docs" / "explanation" / "control-plane.md"
 
 TOPICS, PARTITIONS = 3, 200
 BROKERS = (0, 1, 2)  # broker 0 is the controller
@@ -138,4 +138,4 @@ def table() -> str:
 def test_requests_per_change_are_those_of_the_page() -> None:
     """Three brokers, three topics of 200 partitions with three replicas each."""
     counted = table()
-    assert counted in PAGE.read_text(), f"docs/control-plane.md says otherwise:\n\n{counted}\n"
+    assert counted in PAGE.read_text(), f"docs/explanation/control-plane.md says otherwise:\n\n{counted}\n"

@@ -11,7 +11,7 @@ from tests.kafka_zk.clients.consumer.fake_broker_group import joined, two_partit
 
 def test_who_holds_records_that_were_taken_away_is_in_no_generation(clock: Clock) -> None:
     """Put out of its group while the user works, the member joins again by itself, in the background (in Java: in the
-    next ``poll``). What the user then commits in a transaction, as docs/exactly-once.md has it, must be refused."""
+    next ``poll``). What the user then commits in a transaction (docs/explanation/exactly-once.md) must be refused."""
     brokers = two_partitions(clock)
     consumer = joined(clock, brokers, enable_auto_commit=False)
     records = finish(clock, run(consumer.poll(1_000)))

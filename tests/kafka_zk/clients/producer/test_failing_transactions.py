@@ -96,7 +96,7 @@ def test_a_refused_record_leaves_the_producer_usable(
 def test_a_commit_that_ended_after_its_time_limit_may_be_asked_for_again(
     clock: Clock, brokers: FakeCluster, coordinator: ModelCoordinator
 ) -> None:
-    """docs/exactly-once.md: KafkaTimeoutError from commit_transaction means nobody knows yet: call it again."""
+    """docs/explanation/exactly-once.md: after KafkaTimeoutError from commit_transaction, call it again."""
     producer = begun(clock, brokers, max_block_ms=1_000)
     producer.send("t", b"v", partition=0)
     coordinator.next_codes = [ErrorCode.NONE] + [ErrorCode.CONCURRENT_TRANSACTIONS] * 60
