@@ -332,13 +332,17 @@ class Broker:
             _log.info("stopped", broker_id=self.broker_id)
 
     async def _stop_serving(self, parts: BrokerParts) -> None:
-        if self._config_watcher is not None:
-            self._config_watcher.close()
+        """Clients are served for seconds more, so ACLs, users, tokens and quotas are followed until the end."""
         for keys in chain.from_iterable(self._token_keys.values()):
             keys.close()
+        if self._live_config is not None:
+            self._live_config.follow_only_clients()
         await parts.close()
         if self._listeners is not None:
             await self._listeners.stop()
+        if self._config_watcher is not None:
+            self._config_watcher.close()
+        parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:
         """In steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.

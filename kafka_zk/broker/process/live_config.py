@@ -73,9 +73,16 @@ class LiveConfig:
         self._client_quotas = client_quotas
         self._users_are_unread = False
         self._topics_are_unread = False
+        self._only_clients = False
+
+    def follow_only_clients(self) -> None:
+        """The broker stops: follow users and quotas, but no longer topics and the broker's own configuration."""
+        self._only_clients = True
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the current configuration of an announced entity."""
+        if self._only_clients and entity_type not in ENTITY_TYPES:
+            return
         try:
             if entity_type == "topics":
                 await self._reload_topics([entity_name])
@@ -98,7 +105,7 @@ class LiveConfig:
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
-        if self._topics_are_unread:
+        if self._topics_are_unread and not self._only_clients:
             await self._read_topics_again()
 
     async def changes_missed(self) -> None:

@@ -19,6 +19,8 @@ from tests.sim.authorization.acls import SUPER_USER, UNINTELLIGIBLE, play_acls
 
 SEEDS = 6
 PER_TEST = 2
+FORMERLY_FAILING = (127,)
+"""127: a broker that stopped answered for seconds by the ACLs of when it began to stop."""
 FOUND_BY = {
     "no_reload_and_purged_changes_are_not_noticed": 0,
     "open_while_not_loaded": 1,
@@ -61,6 +63,12 @@ def test_a_slice_of_seeds(first: int) -> None:
         assert isinstance(last, Happened)
         decisions, allowed, _ = (int(word) for word in last.text.split() if word.isdigit())
         assert decisions >= 1_000 and 200 <= allowed <= 0.8 * decisions, "too little was decided"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("seed", FORMERLY_FAILING)
+def test_a_seed_that_once_failed(seed: int) -> None:
+    assert not play_acls(seed).violations
 
 
 @pytest.mark.integration

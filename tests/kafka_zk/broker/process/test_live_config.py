@@ -72,6 +72,20 @@ def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None
     assert woken == ["now"]
 
 
+def test_a_broker_that_stops_follows_only_users_and_quotas(harness: Make) -> None:
+    """Its other parts are closed, and a change would start them again."""
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.brokers["0"] = {"max.connections.per.ip": "4"}
+    broker.configs.clients["c"] = {"producer_byte_rate": "5"}
+    live = live_config(broker, quotas)
+    live.follow_only_clients()
+    for announced in (("brokers", "0"), ("topics", "t")):
+        assert ensureDeferred(live.changed(*announced)).called
+    assert broker.services.client_quotas.quotas.table.is_empty
+    assert ensureDeferred(live.changes_missed()).called
+    assert quotas.max_connections_per_ip != 4 and not broker.services.client_quotas.quotas.table.is_empty
+
+
 def test_listeners_follow_each_change(harness: Make) -> None:
     """With the configuration that is in force by then."""
     broker = harness()
