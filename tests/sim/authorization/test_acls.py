@@ -24,10 +24,12 @@ FORMERLY_FAILING = (127,)
 FOUND_BY = {
     "no_reload_and_purged_changes_are_not_noticed": 0,
     "open_while_not_loaded": 1,
+    "topics_are_visible_while_not_loaded": 1,
     "unintelligible_acls_vanish": 1,
     "purged_changes_are_not_noticed": 1,
     "announcements_must_be_understood": 0,
     "decisions_are_kept": 0,
+    "visible_topics_are_kept": 0,
     "deleted_patterns_are_kept": 0,
     "changes_are_not_announced": 0,
     "only_literal_patterns_are_followed": 1,
@@ -35,7 +37,7 @@ FOUND_BY = {
     "watched_after_the_children_are_read": 61,
     "failed_loads_are_forgotten": 14,
 }
-"""The seed that is played first. A change of the product may move a history to another seed; then the others are played."""
+"""The seed that is played first. A change of the product may move a history to another seed: then all are played."""
 SOUGHT = 120
 
 ALICE = Question("User:alice", "10.0.0.1", "Read", "Topic", "pre-t")
