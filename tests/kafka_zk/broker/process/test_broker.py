@@ -104,22 +104,23 @@ def test_a_broker_that_stops_follows_what_clients_may_do_until_they_are_gone(tmp
             if self._waits_for is not None:
                 await self._waits_for
 
-        def close(self) -> None:
+        def close(self) -> "Deferred[None]":
             told.append(self._name)
+            return succeed(None)
 
     broker = make_broker(Clock(), Part("session"), tmp_path)
     broker._listeners = Part("listeners", farewell)
     broker._live_config = SimpleNamespace(follow_only_clients=lambda: told.append("topics"))
-    broker._config_watcher = Part("users")
+    broker._config_changes = Part("users")
     broker._parts = SimpleNamespace(
         close=Part("fetchers", last_request).stop, close_security=Part("ACLs").close
     )
-    stopped = ensureDeferred(broker._stop_serving(broker._parts))
+    stopped = ensureDeferred(broker.stop())
     assert told == ["topics", "fetchers"]
     last_request.callback(None)
     assert told == ["topics", "fetchers", "listeners"]
     farewell.callback(None)
-    assert told == ["topics", "fetchers", "listeners", "users", "ACLs"] and stopped.called
+    assert told == ["topics", "fetchers", "listeners", "ACLs", "users", "session"] and stopped.called
 
 
 def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> None:
