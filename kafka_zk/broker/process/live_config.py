@@ -72,6 +72,7 @@ class LiveConfig:
         self.credentials = credentials
         self._client_quotas = client_quotas
         self._users_are_unread = False
+        self._quotas_are_unread = False
         self._topics_are_unread = False
         self._only_clients = False
 
@@ -117,6 +118,8 @@ class LiveConfig:
         """Retry configurations that an ACL hid; a changed ACL causes no notification."""
         if self._users_are_unread:
             await self._load_users()
+        if self._quotas_are_unread:
+            await self.read_quotas_again()
         topics, users = self._hidden("topics"), self._hidden("users")
         if users and self.credentials is not None:
             await self.credentials.reload(self._services.configs, users)
@@ -128,10 +131,13 @@ class LiveConfig:
 
     async def read_quotas_again(self) -> None:
         """In a new session, because announcements may have been missed and purged."""
+        failed_before, self._quotas_are_unread = self._quotas_are_unread, False
         try:
             await self._client_quotas.load()
         except RegistryError as error:
-            _log.warn("cannot read the quotas: {error}", error=error)
+            self._quotas_are_unread = True
+            if not failed_before:
+                _log.error("cannot read the quotas, and tries again: {error}", error=error)
 
     def _hidden(self, entity_type: str) -> list[str]:
         return sorted(name for kind, name in self._services.configs.hidden if kind == entity_type)
