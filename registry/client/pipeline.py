@@ -1,6 +1,6 @@
 """Awaits many operations that were sent together, in one round trip."""
 
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator
 from typing import TypeVar
 
 from kafka_zk.registry.client.client import Create, RegistryClient, ZnodeStat
@@ -11,6 +11,11 @@ Found = tuple[bytes | None, ZnodeStat]
 
 READS_AT_ONCE = 250
 """How many znodes are read per request and reactor turn, at about 3 µs each."""
+
+
+BYTES_AT_ONCE = 256 * 1024
+"""How many bytes of paths are sent per request: ZooKeeper closes the connection at 1 MB, and a group's ACLs may be at a
+path of 32 KB."""
 
 
 async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
@@ -43,13 +48,14 @@ async def readable(pending: Iterable[Awaitable[T]]) -> list[T | NoAuth | None]:
 
 
 async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found | NoAuth | None]:
-    """Data and stat of each path, READS_AT_ONCE per request. None for absent znodes, NoAuth for hidden ones.
+    """Data and stat of each path, READS_AT_ONCE or BYTES_AT_ONCE per request. None for absent znodes, NoAuth for hidden
+    ones.
 
     Servers without multi-reads get single reads; the first multi-read costs the connection there, so callers must retry
     after a ConnectionLoss.
     """
     answers: list[Found | NoAuth | None] = []
-    for window in _windows(list(paths)):
+    for window in _windows(paths):
         try:
             if len(window) > 1:
                 answers += await client.get_all(window)
@@ -80,9 +86,18 @@ async def create_with_parents(client: RegistryClient, operation: Create) -> str:
         return await _create(client, operation)
 
 
-def _windows(paths: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(paths), READS_AT_ONCE):
-        yield paths[start : start + READS_AT_ONCE]
+def _windows(paths: Iterable[str]) -> Iterator[list[str]]:
+    window: list[str] = []
+    size_bytes = 0
+    for path in paths:
+        path_bytes = len(path.encode())
+        if window and (len(window) == READS_AT_ONCE or size_bytes + path_bytes > BYTES_AT_ONCE):
+            yield window
+            window, size_bytes = [], 0
+        window.append(path)
+        size_bytes += path_bytes
+    if window:
+        yield window
 
 
 def _create(client: RegistryClient, operation: Create) -> Awaitable[str]:

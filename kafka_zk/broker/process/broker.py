@@ -25,6 +25,7 @@ from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.process.authorization import start_authorizer
 from kafka_zk.broker.process.broker_id import identify
+from kafka_zk.broker.process.config_changes import ConfigChanges
 from kafka_zk.broker.process.foundation import Foundation
 from kafka_zk.broker.process.listeners import connection_quotas, listener_maker
 from kafka_zk.broker.process.live_config import LiveConfig, read_broker_config
@@ -44,7 +45,6 @@ from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry import isr
 from kafka_zk.registry.brokers import BrokerRegistry
-from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import RegistryClient, SessionState
 from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.client.events import observe_session
@@ -96,7 +96,7 @@ class Broker:
         self._listeners: LiveListeners | None = None
         self._registered: tuple[EndPoint, ...] = ()
         self._periodic: list[Periodic] = []
-        self._config_watcher: ChangeWatcher | None = None
+        self._config_changes: ConfigChanges | None = None
         self._token_keys: dict[str, list[TokenKeys]] = {}
         self._sessions: list[int] = []
         self._unclean_start = False
@@ -131,6 +131,7 @@ class Broker:
         events = EventSource(f"broker-{self.broker_id}", harmless(self._observe), machine.clock.wall_ms)
         observe_session(client, events)
         configs = ConfigRegistry(client, events)
+        self._config_changes = ConfigChanges(configs)
         config = await read_broker_config(configs, self._dynamic_config, self.broker_id, starting=True)
         self._config = config
         security = BrokerSecurity.of(config)  # before the logs, which may take long to open
@@ -161,7 +162,7 @@ class Broker:
         client.add_session_listener(self._session_changed)
         self._bound.start_accepting()
         await parts.controller.start()
-        self._config_watcher = configs.watch_changes(self._config_changed, self._config_changes_missed)
+        self._config_changes.follow(live_config)
         work = parts.periodic_work(live_config)
         self._periodic = [Periodic(machine.clock, interval_ms, task) for interval_ms, task in work]
         parts.log_cleaner.start()
@@ -256,10 +257,6 @@ class Broker:
 
     # -- while it runs ------------------------------------------------------------------------------------------------
 
-    def _config_changed(self, entity_type: str, entity_name: str) -> None:
-        assert self._live_config is not None  # set at the start
-        ensureDeferred(self._live_config.changed(entity_type, entity_name))
-
     async def _follow_listeners(self) -> None:
         await self._bound.follow(self._register_changes)
         if not self._stopping:
@@ -279,10 +276,6 @@ class Broker:
             except RegistryError:
                 self._live_config.credentials = None
                 raise
-
-    def _config_changes_missed(self) -> None:
-        assert self._live_config is not None
-        ensureDeferred(self._live_config.changes_missed())
 
     def _directory_failed(self, directory: Path, error: OSError, lost: list[TopicPartition]) -> None:
         assert self._logs is not None  # the log manager calls this
@@ -324,6 +317,8 @@ class Broker:
         try:
             if self._parts is not None:
                 await self._stop_serving(self._parts)
+            if self._config_changes is not None:
+                self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
         finally:
@@ -332,13 +327,15 @@ class Broker:
             _log.info("stopped", broker_id=self.broker_id)
 
     async def _stop_serving(self, parts: BrokerParts) -> None:
-        if self._config_watcher is not None:
-            self._config_watcher.close()
+        """Clients are served for seconds more, so ACLs, users, tokens and quotas are followed until the end."""
         for keys in chain.from_iterable(self._token_keys.values()):
             keys.close()
+        if self._live_config is not None:
+            self._live_config.follow_only_clients()
         await parts.close()
         if self._listeners is not None:
             await self._listeners.stop()
+        parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:
         """In steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.

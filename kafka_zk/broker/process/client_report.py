@@ -1,4 +1,5 @@
-"""Reports changes of connected and throttled clients to observers.
+"""Reports connected and throttled clients to observers: at each change, and again after REPEAT_S, for observers that
+have come since and for recordings that have forgotten the last report.
 
 Connections have no client id, so principal, host and listener identify a client. Requests cause no extra work: every
 INTERVAL_MS the connections and the quotas' measurements are examined.
@@ -18,6 +19,7 @@ from kafka_zk.network.periodic import Periodic
 from kafka_zk.protocol.request import RequestContext
 
 INTERVAL_MS = 2_000
+REPEAT_S = 60
 MOST_CONNECTIONS = 2_000
 """Connections examined per turn, at most: about a millisecond."""
 MOST_CLIENTS = 50
@@ -35,6 +37,7 @@ class ClientReport:
         self._quotas = quotas
         self._periodic: Periodic | None = None
         self._told: tuple[object, ...] | None = None  # the process before may have told of others
+        self._told_s = 0.0
 
     def start(self) -> None:
         if self._periodic is None:
@@ -45,7 +48,7 @@ class ClientReport:
             self._periodic.stop()
 
     def tell(self) -> None:
-        """Emit an event at the first call, and if anything changed since the last one."""
+        """Emit an event at the first call, if anything changed since the last one, and after REPEAT_S."""
         connections = list(chain.from_iterable(each.connections for each in self._listeners))
         contexts = (each.context for each in connections[:MOST_CONNECTIONS])
         counts = Counter(map(_client, filter(_is_known, contexts)))
@@ -53,8 +56,9 @@ class ClientReport:
         clients = sorted(client._replace(connection_count=count) for client, count in shown)
         left_out = max(0, len(connections) - MOST_CONNECTIONS) + counts.total() - sum(count for _, count in shown)
         told = tuple(clients), tuple(self._throttled()), left_out
-        if told != self._told:
-            self._told = told
+        now_s = self._clock.seconds()
+        if told != self._told or now_s - self._told_s >= REPEAT_S:
+            self._told, self._told_s = told, now_s
             self._events.emit(ClientsSeen, *told, cause="looked at connections and quotas")
 
     def _throttled(self) -> Iterator[ThrottledClient]:

@@ -72,10 +72,18 @@ class LiveConfig:
         self.credentials = credentials
         self._client_quotas = client_quotas
         self._users_are_unread = False
+        self._quotas_are_unread = False
         self._topics_are_unread = False
+        self._only_clients = False
+
+    def follow_only_clients(self) -> None:
+        """The broker stops: follow users and quotas, but no longer topics and the broker's own configuration."""
+        self._only_clients = True
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
         """Apply the current configuration of an announced entity."""
+        if self._only_clients and entity_type not in ENTITY_TYPES:
+            return
         try:
             if entity_type == "topics":
                 await self._reload_topics([entity_name])
@@ -98,7 +106,7 @@ class LiveConfig:
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
-        if self._topics_are_unread:
+        if self._topics_are_unread and not self._only_clients:
             await self._read_topics_again()
 
     async def changes_missed(self) -> None:
@@ -110,6 +118,8 @@ class LiveConfig:
         """Retry configurations that an ACL hid; a changed ACL causes no notification."""
         if self._users_are_unread:
             await self._load_users()
+        if self._quotas_are_unread:
+            await self.read_quotas_again()
         topics, users = self._hidden("topics"), self._hidden("users")
         if users and self.credentials is not None:
             await self.credentials.reload(self._services.configs, users)
@@ -121,10 +131,13 @@ class LiveConfig:
 
     async def read_quotas_again(self) -> None:
         """In a new session, because announcements may have been missed and purged."""
+        failed_before, self._quotas_are_unread = self._quotas_are_unread, False
         try:
             await self._client_quotas.load()
         except RegistryError as error:
-            _log.warn("cannot read the quotas: {error}", error=error)
+            self._quotas_are_unread = True
+            if not failed_before:
+                _log.error("cannot read the quotas, and tries again: {error}", error=error)
 
     def _hidden(self, entity_type: str) -> list[str]:
         return sorted(name for kind, name in self._services.configs.hidden if kind == entity_type)

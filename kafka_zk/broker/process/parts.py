@@ -357,12 +357,10 @@ class BrokerParts:
         return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def close(self) -> None:
-        """Stop all components. Close the listeners and the logs afterwards."""
+        """Stop the components, except those that decide on requests. Close the listeners, then ``close_security``, and
+        the logs afterwards."""
         if self._client_report is not None:
             self._client_report.stop()
-        self._base.authorizer.close()
-        if self._base.delegation_tokens is not None:
-            self._base.delegation_tokens.close()
         self._alter_partitions.close()
         self._controller_channel.close()
         await self.controller.shutdown()
@@ -375,6 +373,12 @@ class BrokerParts:
         self.services.metadata_purgatory.abandon_all()
         self._verifications.close()
         self.services.replicas.batch_helpers.close()
+
+    def close_security(self) -> None:
+        """Follow ACLs and tokens no longer: there are no connections left."""
+        self._base.authorizer.close()
+        if self._base.delegation_tokens is not None:
+            self._base.delegation_tokens.close()
 
 
 def _client_quotas(config: KafkaConfig, clock: Clock) -> Enforcement:

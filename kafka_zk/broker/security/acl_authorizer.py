@@ -17,6 +17,7 @@ from kafka_zk.base.turns import Turns
 from kafka_zk.broker.security.acl_rules import AclRules, Reach
 from kafka_zk.broker.security.authorizer import Authorizer, AuthorizerCounts, Operation, Resource
 from kafka_zk.broker.security.denials import Denials
+from kafka_zk.broker.security.visible_topics import VisibleTopics
 from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.acls import AclRegistry, Stored
 from kafka_zk.registry.change_watcher import ChangeWatcher
@@ -83,8 +84,7 @@ class AclAuthorizer(Authorizer):
         self._lock = DeferredLock()  # an earlier read must not overwrite a later one
         self._decisions = _Decisions(self._decide)
         self._decisions_on_any: dict[tuple[str, str, Operation, str], bool] = {}
-        self._visible: dict[tuple[str, str], Reach] = {}  # visible topics, by principal and host
-        self._visible_count = 0  # decisions in ``_visible``
+        self._visible = VisibleTopics(self._visible_to, clock.seconds, MOST_DECISIONS, LONGEST_REMEMBERED)
         self._generation = rules.generation
         self._watchers: list[ChangeWatcher] = []
         self._changed_patterns: set[Pattern] = set()
@@ -133,18 +133,10 @@ class AclAuthorizer(Authorizer):
             return names
         if not self.is_loaded:
             return []
-        reach = self._visible.get((principal, host))
-        if reach is None:
-            reach = self.rules.reach(principal, host, Operation.DESCRIBE, "Topic")
-        known_count = len(reach)
-        visible = list(filter(reach.__getitem__, names))
-        if len(reach) > known_count and getsizeof(principal) <= LONGEST_REMEMBERED:
-            self._visible_count += len(reach) - known_count
-            self._visible[principal, host] = reach
-            if self._visible_count > MOST_DECISIONS:
-                self._visible.clear()
-                self._visible_count = 0
-        return visible
+        return self._visible.among(principal, host, names)
+
+    def _visible_to(self, principal: str, host: str) -> Reach:
+        return self.rules.reach(principal, host, Operation.DESCRIBE, "Topic")
 
     def _decide(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
         if not self.is_loaded:
@@ -224,7 +216,6 @@ class AclAuthorizer(Authorizer):
         self._decisions.clear()
         self._decisions_on_any.clear()
         self._visible.clear()
-        self._visible_count = 0
 
     async def _load_all(self) -> None:
         async with self._lock:

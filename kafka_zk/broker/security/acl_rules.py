@@ -225,6 +225,7 @@ class AclRules:
         before = self._acls.get(pattern)
         if acls == (before or frozenset()):
             return
+        rules_of = _rules(acls)  # first: if it fails, the ACLs that deny stay in force
         self.generation += 1
         if before:
             self._remove(pattern, before)
@@ -232,7 +233,7 @@ class AclRules:
             self._acls[pattern] = acls
             label = pattern.resource_type.label
             self._patterns[label].put(pattern, _NO_RULES)
-            for principal, rules in _rules(acls).items():
+            for principal, rules in rules_of.items():
                 self._by_principal[label].setdefault(principal, _Names()).put(pattern, rules)
 
     def keep_only(self, patterns: Collection[Pattern]) -> None:

@@ -5,6 +5,7 @@ ids cannot be probed. Source: DelegationTokenManagerZk.scala, DelegationTokenCac
 """
 
 import base64
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from random import Random
 
@@ -26,6 +27,9 @@ from kafka_zk.security.scram import TokenCredential
 
 MOST_TOKENS = 20_000
 """Maximum per cluster. The list of more than 40,000 exceeds ZooKeeper's response limit, and no broker could read it."""
+
+MOST_OF_OWNER = 1_000
+"""Maximum per owner, so that one user cannot take those of all others."""
 
 MOST_TOKEN_BYTES = 8 * 1024
 """Maximum size of a token's znode, renewers included: every broker must be able to read all tokens, and keeps them in
@@ -61,6 +65,7 @@ class DelegationTokens:
         self._invented = invented
         self._tokens: dict[str, TokenInformation] = {}
         self._ids: dict[bytes, str] = {}  # HMAC to token id
+        self._counts: Counter[Principal] = Counter()  # tokens by owner
         self._credentials: dict[tuple[str, str], scram.ScramCredential] = {}
         self._reading = DeferredLock()  # an earlier read must not overwrite a later one
         self._session_id: int | None = None
@@ -116,13 +121,23 @@ class DelegationTokens:
             self._forget({token_id} if token_id is not None else self._tokens.keys(), found)
 
     def _keep(self, token: TokenInformation) -> None:
-        if token.token_id not in self._tokens:
+        before = self._tokens.get(token.token_id)
+        if before is None:
             self._ids[self.hmac(token.token_id)] = token.token_id
+        else:
+            self._count_less(before.owner)
+        self._counts[token.owner] += 1
         self._tokens[token.token_id] = token
+
+    def _count_less(self, owner: Principal) -> None:
+        self._counts[owner] -= 1
+        if not self._counts[owner]:
+            del self._counts[owner]
 
     def _forget(self, token_ids: Collection[str], but: Collection[str] = ()) -> None:
         for token_id in [each for each in token_ids if each not in but and each in self._tokens]:
-            del self._tokens[token_id], self._ids[self.hmac(token_id)]
+            self._count_less(self._tokens.pop(token_id).owner)
+            del self._ids[self.hmac(token_id)]
             for mechanism in scram.MECHANISMS:
                 self._credentials.pop((mechanism, token_id), None)
 
@@ -158,6 +173,8 @@ class DelegationTokens:
         """Create a token. Raises ApiError; RegistryError."""
         if len(self._tokens) >= MOST_TOKENS:
             raise ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has {MOST_TOKENS} delegation tokens, the most")
+        if self._counts[owner] >= MOST_OF_OWNER:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{owner} has {MOST_OF_OWNER} delegation tokens, the most")
         token_id = rules.token_id_of(self._random.randbytes(rules.ID_BYTES))
         now_ms = self._clock.wall_ms()
         token = rules.new_token(token_id, owner, requester, renewers, lifetime_ms, now_ms, self._limits)

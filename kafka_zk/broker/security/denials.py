@@ -9,10 +9,12 @@ Source: AclAuthorizer.logAuditMessage@3.9.
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from twisted.internet.defer import ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.base.events import SILENT, EventSource
+from kafka_zk.base.turns import in_slices
 from kafka_zk.broker.security.authorizer import Operation, Resource
 from kafka_zk.broker.security.events import Denied
 from kafka_zk.protocol.api_keys import ApiKey
@@ -83,7 +85,8 @@ class Denials:
                 self._clock.callLater(SUMMARY_S, self._summarise)
             self._repeats[kind] = 0
             _log.info("{denial}", denial=str(kind))
-            self._tell([(kind, 1)])
+            if len(self._repeats) <= MOST_TOLD:
+                self._tell((kind, 1))
             if operation is Operation.CLUSTER_ACTION:
                 self._tell_of_strange_broker(context)
         return False
@@ -104,7 +107,8 @@ class Denials:
     def _summarise(self) -> None:
         repeats, self._repeats = self._repeats, {}
         not_told, self._not_told = self._not_told, 0
-        self._tell([each for each in list(repeats.items())[:MOST_TOLD] if each[1]])
+        told = [each for each in list(repeats.items())[:MOST_TOLD] if each[1]]
+        ensureDeferred(in_slices(self._clock, map(self._tell, told)))
         for kind, times in repeats.items():
             if times:
                 text = "{denial}, {times} more times in {seconds} s"
@@ -112,14 +116,14 @@ class Denials:
         if not_told:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
-    def _tell(self, kinds: list[tuple[_Kind, int]]) -> None:
-        if not self._events.observed or len(self._repeats) > MOST_TOLD:
+    def _tell(self, denied: tuple[_Kind, int]) -> None:
+        """Explaining takes milliseconds where a resource has thousands of ACLs."""
+        if not self._events.observed:
             return
-        for kind, times in kinds:
-            principal, host, operation, resource, api_key = kind
-            fields = (_printable(principal), host, operation.label, f"{resource.type} {_printable(resource.name)}")
-            cause = self.explain(principal, host, operation, resource)
-            self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
+        (principal, host, operation, resource, api_key), times = denied
+        fields = (_printable(principal), host, operation.label, f"{resource.type} {_printable(resource.name)}")
+        cause = self.explain(principal, host, operation, resource)
+        self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
         """Once per principal: a cluster whose brokers are denied access to each other stops working."""

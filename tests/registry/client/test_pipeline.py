@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.registry.client.errors import NoAuth, Unimplemented
-from kafka_zk.registry.client.pipeline import Found, read_all
+from kafka_zk.registry.client.pipeline import BYTES_AT_ONCE, READS_AT_ONCE, Found, read_all
 from tests.registry.world import World
 
 
@@ -35,3 +35,30 @@ def test_a_server_without_multi_read_is_asked_one_by_one(monkeypatch: pytest.Mon
     before = client.counts["get"]
     assert world.scheduler.run(read_all(client, paths)) == whole
     assert client.counts["get"] - before == 3
+
+
+def test_long_paths_are_asked_for_in_requests_that_the_server_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper closes the connection at 1 MB, again at each attempt."""
+    world = World(1)
+    client = world.clients[0]
+    asked: list[list[str]] = []
+    get_all = client.get_all
+
+    def counted(paths: Sequence[str]) -> Any:
+        asked.append(list(paths))
+        return get_all(paths)
+
+    monkeypatch.setattr(client, "get_all", counted)
+    paths = [f"/{number:03}{'ä' * 16_000}" for number in range(100)]
+    assert world.scheduler.run(read_all(client, paths)) == [None] * 100
+    assert [path for window in asked for path in window] == paths
+    assert max(sum(len(path.encode()) for path in window) for window in asked) <= BYTES_AT_ONCE
+    assert len(asked) == 100 // (BYTES_AT_ONCE // len(paths[0].encode())) + 1
+
+
+def test_short_paths_are_asked_for_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(1)
+    client = world.clients[0]
+    before = client.counts["get_all"]
+    assert world.scheduler.run(read_all(client, (f"/{number}" for number in range(2 * READS_AT_ONCE)))) == [None] * 500
+    assert client.counts["get_all"] - before == 2

@@ -5,7 +5,7 @@
 """
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ import pytest
 from kafka_zk.broker.security.acl_authorizer import AclAuthorizer
 from kafka_zk.broker.security.acl_rules import AclRules
 from kafka_zk.broker.security.authorizer import Operation
+from kafka_zk.broker.security.visible_topics import VisibleTopics
+from kafka_zk.protocol.request import RequestContext
 from kafka_zk.registry.acls import AclRegistry, Stored
 from kafka_zk.registry.change_watcher import ChangeWatcher
 from kafka_zk.registry.client.client import SessionState, Watch
@@ -51,6 +53,15 @@ def open_while_not_loaded(patch: pytest.MonkeyPatch) -> None:
         return authorizer.rules.allows(principal, host, operation, resource_type, name)
 
     patch.setattr(AclAuthorizer, "_decide", decide)
+
+
+def topics_are_visible_while_not_loaded(patch: pytest.MonkeyPatch) -> None:
+    """Metadata of all topics shows what the ACLs that are known so far do not deny."""
+
+    def visible_topics(authorizer: AclAuthorizer, context: RequestContext, names: Sequence[str]) -> list[str]:
+        return authorizer._visible.among(context.principal, context.peer_host, names)
+
+    patch.setattr(AclAuthorizer, "visible_topics", visible_topics)
 
 
 def unintelligible_acls_vanish(patch: pytest.MonkeyPatch) -> None:
@@ -106,6 +117,14 @@ def decisions_are_kept(patch: pytest.MonkeyPatch) -> None:
     def nothing(authorizer: AclAuthorizer) -> None: ...
 
     patch.setattr(AclAuthorizer, "_decide_anew", nothing)
+
+
+def visible_topics_are_kept(patch: pytest.MonkeyPatch) -> None:
+    """What a client saw once of all topics stays visible after a change."""
+
+    def nothing(topics: VisibleTopics) -> None: ...
+
+    patch.setattr(VisibleTopics, "clear", nothing)
 
 
 def deleted_patterns_are_kept(patch: pytest.MonkeyPatch) -> None:
@@ -173,11 +192,13 @@ SAFEGUARDS: dict[str, TakeOut] = {
     for take_out in (
         no_reload_and_purged_changes_are_not_noticed,
         open_while_not_loaded,
+        topics_are_visible_while_not_loaded,
         unintelligible_acls_vanish,
         watched_after_the_children_are_read,
         purged_changes_are_not_noticed,
         announcements_must_be_understood,
         decisions_are_kept,
+        visible_topics_are_kept,
         deleted_patterns_are_kept,
         failed_reads_are_forgotten,
         failed_loads_are_forgotten,

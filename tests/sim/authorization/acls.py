@@ -109,6 +109,7 @@ class AclPlay(Targets):
         self.judge = AclJudge(SUPER_USER, if_none=self.if_none)
         self.authorizers: dict[str, AclAuthorizer] = {}
         self._chosen = Random(f"{seed} acls")
+        self._listing = Random(f"{seed} listing")
         self._in_force = FaultsInForce()
         self._closing = False
         drawing = Random(f"{seed} acl plan")
@@ -333,6 +334,8 @@ class AclPlay(Targets):
             authorizer.authorize(context, choice(OPERATIONS), Resource("Topic", choice(TOPICS)))
         root = RequestContext("PLAINTEXT", "PLAINTEXT", SUPER_USER, HOSTS[0], 1, "asks")
         authorizer.authorize(root, Operation.READ, Resource("Topic", choice(TOPICS)))
+        client = self._listing.choice(PRINCIPALS), self._listing.choice(HOSTS)
+        authorizer.visible_topics(RequestContext("PLAINTEXT", "PLAINTEXT", *client, 1, "lists"), TOPICS)
 
     async def _ask(self, name: str) -> None:
         """Over the wire: whether topics may be described; and change ACLs through the broker."""
@@ -392,6 +395,12 @@ def _judged(play: AclPlay) -> type[AclAuthorizer]:
 
         def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
             return self._heard(context, operation, resource, super().may(context, operation, resource))
+
+        def visible_topics(self, context: RequestContext, names: Sequence[str]) -> list[str]:
+            visible = list(super().visible_topics(context, names))
+            for name in names:
+                self._heard(context, Operation.DESCRIBE, Resource("Topic", name), name in visible)
+            return visible
 
         def _heard(self, context: RequestContext, operation: Operation, resource: Resource, allowed: bool) -> bool:
             question = Question(context.principal, context.peer_host, operation.label, *resource)

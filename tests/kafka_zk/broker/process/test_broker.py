@@ -90,6 +90,39 @@ def test_the_reactor_has_its_turns_while_a_slow_disk_syncs(tmp_path: Path) -> No
     assert told == ["synced", "closed"] and ended.called
 
 
+def test_a_broker_that_stops_follows_what_clients_may_do_until_they_are_gone(tmp_path: Path) -> None:
+    """A fetcher's last request and the farewell to connections take seconds, in which clients are answered."""
+    last_request, farewell = Deferred[None](), Deferred[None]()
+    told: list[str] = []
+
+    class Part:
+        def __init__(self, name: str, waits_for: "Deferred[None] | None" = None) -> None:
+            self._name, self._waits_for = name, waits_for
+
+        async def stop(self) -> None:
+            told.append(self._name)
+            if self._waits_for is not None:
+                await self._waits_for
+
+        def close(self) -> "Deferred[None]":
+            told.append(self._name)
+            return succeed(None)
+
+    broker = make_broker(Clock(), Part("session"), tmp_path)
+    broker._listeners = Part("listeners", farewell)
+    broker._live_config = SimpleNamespace(follow_only_clients=lambda: told.append("topics"))
+    broker._config_changes = Part("users")
+    broker._parts = SimpleNamespace(
+        close=Part("fetchers", last_request).stop, close_security=Part("ACLs").close
+    )
+    stopped = ensureDeferred(broker.stop())
+    assert told == ["topics", "fetchers"]
+    last_request.callback(None)
+    assert told == ["topics", "fetchers", "listeners"]
+    farewell.callback(None)
+    assert told == ["topics", "fetchers", "listeners", "ACLs", "users", "session"] and stopped.called
+
+
 def test_the_controller_is_told_of_a_failed_log_directory(tmp_path: Path) -> None:
     """Also when the connection breaks over it: clients would be sent here for partitions that are not served."""
     world = World()

@@ -83,6 +83,16 @@ def test_who_is_throttled_is_told_with_the_bound_until_it_is_forgotten() -> None
     assert lab.told[-1].throttled == ()
 
 
+def test_it_is_told_again_for_who_has_not_heard_it() -> None:
+    """A page that was opened later, and a recording whose first part is gone."""
+    lab = Lab()
+    lab.connect("User:alice")
+    [seen] = lab.look()
+    looks = [lab.look() for _ in range(60_000 // INTERVAL_MS)]
+    assert looks[:-1] == [[]] * (len(looks) - 1) and looks[-1] == [seen]
+    assert lab.look() == []
+
+
 def test_a_flood_of_connections_and_names_is_told_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_report, "MOST_CONNECTIONS", 10)
     monkeypatch.setattr(client_report, "MOST_CLIENTS", 4)

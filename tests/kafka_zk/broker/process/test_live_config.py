@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 
+import pytest
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.network.connection_quotas import ConnectionQuotas
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.registry.client.errors import NoAuth
 from tests.kafka_zk.broker.conftest import Harness, batch, live_config
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
 
@@ -70,6 +72,41 @@ def test_connection_limits_and_producer_expiration_follow(harness: Make) -> None
     assert (quotas.max_connections, quotas.max_connections_per_ip) == (7, 3)
     assert broker.services.replicas.logs.upkeep.producer_id_expiration_ms == 5
     assert woken == ["now"]
+
+
+def test_a_broker_that_stops_follows_only_users_and_quotas(harness: Make) -> None:
+    """Its other parts are closed, and a change would start them again."""
+    broker, quotas = harness(), ConnectionQuotas()
+    broker.configs.brokers["0"] = {"max.connections.per.ip": "4"}
+    broker.configs.clients["c"] = {"producer_byte_rate": "5"}
+    live = live_config(broker, quotas)
+    live.follow_only_clients()
+    for announced in (("brokers", "0"), ("topics", "t")):
+        assert ensureDeferred(live.changed(*announced)).called
+    assert broker.services.client_quotas.quotas.table.is_empty
+    assert ensureDeferred(live.changes_missed()).called
+    assert quotas.max_connections_per_ip != 4 and not broker.services.client_quotas.quotas.table.is_empty
+
+
+def test_quotas_that_an_acl_hid_are_read_again(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of them: the ACL of ``/config/users`` hides their names, and no announcement tells that it is gone."""
+    broker, live_quotas = harness(), ConnectionQuotas()
+    broker.configs.clients["c"] = {"producer_byte_rate": "5"}
+    live = live_config(broker, live_quotas)
+
+    async def hidden(entity_type: str) -> list[str]:
+        raise NoAuth("/config/users")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker.configs, "entity_names", hidden)
+        assert ensureDeferred(live.session_renewed()).called and ensureDeferred(live.read_hidden()).called
+    table = broker.services.client_quotas.quotas.table
+    assert not table.names
+    assert ensureDeferred(live.read_hidden()).called
+    assert len(table.names) == 1
+    broker.configs.clients["d"] = {"producer_byte_rate": "5"}
+    assert ensureDeferred(live.read_hidden()).called
+    assert len(table.names) == 1, "once they are read, they are announced"
 
 
 def test_listeners_follow_each_change(harness: Make) -> None:

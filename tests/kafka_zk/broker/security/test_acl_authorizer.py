@@ -348,27 +348,6 @@ def test_topics_are_visible_to_whom_they_may_be_described() -> None:
     cluster.play(story())
 
 
-def test_what_is_visible_is_remembered_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acl_authorizer, "MOST_DECISIONS", 100)
-    cluster = Cluster(1)
-    (authorizer,) = cluster.authorizers
-    names = [str(number) for number in range(30)]
-
-    async def story() -> None:
-        for number in range(50):
-            asks = ALICE._replace(principal=f"User:{number}")
-            for _ in range(2):
-                authorizer.visible_topics(asks, names)
-            assert sum(map(len, authorizer._visible.values())) == authorizer._visible_count <= 100
-        for number in range(20):  # topics that come and go
-            authorizer.visible_topics(ALICE, [f"{number} {name}" for name in names])
-            assert sum(map(len, authorizer._visible.values())) == authorizer._visible_count <= 100
-        authorizer.visible_topics(ALICE._replace(principal="User:" + "x" * 30_000), names)
-        assert all(len(principal) < 100 for principal, _ in authorizer._visible)
-
-    cluster.play(story())
-
-
 def test_denials_are_counted_and_choices_are_not() -> None:
     cluster = Cluster(1)
     (authorizer,) = cluster.authorizers

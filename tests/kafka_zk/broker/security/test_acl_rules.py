@@ -42,6 +42,15 @@ def may(made: AclRules, operation: Operation, name: str = "pre-t", principal: st
     return decided
 
 
+def test_acls_that_cannot_be_taken_in_leave_those_before_in_force() -> None:
+    """A DENY that vanished would be an open door."""
+    made = rules(("*", LITERAL, acl(READ)), ("pre-t", LITERAL, acl(READ, DENY)))
+    broken = Acl(ALICE, 7, READ, ALLOW)  # type: ignore[arg-type]
+    with pytest.raises((TypeError, AttributeError, ValueError)):
+        made.put(Pattern(TOPIC, "pre-t", LITERAL), frozenset([broken]))
+    assert not may(made, READ) and may(made, READ, "t")
+
+
 @pytest.mark.parametrize(
     "row",
     [

@@ -267,6 +267,30 @@ def test_the_number_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     cluster.run(story)
 
 
+def test_one_owner_does_not_take_the_tokens_of_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token counts until it is gone, however often it is renewed, and on every broker."""
+    monkeypatch.setattr(delegation_tokens, "MOST_OF_OWNER", 2)
+    cluster = Cluster()
+
+    async def story() -> None:
+        first, _ = [await cluster.one.create(ALICE, ALICE, [], -1) for _ in range(2)]
+        await cluster.one.renew(ALICE, cluster.one.hmac(first.token_id), -1)
+        await cluster.pause()
+        for broker in (cluster.one, cluster.other):
+            with pytest.raises(ApiError) as refused:
+                await broker.create(ALICE, ALICE, [], -1)
+            assert refused.value.code == ErrorCode.POLICY_VIOLATION
+        await cluster.other.create(BOB, ALICE, [], -1)
+        await cluster.other.expire(ALICE, cluster.one.hmac(first.token_id), -1)
+        await cluster.pause()
+        await cluster.one.create(ALICE, ALICE, [], -1)
+        await cluster.pause()
+        for broker in (cluster.one, cluster.other):
+            assert broker._counts == {ALICE: 2, BOB: 1}
+
+    cluster.run(story)
+
+
 @pytest.mark.parametrize(
     "renewers", [[Principal("User", "%" * 11_000)], [Principal("User", f"{each:0300}") for each in range(900)]]
 )

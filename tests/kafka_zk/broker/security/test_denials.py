@@ -93,6 +93,26 @@ def test_observers_hear_of_few_names_of_a_million(monkeypatch: pytest.MonkeyPatc
     assert len(told) == len(explained) == 20 and set(explained) == {f"t{number}" for number in range(10)}
 
 
+def test_explanations_that_take_long_let_others_have_their_turn() -> None:
+    """A resource may have thousands of ACLs."""
+    clock, order = Clock(), list[str]()
+
+    def explain(principal: str, host: str, operation: Operation, resource: Resource) -> str:
+        clock.callLater(0, order.append, "others")
+        clock.rightNow += 0.01
+        return "no"
+
+    denied = Denials(clock, EventSource("broker-0", lambda event: order.append(event.cause)))
+    denied.explain = explain
+    for number in range(3):
+        denied.add(BOB, Operation.DESCRIBE, topic(f"t{number}"))
+        denied.add(BOB, Operation.DESCRIBE, topic(f"t{number}"))
+    clock.advance(1)
+    order.clear()
+    clock.advance(SUMMARY_S)
+    assert order == ["no", "others", "no", "others", "no", "others"]
+
+
 def test_a_name_cannot_forge_a_line(lines: list[tuple[str, str]]) -> None:
     """Clients choose names; they stay on one line, and are not endless."""
     Denials(Clock()).add(BOB, Operation.READ, topic("t\nPrincipal = User:root" + "x" * 1_000))
