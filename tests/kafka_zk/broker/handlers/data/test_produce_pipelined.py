@@ -14,10 +14,10 @@ from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.replica import delayed_produce
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
-from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS
 from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -57,7 +57,7 @@ class Client:
         settings = ConnectionSettings(
             broker.clock, "PLAINTEXT", dispatch, versions=OFFERED_VERSIONS, memory=self.pool
         )
-        self.connection = BrokerConnection(settings, 1, lambda connection: None)
+        self.connection = SupervisedConnection(settings, 1, lambda connection: None)
         Protocol.makeConnection(self.connection, self.wire)
         self._apis: list[ApiKey] = []
 
