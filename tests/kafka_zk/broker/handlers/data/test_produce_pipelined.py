@@ -23,8 +23,8 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestHeader, request_header, response_body_position
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.handlers.data.replicating_leader import Leader
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, produce
-from tests.kafka_zk.broker.handlers.data.test_replica_fetch import Leader
 from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import produce as transactional_produce
 from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import transactional
 from tests.kafka_zk.network.test_in_flight import Wire
