@@ -10,9 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("storage", "registry", "rebalance", "kafka_zk", "spark_jobs", "examples")
-MODULE_LINES = 600
+MODULE_LINES = 500
 FUNCTION_LINES = 70
-TEST_MODULE_LINES = 600
 FOLDER_LINES = 6000
 
 # No "later": a thing is done, or an issue says that it is not.
@@ -51,7 +50,8 @@ def trees() -> Trees:
 
 def test_no_module_and_no_function_is_too_long(trees: Trees) -> None:
     """A limit, not an aim: one concept per module decides."""
-    assert not [name_of(path) for path in trees if len(path.read_text().splitlines()) > MODULE_LINES]
+    paths = modules(*PACKAGES, "docker", "tests")
+    assert not [name_of(path) for path in paths if len(path.read_text().splitlines()) > MODULE_LINES]
     assert not [
         f"{name_of(path)}: {each.name}"
         for path, tree in trees.items()
@@ -148,10 +148,6 @@ def test_storage_reaches_files_in_one_way(trees: Trees) -> None:
 )  # fmt: skip
 def test_another_way_to_files_is_seen(text: str) -> None:
     assert list(file_accesses(ast.parse(text)))
-
-
-def test_no_test_module_is_too_long() -> None:
-    assert not [name_of(path) for path in modules("tests") if len(path.read_text().splitlines()) > TEST_MODULE_LINES]
 
 
 def test_no_folder_holds_too_much() -> None:

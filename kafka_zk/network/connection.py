@@ -93,7 +93,7 @@ class BrokerConnection(TwistedProtocol):
         self._awaited: object = None  # what the slot's handler awaits
         self._in_flight = InFlight()  # requests before the slot's
         self.active = True
-        """True if bytes were received, or a full queue drained, since the last ``made_progress``."""
+        """True if bytes were received, or a full queue drained, since ``SupervisedConnection`` last reset it."""
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
@@ -113,66 +113,6 @@ class BrokerConnection(TwistedProtocol):
         self._input.connect(transport)
         transport.receive_into(self._decoder, self.received, settings.memory)
         self._output.writer = transport
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a request is in progress."""
-        return self._holds_slot or bool(self._in_flight)
-
-    @property
-    def _holds_slot(self) -> bool:
-        return self._slot is not _IDLE and self._phase not in CLOSED_PHASES
-
-    def made_progress(self, least_bytes: int) -> bool:
-        """True if, since the last call, a frame began, ``least_bytes`` of an incomplete frame arrived, or the peer read
-        ``least_bytes`` of the responses that fill the queue."""
-        is_slow = self._input.is_slow(least_bytes)
-        made_progress = self.active and not (is_slow and self.is_stalled)
-        self.active = False
-        is_taken = self._output.made_progress(least_bytes)
-        if is_taken is not None:
-            made_progress = is_taken
-        if self._awaited is None and not self._holds_slot and not self._frames:
-            self._settle()
-        return self.is_busy or made_progress
-
-    @property
-    def is_stalled(self) -> bool:
-        """Whether the connection waits only for the rest of an incomplete frame."""
-        return self._decoder.missing is not None and self._input.is_reading and self._slot is _IDLE
-
-    @property
-    def keeps_memory(self) -> bool:
-        """Whether it holds memory for responses that the peer does not read."""
-        return self._output.seen_queued_bytes > 0 and self._memory.size_bytes > 0
-
-    def expire_request_early(self) -> None:
-        """If the request in progress holds memory, end its wait (``ClientWait``): other requests need the memory."""
-        if isinstance(self._awaited, ClientWait) and self._memory.size_bytes:
-            self._awaited.expire_early()
-
-    def give_up_request(self, waited_s: float) -> None:
-        """Close the connection because the rest of an incomplete request does not arrive."""
-        decoder = self._decoder
-        _log.warn(
-            "{connection} closed: {received} of the {size} bytes of a request came, then too little for {waited_s:g} s",
-            connection=self._name,
-            received=decoder.buffered_size_bytes,
-            size=decoder.size_bytes,
-            waited_s=waited_s,
-        )
-        self.abort()
-
-    def give_up_answer(self, waited_s: float) -> None:
-        """Close the connection: the peer does not read its responses, and other requests need the memory."""
-        _log.warn(
-            "{connection} closed: the peer took hardly anything of an answer for {waited_s:g} s; {size} bytes were"
-            " left, and others wait for memory",
-            connection=self._name,
-            size=self._output.writer.queued_size_bytes,
-            waited_s=waited_s,
-        )
-        self.abort()
 
     def received(self, count: int) -> None:
         """``count`` bytes were received into the incomplete frame."""

@@ -20,6 +20,7 @@ from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_quotas import UNLIMITED, ConnectionQuotas
 from kafka_zk.network.connection_rates import MOST_HELD
 from kafka_zk.network.connection_settings import ConnectionSettings
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.network.transport import FramePort
 
 _log = Logger()
@@ -84,10 +85,10 @@ OpenPort = Callable[[int, Any, int, str, Any], Port]
 class _ConnectionFactory(Factory):
     noisy = False
 
-    def __init__(self, build: "Callable[[Any], BrokerConnection | _HeldConnection | None]") -> None:
+    def __init__(self, build: "Callable[[Any], SupervisedConnection | _HeldConnection | None]") -> None:
         self._build = build
 
-    def buildProtocol(self, addr: Any) -> "BrokerConnection | _HeldConnection | None":
+    def buildProtocol(self, addr: Any) -> "SupervisedConnection | _HeldConnection | None":
         return self._build(addr)
 
 
@@ -117,7 +118,7 @@ class Listener:
             self._check_interval_s = min(self._check_interval_s, settings.max_idle_ms / IDLE_CHECKS / 1000)
             self._idle_checks = math.ceil(settings.max_idle_ms / 1000 / self._check_interval_s)
         self._stalled_checks = math.ceil(STALLED_S / self._check_interval_s)
-        self._quiet_checks: dict[BrokerConnection, int] = {}
+        self._quiet_checks: dict[SupervisedConnection, int] = {}
         self._all_closed: Deferred[None] | None = None
         self._pause: Any = None  # timer, while a connection rate keeps the listener from accepting
         self._tls_context: Any = None  # the renewed one; ports are opened with the first one
@@ -127,7 +128,7 @@ class Listener:
         return self._connection_settings.listener_name
 
     @property
-    def connections(self) -> list[BrokerConnection]:
+    def connections(self) -> list[SupervisedConnection]:
         """The open connections."""
         return list(self._quiet_checks)
 
@@ -252,7 +253,7 @@ class Listener:
             self._quotas.when_available(self._port.start_accepting)
         return available
 
-    def _build(self, addr: Any) -> "BrokerConnection | _HeldConnection | None":
+    def _build(self, addr: Any) -> "SupervisedConnection | _HeldConnection | None":
         host = peer_address(addr.host)
         rates, now_ms = self._quotas.rates, int(self._reactor.seconds() * 1000)
         held_ms = rates.refused_ms(self.name, host, now_ms)
@@ -377,7 +378,7 @@ class _HeldConnection(TwistedProtocol):
         self._over()
 
 
-class _ListenerConnection(BrokerConnection):
+class _ListenerConnection(SupervisedConnection):
     host: str
     socket_settings: ListenerSettings
 

@@ -26,7 +26,7 @@ from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.security.authorizer import Authorizer, Operation, Resource
 from kafka_zk.network.client import KafkaConnection, connect
-from kafka_zk.network.connection import BrokerConnection
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext
@@ -127,7 +127,7 @@ class Target:
     def port(self, listener: str) -> int:
         return self._listeners[listener].port
 
-    def connections(self, listener: str = STRANGERS) -> list[BrokerConnection]:
+    def connections(self, listener: str = STRANGERS) -> list[SupervisedConnection]:
         return self._listeners[listener].connections
 
     def _create(self, topic: str) -> None:
@@ -158,7 +158,7 @@ class Target:
         lines, failures = self.log.take()
         return Outcome(end, turn_ms, lines, failures)
 
-    def _watch(self, peer: socket.socket, connection: BrokerConnection, data: bytes) -> tuple[str, float]:
+    def _watch(self, peer: socket.socket, connection: SupervisedConnection, data: bytes) -> tuple[str, float]:
         """Turn until all of ``data`` was read and handled, or the connection is closed."""
         peer.setblocking(False)
         transport: Any = connection.transport

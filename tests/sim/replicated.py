@@ -15,7 +15,7 @@ from random import Random
 from twisted.internet.defer import ensureDeferred
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.partition import Partition, Role
+from kafka_zk.broker.replica.partition import Partition
 from kafka_zk.clients.connection.errors import ClientClosed, KafkaError
 from kafka_zk.clients.connection.waiting import sleep
 from kafka_zk.clients.consumer.reader import Reader
@@ -29,14 +29,13 @@ from kafka_zk.sim.judges import cluster as judges
 from kafka_zk.sim.machine.scheduler import Stuck
 from kafka_zk.sim.world.clients import SEND_EVERY_S, SimProducer, key_of, make_admin
 from kafka_zk.sim.world.history import Acked, Fact, Found, HandedOut, Sent
-from kafka_zk.sim.world.world import SimBroker
 from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
-from kafka_zk.storage.log.log import Log
 from tests.sim import replica_judges
 from tests.sim.power_losses import PowerLosses
 from tests.sim.promptness import COMPOSED_MS, disturbed, in_time, reassigned
-from tests.sim.replica_judges import EndSeen, ReplicaSample, StateSample, StateWrite
+from tests.sim.replica_judges import EndSeen, StateSample, StateWrite
 from tests.sim.replica_logs import ReplicaLogs
+from tests.sim.replica_samples import Running, hosted_replicas, is_ahead, log_end, partitions_of, sampled
 
 ACKNOWLEDGED_BY_TWO = "by-two"
 BY_ONE = "by-one"
@@ -90,14 +89,11 @@ REPLICATION_FAULTS = (
     "clock",
 )
 _STATE = "/state"
-_SERVING = (Role.LEADER, Role.FOLLOWER)
 
 
 rare_key_of = partial(key_of, keys=60)
 """A record is the last one of its key for longer than a machine needs to come back and catch up."""
 
-Running = Mapping[int, Mapping[TopicPartition, Partition]]
-"""Brokers that serve, with what they host."""
 _SEQUENCE_PROBABILITY = 0.3
 
 
@@ -269,34 +265,34 @@ class ReplicatedRun(Run):
 
     def replicas_of(self, tp: TopicPartition) -> dict[int, Partition]:
         """Of brokers that run: those that lead or follow and have a log."""
-        return _hosted(tp, self._running())
+        return hosted_replicas(tp, self._running())
 
     def _running(self) -> Running:
         """What each broker that serves hosts."""
-        return {broker.broker_id: _partitions(broker) for broker in self.world.brokers.values()}
+        return {broker.broker_id: partitions_of(broker) for broker in self.world.brokers.values()}
 
     def _sample(self) -> None:
         self._sample_count += 1
         running = self._running()
         for state in self.states.values():
-            if _is_ahead(state, running):
+            if is_ahead(state, running):
                 self._compare_with_the_watermark(state, running)
         if self._sample_count % AGREEMENT_EVERY == 0:
             self.compare_logs()
         self.world.scheduler.clock.callLater(SAMPLE_MS / 1000, self._sample)
 
     def _compare_with_the_watermark(self, state: StateSample, running: Running) -> None:
-        if not _is_ahead(state, running):
+        if not is_ahead(state, running):
             return
-        hosted = _hosted(state.tp, running)
-        samples = {broker_id: _sampled(broker_id, partition) for broker_id, partition in hosted.items()}
+        hosted = hosted_replicas(state.tp, running)
+        samples = {broker_id: sampled(broker_id, partition) for broker_id, partition in hosted.items()}
         self.broken += replica_judges.watermark(self.world.now_ms, state, samples)
 
     def acknowledged(self, fact: Acked) -> None:
         """A producer has received the acknowledgement. A power loss may have taken the record from a broker since it
         was committed."""
         wanted = int(self.topics[fact.tp.topic]["min.insync.replicas"])
-        ends = {broker.broker_id: _log_end(broker, fact.tp) for broker in self.world.brokers.values()}
+        ends = {broker.broker_id: log_end(broker, fact.tp) for broker in self.world.brokers.values()}
         if not _is_flushed(fact.tp):
             ends |= dict.fromkeys(self.power_losses.lost_since(self._sent_ms(fact)))
         self.broken += replica_judges.acknowledged(fact.time_ms, fact.tp, fact.offset, wanted, ends)
@@ -383,57 +379,6 @@ class ReplicatedRun(Run):
         self.world.run(self._reader.close(), LIVENESS_MS)
         self.world.run(self._reading, LIVENESS_MS)
         super().stop()
-
-
-def _partitions(broker: SimBroker) -> Mapping[TopicPartition, Partition]:
-    """None while it does not serve."""
-    return broker.broker.services.replicas.partitions if broker.is_started and broker.broker is not None else {}
-
-
-def _log_end(broker: SimBroker, tp: TopicPartition) -> int | None:
-    """Of the log on its disk, also of a broker that is down; None if that cannot be told."""
-    if broker.is_alive and not broker.is_started:
-        return None
-    services = getattr(broker.broker, "services", None)
-    if services is None:  # it died before it had read its logs
-        return None
-    log: Log | None = services.replicas.logs.get(tp)
-    if log is None:
-        return 0 if services.replicas.partitions else None  # it has closed its logs
-    return log.log_end_offset
-
-
-def _hosted(tp: TopicPartition, running: Running) -> dict[int, Partition]:
-    found = {}
-    for broker_id, partitions in running.items():
-        partition = partitions.get(tp)
-        if partition is not None and partition.log is not None and partition.role in _SERVING:
-            found[broker_id] = partition
-    return found
-
-
-def _is_ahead(state: StateSample, running: Running) -> bool:
-    """Whether some member of the ISR may have less than the leader calls committed: a look before the judge's, since
-    that is asked fifty times a second."""
-    _, tp, leader_id, _, _, isr, _ = state
-    hosted = running.get(leader_id)
-    leader = None if hosted is None else hosted.get(tp)
-    if leader is None or leader.log is None:
-        return False
-    mark = leader.log.high_watermark
-    for broker_id in isr:
-        if broker_id != leader_id and (hosted := running.get(broker_id)) is not None:
-            partition = hosted.get(tp)
-            if partition is not None and (log := partition.log) is not None and log.log_end_offset < mark:
-                return True
-    return False
-
-
-def _sampled(broker_id: int, partition: Partition) -> ReplicaSample:
-    log = partition.log
-    assert log is not None
-    is_leader = partition.role is Role.LEADER
-    return ReplicaSample(broker_id, is_leader, partition.leader_epoch, log.high_watermark, log.log_end_offset)
 
 
 def play_replicated(

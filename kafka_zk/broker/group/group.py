@@ -8,10 +8,10 @@ Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kafka_zk.broker.coordinator.replies import Reply
 from kafka_zk.broker.group.config import GroupConfig
+from kafka_zk.broker.group.delayed_join import DelayedJoin
 from kafka_zk.broker.group.events import (
     AssignmentCompleted,
     CoordinatorEvent,
@@ -51,29 +51,12 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 _EMPTY, _PREPARING, _COMPLETING, _STABLE, _ = GroupState
 
 
-@dataclass(slots=True)
-class _Join:
-    """The join phase of a rebalance.
-
-    Attributes:
-        deadline_ms: monotonic time in ms at which the phase ends, or the initial delay is extended.
-        delay_ms: length of the current initial delay; 0 if the group was not empty.
-        remaining_ms: by how much the initial delay can still be extended. None if the group was not empty: then the
-            phase ends as soon as all members have joined.
-    """
-
-    deadline_ms: int
-    delay_ms: int = 0
-    remaining_ms: int | None = None
-
-
 class Group(GroupMetadata):
     """See the module's docstring. The caller keeps the group's partition, and whether it is loaded.
 
     Attributes:
         earliest_deadline_ms: monotonic time in ms, not after the next deadline; None without one. ``tick`` advances it.
         _join: the join phase; None outside PreparingRebalance.
-        _new_member_came: True if a member was added since the current initial delay began.
         _awaited_syncs: ids of this generation's members that have not sent SyncGroup.
         _sync_deadline_ms: monotonic time in ms at which these are removed; None if there are none.
         _effects: effects of the current call; empty between calls.
@@ -83,8 +66,7 @@ class Group(GroupMetadata):
         super().__init__(group_id, now)
         self.earliest_deadline_ms: int | None = None
         self._config = config
-        self._join: _Join | None = None
-        self._new_member_came = False
+        self._join: DelayedJoin | None = None
         self._awaited_syncs: set[str] = set()
         self._sync_deadline_ms: int | None = None
         self._effects: list[Effect] = []
@@ -243,8 +225,8 @@ class Group(GroupMetadata):
     def _add(self, request: JoinGroup, member_id: str, reply: Reply, now: Now) -> None:
         if not len(self.members):
             self.protocol_type = request.protocol_type
-        if self.state is _PREPARING and self.generation_id == 0:
-            self._new_member_came = True
+        if self._join is not None and self.generation_id == 0:
+            self._join.has_new_member = True
         member = Member(
             member_id, request.group_instance_id, request.client_id, request.client_host,
             request.session_timeout_ms, request.rebalance_timeout_ms, request.protocols, joining=reply, is_new=True,
@@ -361,31 +343,27 @@ class Group(GroupMetadata):
         timeout_ms = self.members.rebalance_timeout_ms
         if before is _EMPTY:
             delay_ms = self._config.initial_rebalance_delay_ms
-            self._new_member_came = False
-            self._join = _Join(now.monotonic_ms + delay_ms, delay_ms, max(timeout_ms - delay_ms, 0))
+            self._join = DelayedJoin.initial(now.monotonic_ms, delay_ms, timeout_ms)
         else:
-            self._join = _Join(now.monotonic_ms + timeout_ms)
+            self._join = DelayedJoin(now.monotonic_ms + timeout_ms)
         self._wake_at(self._join.deadline_ms)
         self._tell(RebalancePrepared, reason, self.generation_id)
 
     def _complete_join_if_all_came(self, now: Now) -> None:
         if self.state is not _PREPARING or self._join is None:
             return
-        if self._join.remaining_ms is None:
+        if not self._join.is_initial:
             if self.members.all_joined:
                 self._complete_join(now)
         elif self._join.deadline_ms <= now.monotonic_ms:  # no initial delay is configured
             self._join_deadline_passed(self._join, now)
 
-    def _join_deadline_passed(self, join: _Join, now: Now) -> None:
-        if join.remaining_ms and self._new_member_came:
-            self._new_member_came = False
-            delay_ms = min(self._config.initial_rebalance_delay_ms, join.remaining_ms)
-            remaining_ms = max(join.remaining_ms - join.delay_ms, 0)
-            self._join = _Join(now.monotonic_ms + delay_ms, delay_ms, remaining_ms)
-            self._wake_at(self._join.deadline_ms)
-        else:
+    def _join_deadline_passed(self, join: DelayedJoin, now: Now) -> None:
+        self._join = join.extended(now.monotonic_ms, self._config.initial_rebalance_delay_ms)
+        if self._join is None:
             self._complete_join(now)
+        else:
+            self._wake_at(self._join.deadline_ms)
 
     def _complete_join(self, now: Now) -> None:
         """Start the next generation with the members that joined. Static members stay without joining."""
@@ -394,7 +372,7 @@ class Group(GroupMetadata):
                 self._remove(member.member_id, Departure.DROPPED, "did not join again in time")
         if not self.members.elect_joined_leader() and len(self.members):
             # Only static members are left, and none has joined: wait for another rebalance timeout.
-            self._join = _Join(now.monotonic_ms + self.members.rebalance_timeout_ms)
+            self._join = DelayedJoin(now.monotonic_ms + self.members.rebalance_timeout_ms)
             self._wake_at(self._join.deadline_ms)
             return
         self._join = None

@@ -4,7 +4,7 @@ A fetch may let a follower join the ISR and advance the high watermark; ``shrink
 partition adopts the controller's responses.
 
 Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
-tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
+tests/kafka_zk/broker/handlers/data/test_replica_fetch_isr.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -21,7 +21,7 @@ from kafka_zk.base.types import FetchIsolation, LogAppendInfo, TopicPartition
 from kafka_zk.broker.metadata.cache import MetadataCache
 from kafka_zk.broker.replica.batch_helpers import BatchHelpers
 from kafka_zk.broker.replica.delayed_produce import APPEND_ERRORS, AppendResult, DelayedProduce, Unreplicated
-from kafka_zk.broker.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped, RoleChanged
+from kafka_zk.broker.replica.events import ControllerIgnored, ReplicasOffline, ReplicaStopped
 from kafka_zk.broker.replica.flushes import Flushes
 from kafka_zk.broker.replica.follower_waits import FOLLOWER_FETCHES, FollowerWaits
 from kafka_zk.broker.replica.isr_updates import IsrUpdates, LogStart
@@ -32,7 +32,7 @@ from kafka_zk.broker.replica.purgatory import Purgatory
 from kafka_zk.broker.replica.record_checks import RecordChecks
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
 from kafka_zk.broker.replica.replication_quota import ReplicationQuotas
-from kafka_zk.broker.replica.role_listeners import RoleListeners
+from kafka_zk.broker.replica.role_listeners import RoleListeners, standing
 from kafka_zk.broker.replica.topic_ids import TopicIds
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
 from kafka_zk.protocol import uuids
@@ -58,7 +58,6 @@ MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]
 """Called with a partition, an offset, and the markers that all in-sync replicas have from there on."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
-_Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
 
 _LEGAL_ACKS = (-1, 0, 1)
 _SERVED = (Role.LEADER, Role.FOLLOWER)
@@ -119,7 +118,7 @@ class ReplicaManager:
         self.quotas = ReplicationQuotas()
         self._partition_logs = PartitionLogs(logs, self.quotas, broker_id)
         self.replication_bytes_out = 0  # responses to followers' fetches
-        self.role_listeners = RoleListeners()
+        self.role_listeners = RoleListeners(events)
         self.verification: TransactionVerification | None = None
         """Verifies transactions with their coordinators; None: no verification."""
         self.marker_listeners: list[MarkersWritten] = []
@@ -393,9 +392,9 @@ class ReplicaManager:
         if partition.role is Role.OFFLINE:  # must not create its log again
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
-            before = _standing(partition)
+            before = standing(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # producers now mean the other topic
-            self._tell_if_changed(partition, before, "LeaderAndIsr")
+            self.role_listeners.tell_if_changed(partition, before, "LeaderAndIsr")
             self._wake(tp)
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if wanted.state.leader_epoch < partition.leader_epoch:
@@ -404,7 +403,7 @@ class ReplicaManager:
             return self._take_again(partition, wanted)
         if self.broker_id not in wanted.state.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        before = _standing(partition)
+        before = standing(partition)
         partition.take_state(wanted.state)
         self.topic_ids.give(partition, wanted.topic_id)
         self.partitions[tp] = partition
@@ -412,7 +411,7 @@ class ReplicaManager:
         if refusal is None and partition.is_leader:
             self._flushes.before_leading(partition)
         partition.become(refusal, self.isr_updates.now_ms())
-        self._tell_if_changed(partition, before, "LeaderAndIsr")
+        self.role_listeners.tell_if_changed(partition, before, "LeaderAndIsr")
         self._wake(tp)
         return partition.refusal or ErrorCode.NONE
 
@@ -424,23 +423,18 @@ class ReplicaManager:
         has_id = partition.topic_id != uuids.ZERO or wanted.topic_id == uuids.ZERO
         if not has_id:
             self.topic_ids.give(partition, wanted.topic_id)
-        before = _standing(partition)
+        before = standing(partition)
         self._reopen(partition, wanted.topic_properties, "LeaderAndIsr")
-        if not has_id and _standing(partition) == before:
+        if not has_id and standing(partition) == before:
             self.role_listeners.tell(partition)  # a follower fetches by id from now on
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
         """The controller's decisions stay unchanged."""
-        before = _standing(partition)
+        before = standing(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
-        self._tell_if_changed(partition, before, cause)
+        self.role_listeners.tell_if_changed(partition, before, cause)
         self._wake(partition.tp)
-
-    def _tell_if_changed(self, partition: Partition, before: _Standing, cause: str) -> None:
-        if _standing(partition) != before:
-            self._events.emit(RoleChanged, partition.tp, *_standing(partition), cause=cause)
-            self.role_listeners.tell(partition)
 
     def _wake(self, tp: TopicPartition) -> None:
         """Re-evaluate requests that wait for a partition; followers' fetches once per turn."""
@@ -498,7 +492,3 @@ class ReplicaManager:
             if tp.topic in changed and not is_beyond_help:
                 self._reopen(partition, changed[tp.topic], "the topic's configuration")
                 yield tp
-
-
-def _standing(partition: Partition) -> _Standing:
-    return partition.role, partition.leader_epoch, partition.refusal

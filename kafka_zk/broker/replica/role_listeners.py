@@ -1,16 +1,31 @@
-"""Listeners for this broker's roles: fetchers and coordinators."""
+"""Who hears of this broker's roles: observers, fetchers and coordinators."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from twisted.logger import Logger
 
-from kafka_zk.broker.replica.partition import Partition
+from kafka_zk.base.events import EventSource
+from kafka_zk.broker.replica.events import RoleChanged
+from kafka_zk.broker.replica.partition import Partition, Role
+from kafka_zk.protocol.errors import ErrorCode
+
+Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
+"""Role, leader epoch, and the error with which the partition refuses requests."""
 
 _log = Logger()
 
 
+def standing(partition: Partition) -> Standing:
+    return partition.role, partition.leader_epoch, partition.refusal
+
+
 class RoleListeners(list[Callable[[Partition], None]]):
     """Called in order for every replica whose role or leader epoch changed, or whose topic received an id."""
+
+    def __init__(self, events: EventSource) -> None:
+        super().__init__()
+        self._events = events
 
     def tell(self, partition: Partition) -> None:
         """A listener's error is logged and does not affect the others."""
@@ -19,3 +34,10 @@ class RoleListeners(list[Callable[[Partition], None]]):
                 role_changed(partition)
             except Exception:
                 _log.failure("a listener failed on the new role of {tp}", tp=partition.tp)
+
+    def tell_if_changed(self, partition: Partition, before: Standing, cause: str) -> None:
+        """Emit RoleChanged and call the listeners if the standing is no longer ``before``."""
+        now = standing(partition)
+        if now != before:
+            self._events.emit(RoleChanged, partition.tp, *now, cause=cause)
+            self.tell(partition)

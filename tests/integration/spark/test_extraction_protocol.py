@@ -4,9 +4,8 @@ Brokers and Spark are replaced by a log and a disk in memory, so that every poin
 tests/soak/test_extraction_kill.py kills real ones.
 """
 
-import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,176 +20,17 @@ from kafka_zk.registry.znodes import consumers
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.topics import topic_path
 from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit, GroupBusy, Undecodable
-from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun
-from kafka_zk.spark_jobs.extraction.manifest import Manifest
-from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
-from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
+from kafka_zk.spark_jobs.extraction.planning import Extraction
 from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
-from kafka_zk.spark_jobs.extraction.table_formats import DELTA, is_table
-from kafka_zk.spark_jobs.extraction.undecodable import Staged
-from kafka_zk.spark_jobs.waiting import Note
+from kafka_zk.spark_jobs.extraction.table_formats import DELTA
 from kafka_zk.testing.plugin import MakeZkClient
+from tests.integration.spark.extraction_world import T0, T1, Killed, Point, World, world
+
+__all__ = ["world"]  # a fixture
 
 pytestmark = pytest.mark.integration
-
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-Point = tuple[Step, Phase]
-
-
-class Killed(BaseException):
-    """The process ended here: nothing after it is done, no clean-up either."""
-
-
-class Log:
-    """Brokers: the end of each partition."""
-
-    bootstrap_servers = "h:1"
-
-    def __init__(self) -> None:
-        self.ends = {T0: 30, T1: 20}
-
-    @property
-    def brokers(self) -> "Log":
-        return self
-
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        return {tp: 0 if spec == -2 else self.ends[tp] for tp, spec in wanted.items()}
-
-    log_offsets = offsets
-
-    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return {tp: self.ends[tp] for tp in tps}
-
-    def partitions(self) -> list[TopicPartition]:
-        return sorted(self.ends)
-
-
-class Disk:
-    """The target: a folder, names to records, staging folders among them; and a table, plans to records or a fence."""
-
-    cores = 2
-
-    def __init__(self) -> None:
-        self.folders: dict[str, list[tuple[TopicPartition, int]]] = {}
-        self.table: dict[tuple[str, int], list[tuple[TopicPartition, int]] | None] = {}
-        self.staged: list[str] = []
-        self.while_staging: Callable[[], None] = lambda: None
-        self.undecodable_count = 0
-
-    def qualified(self, folder: str) -> str:
-        return f"file:{folder}"
-
-    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
-        records = [(each.tp, offset) for ranges in tasks.ranges for each in ranges
-                   for offset in range(each.from_offset, each.until_offset)]  # fmt: skip
-        assert manifest.staging not in self.folders, "an attempt writes into a folder of its own"
-        self.folders[manifest.staging] = records[: len(records) // 2]
-        self.staged.append(manifest.staging)
-        self.while_staging()
-        self.folders[manifest.staging] = records
-        return Staged(len(records), len(records), self.undecodable_count, "offset 0 of t-0")
-
-    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        raise AssertionError("no run here has a dead letter topic")
-
-    def published(self, manifest: Manifest) -> str:
-        return manifest.name
-
-    def is_published(self, manifest: Manifest) -> bool:
-        return manifest.name in self.folders
-
-    def in_table(self, manifest: Manifest) -> bool:
-        return self.table.get((manifest.writer, manifest.sequence)) is not None
-
-    def is_fenced(self, manifest: Manifest) -> bool:
-        return self.table.get((manifest.writer, manifest.sequence), ()) is None
-
-    def fence(self, manifest: Manifest) -> bool:
-        if is_table(manifest.format):
-            self.table.setdefault((manifest.writer, manifest.sequence), None)
-        return self.in_table(manifest)
-
-    def publish(self, manifest: Manifest) -> None:
-        if is_table(manifest.format):
-            self.table.setdefault((manifest.writer, manifest.sequence), self.folders[manifest.staging])
-        elif not self.is_published(manifest):
-            self.folders[manifest.name] = self.folders.pop(manifest.staging)
-
-    def discard(self, manifest: Manifest) -> None:
-        self.folders.pop(manifest.staging, None)
-
-    def records(self) -> list[tuple[TopicPartition, int]]:
-        shown = [found for name, found in self.folders.items() if not name.startswith("_")]
-        shown += [found for found in self.table.values() if found is not None]
-        return sorted(record for found in shown for record in found)
-
-
-class World:
-    """One group, one topic, one target; runs that end well, or are killed."""
-
-    def __init__(self, make_zk_client: MakeZkClient, format: str = "parquet") -> None:
-        self.format = format
-        self._make_client = make_zk_client
-        self.log, self.disk = Log(), Disk()
-        self.group = f"g{next(_numbers)}"
-        self.client = self.new_client()
-
-    def new_client(self) -> KazooBlockingClient:
-        client = self._make_client()
-        assert isinstance(client, KazooBlockingClient)
-        return client
-
-    def run(
-        self, observe: Callable[[Step, Phase], None] = lambda *_: None, note: Note = lambda _: None, **options: Any
-    ) -> Report:
-        """Raises what the run raises. Its session ends with it, as that of a killed process does after a while."""
-        client = self.new_client()
-        asked = {"format": self.format, **options}
-        extraction = Extraction(zookeeper="z", group=self.group, topics=("t",), target="/lake", **asked)
-        try:
-            return run_blocking(ExtractionRun(extraction, client, self.log, self.disk, observe, note).run())
-        finally:
-            client.close()
-
-    def killed_at(self, point: Point, **options: Any) -> None:
-        """A run that ends at ``point``. What it would do after that is not done: each later point is death again."""
-        dead = False
-
-        def observe(step: Step, phase: Phase) -> None:
-            nonlocal dead
-            dead = dead or (step, phase) == point
-            if dead:
-                raise Killed
-
-        with pytest.raises(Killed):
-            self.run(observe, **options)
-
-    def offsets(self) -> dict[TopicPartition, int]:
-        stored = run_blocking(OffsetRegistry(self.client, self.group).fetch([T0, T1]))
-        return {tp: each.offset for tp, each in stored.items()}
-
-    def check(self, *, complete: bool = True) -> None:
-        """Each record exactly once, and as far as the registry says."""
-        offsets = self.offsets()
-        assert self.disk.records() == [(tp, offset) for tp in (T0, T1) for offset in range(max(0, offsets.get(tp, 0)))]
-        if complete:
-            assert offsets == self.log.ends
-
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def world(make_zk_client: MakeZkClient) -> World:
-    return World(make_zk_client)
-
-
-@pytest.fixture
-def table(make_zk_client: MakeZkClient) -> World:
-    """The same with a table."""
-    return World(make_zk_client, DELTA)
 
 
 def test_a_run_extracts_everything_and_the_next_only_what_is_new(world: World) -> None:
@@ -292,88 +132,6 @@ def _killing(point: Point, reached: list[Point]) -> Callable[[Step, Phase], None
             raise Killed
 
     return observe
-
-
-# --- tables: their commit leads
-
-
-@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"{point[0].name}-{point[1].value}")
-def test_killed_at_any_point_a_table_has_everything_once(table: World, point: Point) -> None:
-    for _ in range(3):
-        table.killed_at(point)
-        assert table.disk.records() in (_until(table.offsets()), _until(table.log.ends)), "behind by one plan at most"
-        table.log.ends[T0] += 7
-    table.run()
-    table.run()
-    table.check()
-    assert not table.disk.folders, "no staging folder is left"
-
-
-def _until(ends: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, int]]:
-    return [(tp, offset) for tp in (T0, T1) for offset in range(max(0, ends.get(tp, 0)))]
-
-
-def test_offsets_follow_what_the_table_has(table: World) -> None:
-    table.killed_at((Step.PUBLISH, Phase.END))
-    assert table.disk.records() == _until(table.log.ends) and table.offsets() == {T0: 0, T1: 0}
-    table.log.ends[T1] += 5
-    report = table.run()
-    assert report.recovered == "the table has its records, the offsets follow"
-    assert (report.records, len(report.published)) == (5, 2)
-    table.check()
-
-
-def test_a_plan_that_was_dropped_cannot_be_committed_by_who_sleeps(table: World) -> None:
-    """It wakes up before its commit, when others have moved the offsets and another run has gone on from there."""
-
-    def overtaken(step: Step, phase: Phase) -> None:
-        if (step, phase) == (Step.PUBLISH, Phase.BEGIN):
-            member = run_blocking(ConsumerRegistry(table.client, table.group).members())
-            ephemerals = [consumers.id_path(table.group, next(iter(member)))]
-            ephemerals += [consumers.owner_path(table.group, *tp) for tp in (T0, T1)]
-            run_blocking(results(table.client.delete(path) for path in ephemerals))
-            run_blocking(OffsetRegistry(table.client, table.group).store({T1: 4}))
-            table.run()
-            table.disk.folders = dict.fromkeys(table.disk.staged, table.disk.records())
-
-    with pytest.raises(ForeignCommit, match="another extraction of group"):
-        table.run(overtaken)
-    assert table.disk.records() == [each for each in _until(table.log.ends) if each[0] == T0 or each[1] >= 4]
-    assert table.offsets() == table.log.ends
-
-
-@pytest.mark.parametrize("is_looked_for", [True, False])
-def test_a_plan_that_was_fenced_by_a_run_that_died_then_is_planned_anew(
-    table: World, is_looked_for: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its name is used up, and the manifest does not say so yet: under that name the table takes nothing."""
-    table.killed_at((Step.STAGE, Phase.END))
-    manifest = run_blocking(GroupHold(table.client, table.group, "").read_manifest())
-    assert manifest is not None and not table.disk.fence(manifest)
-    if not is_looked_for:
-        monkeypatch.setattr(Disk, "is_fenced", lambda disk, manifest: False)
-    report = table.run()
-    if is_looked_for:
-        assert report.recovered == "its attempt is forgotten"
-        table.check()
-    else:
-        assert not table.disk.records(), "why it is looked for"
-
-
-def test_offsets_that_somebody_has_set_since_are_left_as_they_are(table: World) -> None:
-    table.killed_at((Step.PUBLISH, Phase.END))
-    run_blocking(OffsetRegistry(table.client, table.group).store({T1: 19}))
-    told: list[str] = []
-    report = table.run(note=told.append)
-    assert any("another client has set the group's offsets since" in each for each in told)
-    assert [each.from_offset for each in report.partitions] == [0, 19], "as they say"
-
-
-def test_a_topic_that_is_left_out_now_is_asked_for(table: World) -> None:
-    table.killed_at((Step.PUBLISH, Phase.END))
-    table.log.ends = {T0: 30}
-    with pytest.raises(ExtractionFailed, match="run it once with --topic t too"):
-        table.run()
 
 
 # --- others in the group

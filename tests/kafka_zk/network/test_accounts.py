@@ -14,9 +14,9 @@ from twisted.internet.task import Clock
 from kafka_zk.base.turns import ClientWait
 from kafka_zk.broker.replica.delayed_produce import PassedWait
 from kafka_zk.broker.replica.purgatory import Purgatory
-from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.network.transport import QUEUE_FULL_BYTES, RECEIVE_BUFFER_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
@@ -36,7 +36,7 @@ class Wire:
         self._clock = clock
         self._random = random
         self._taken_bytes = 0
-        self.connection: BrokerConnection
+        self.connection: SupervisedConnection
         self.on_drained: Callable[[], None] | None = None
         self.queued_size_bytes = 0
         self.is_paused = self.is_closing = self.is_lost = False
@@ -114,7 +114,7 @@ class World:
     def connect(self) -> None:
         wire = Wire(self.clock, self.random)
         settings = ConnectionSettings(self.clock, "PLAINTEXT", self._handle, memory=self.pool)
-        wire.connection = BrokerConnection(settings, 1, lambda connection: self.wires.remove(wire))
+        wire.connection = SupervisedConnection(settings, 1, lambda connection: self.wires.remove(wire))
         Protocol.makeConnection(wire.connection, wire)
         self.wires.append(wire)
         self._rests[wire] = b""

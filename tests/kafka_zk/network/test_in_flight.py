@@ -11,10 +11,10 @@ from twisted.internet.task import Clock
 
 from kafka_zk.base.turns import ClientWait
 from kafka_zk.broker.replica.purgatory import Purgatory, Wait
-from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS, Response
 from kafka_zk.network.memory_pool import FREE_BYTES, MemoryPool
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ProtocolError
@@ -106,7 +106,7 @@ class World:
         settings = ConnectionSettings(
             self.clock, "PLAINTEXT", self._dispatch, memory=self.pool, on_response=self._answered
         )
-        self.connection = BrokerConnection(settings, 1, lambda connection: None)
+        self.connection = SupervisedConnection(settings, 1, lambda connection: None)
         Protocol.makeConnection(self.connection, self.wire)
 
     def _answered(self, context: RequestContext, header: RequestHeader, response: Response) -> int:

@@ -12,9 +12,9 @@ from twisted.internet.task import Clock
 from kafka_zk.base.turns import pause
 from kafka_zk.broker.replica.delayed_produce import PassedWait
 from kafka_zk.broker.replica.purgatory import Purgatory
-from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.network.transport import RECEIVE_BUFFER_BYTES
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -58,7 +58,7 @@ class Broker:
         self._asked = asked
         self._purgatory = Purgatory(self.clock)
         settings = ConnectionSettings(self.clock, "PLAINTEXT", self._answer, memory=self.pool)
-        self.connection = BrokerConnection(settings, 1, lambda connection: None)
+        self.connection = SupervisedConnection(settings, 1, lambda connection: None)
         Protocol.makeConnection(self.connection, self.wire)
 
     async def _answer(self, context: RequestContext, header: RequestHeader, body: memoryview) -> Any:

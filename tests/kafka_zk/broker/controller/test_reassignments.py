@@ -1,10 +1,8 @@
-"""Partitions move to other replicas: over the wire and by the order in ZooKeeper, replaced, cancelled, taken over.
+"""Partitions move to other replicas: over the wire, replaced, cancelled, taken over.
 
 The znodes at each step are those of a real Kafka 3.9.1 (a move from [2, 1] to [0, 1]).
 """
 
-import json
-from typing import Any
 
 import pytest
 from twisted.internet.defer import ensureDeferred
@@ -21,67 +19,14 @@ from kafka_zk.broker.controller.operations import (
     ElectLeaders,
     PartitionKey,
 )
-from kafka_zk.broker.controller.store import ControllerStore, StoredOrders
-from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.registry.znodes import admin
+from tests.kafka_zk.broker.controller.reassigning import TP, alter, catch_up, moved, moving, replicas, state, stored
 from tests.kafka_zk.broker.controller.test_alter_partition import propose
 from tests.kafka_zk.broker.controller.test_failures import check, heal
 from tests.kafka_zk.broker.controller.test_machines import T0, context, info
 from tests.kafka_zk.broker.controller.world import Cluster
-
-TP = TopicPartition("t", 0)
-
-
-def alter(cluster: Cluster, targets: dict[int, list[int] | None], topic: str = "t", **other: Any) -> dict[int, int]:
-    """Partition -> error code."""
-    cls = codec.request(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
-    of = cls.ReassignableTopic
-    partitions = [of.ReassignablePartition(partition_index=p, replicas=r) for p, r in targets.items()]
-    request = cls(timeout_ms=1000, topics=[of(name=topic, partitions=partitions)])
-    answer = cluster.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, request, **other)
-    if answer.error_code:
-        return {-1: answer.error_code}
-    return {each.partition_index: each.error_code for topic in answer.responses for each in topic.partitions}
-
-
-def moving(cluster: Cluster, wanted: list[int] | None = None) -> dict[int, tuple[list[int], list[int], list[int]]]:
-    """Partition of t -> replicas, adding, removing."""
-    cls = codec.request(ApiKey.LIST_PARTITION_REASSIGNMENTS)
-    named = None
-    if wanted is not None:
-        named = [cls.ListPartitionReassignmentsTopics(name="t", partition_indexes=wanted)]
-    answer = cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, cls(timeout_ms=1000, topics=named))
-    return {
-        each.partition_index: (each.replicas, each.adding_replicas, each.removing_replicas)
-        for topic in answer.topics
-        for each in topic.partitions
-    }
-
-
-def state(cluster: Cluster, partition: int = 0) -> tuple[int, list[int], int]:
-    """Leader, ISR, leader epoch."""
-    found = cluster.state("t", partition)
-    assert found is not None
-    return found.leader, found.isr, found.leader_epoch
-
-
-def stored(cluster: Cluster) -> dict[str, Any]:
-    """The topic's znode."""
-    return dict(json.loads(cluster.zookeeper.tree.get("/brokers/topics/t")[0] or b""))
-
-
-def replicas(cluster: Cluster) -> list[int]:
-    return [broker.broker_id for broker in cluster.brokers if TP in broker.replicas]
-
-
-def moved(brokers: int = 3, **assignment: Any) -> Cluster:
-    cluster = Cluster(brokers)
-    cluster.create("t", {0: [2, 1]})
-    cluster.settle()
-    return cluster
-
 
 # -- a move --
 
@@ -300,123 +245,7 @@ def test_a_move_survives_a_failover_in_the_middle(seed: int, completes: bool) ->
     check(cluster)
 
 
-def catch_up(cluster: Cluster, *, settle: bool = True) -> None:
-    """The leaders of t's partitions take every replica into the ISR."""
-    for number, assigned in cluster.assignment("t").partitions.items():
-        leader, isr, _ = state(cluster, number)
-        members = [*isr, *(broker_id for broker_id in assigned if broker_id not in isr)]
-        propose(cluster, members, broker_id=leader, partition_index=number)
-        if settle:
-            cluster.settle()
-
-
-# -- in ZooKeeper --
-
-
-def test_an_order_in_zookeeper_is_carried_out_and_goes() -> None:
-    cluster = moved()
-    order = admin.encode_reassignment({TP: [0, 1], TopicPartition("gone", 0): [1], TopicPartition("t", 9): []})
-    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, order))
-    cluster.settle()
-    left, _ = cluster.zookeeper.tree.get(admin.REASSIGN_PARTITIONS)
-    assert admin.decode_reassignment(left) == {TP: [0, 1]}
-    assert state(cluster) == (2, [2, 1], 1)  # that the order was rewritten changes nothing
-    propose(cluster, [2, 1, 0], broker_id=2)
-    cluster.settle()
-    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
-    assert stored(cluster)["partitions"] == {"0": [0, 1]}
-    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [1, 0]})))
-    cluster.settle()
-    assert stored(cluster)["partitions"] == {"0": [1, 0]}
-    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
-    check(cluster)
-
-
-def test_an_order_that_moves_nothing_goes_though_nobody_can_lead() -> None:
-    """It would stand in the way of every order after it."""
-    cluster = moved()
-    cluster.kill(1)
-    cluster.settle(10_000)
-    cluster.kill(2)
-    cluster.settle(10_000)
-    assert state(cluster)[0] == -1
-    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [1, 2]})))
-    cluster.settle()
-    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
-    assert stored(cluster)["partitions"] == {"0": [1, 2]}
-    cluster.restart(2)
-    cluster.settle()
-    assert state(cluster)[:2] == (2, [2])
-    cluster.restart(1)
-    cluster.settle()
-    check(cluster)
-
-
-@pytest.mark.parametrize("first", [{TP: [2, 1]}, {TP: []}, {TP: [2, 1], TopicPartition("t", 9): [0]}])
-def test_an_order_that_replaces_one_while_that_is_forgotten_is_carried_out(
-    monkeypatch: pytest.MonkeyPatch, first: dict[TopicPartition, list[int]]
-) -> None:
-    """The controller has read what moves nothing, or cannot be done, and is about to delete it."""
-    cluster = moved()
-    read = ControllerStore.reassignment_orders
-    reads: list[StoredOrders] = []
-
-    async def read_and_overtaken(store: ControllerStore) -> StoredOrders:
-        reads.append(await read(store))
-        if len(reads) == 2:
-            await cluster.tool.set(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]}))
-        return reads[-1]
-
-    monkeypatch.setattr(ControllerStore, "reassignment_orders", read_and_overtaken)
-    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment(first)))
-    cluster.settle()
-    assert len(reads) > 2 and reads[1].targets == first
-    assert moving(cluster) == {0: ([0, 1, 2], [0], [2])}
-    propose(cluster, [2, 1, 0], broker_id=2)
-    cluster.settle()
-    assert stored(cluster)["partitions"] == {"0": [0, 1]}
-    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
-    check(cluster)
-
-
-def test_an_order_that_comes_while_a_move_over_the_wire_replaces_the_one_before_is_carried_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    cluster = moved(4)
-    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]})))
-    cluster.settle()
-    read = ControllerStore.reassignment_orders
-    overtakes = [{TP: [3, 1]}]
-
-    async def read_and_overtaken(store: ControllerStore) -> StoredOrders:
-        orders = await read(store)
-        if overtakes:
-            await cluster.tool.set(admin.REASSIGN_PARTITIONS, admin.encode_reassignment(overtakes.pop()))
-        return orders
-
-    monkeypatch.setattr(ControllerStore, "reassignment_orders", read_and_overtaken)
-    assert alter(cluster, {0: [2, 0]}) == {0: 0}
-    cluster.settle()
-    assert moving(cluster)[0][0][:2] == [3, 1]
-
-
-def test_a_move_over_the_wire_replaces_the_order_in_zookeeper() -> None:
-    cluster = moved(4)
-    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, admin.encode_reassignment({TP: [0, 1]})))
-    cluster.settle()
-    assert alter(cluster, {0: [3, 1]}) == {0: 0}
-    cluster.settle()
-    assert cluster.paths(admin.REASSIGN_PARTITIONS) == []
-    assert moving(cluster) == {0: ([3, 1, 2], [3], [2])}
-
-
-def test_an_order_that_cannot_be_understood_harms_nothing() -> None:
-    cluster = moved()
-    cluster.scheduler.run(cluster.tool.create(admin.REASSIGN_PARTITIONS, b'{"partitions":[{"topic":1}]}'))
-    cluster.settle()
-    assert alter(cluster, {0: [1, 2]}) == {0: 0}
-    cluster.settle()
-    assert stored(cluster)["partitions"] == {"0": [1, 2]}
+# -- beside other changes of the topic --
 
 
 def test_partitions_that_are_added_meanwhile_stay() -> None:

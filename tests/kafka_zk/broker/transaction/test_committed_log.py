@@ -13,7 +13,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.broker.conftest import Harness
-from tests.kafka_zk.broker.handlers.data.test_replica_fetch import Make, T, make
+from tests.kafka_zk.broker.handlers.data.replicating_leader import Make, T, make
 
 __all__ = ["make"]  # a fixture
 

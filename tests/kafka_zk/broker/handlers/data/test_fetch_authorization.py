@@ -10,8 +10,8 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.protocol.request import RequestContext
 from tests.kafka_zk.broker.conftest import Harness, batch
+from tests.kafka_zk.broker.handlers.data.replicating_leader import Leader
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced, values
-from tests.kafka_zk.broker.handlers.data.test_replica_fetch import Leader
 
 
 class Without(Authorizer):

@@ -12,7 +12,7 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse
 from tests.kafka_zk.broker.conftest import Harness, batch
-from tests.kafka_zk.broker.handlers.data.test_replica_fetch import Leader, T, size
+from tests.kafka_zk.broker.handlers.data.replicating_leader import Leader, T, size
 
 CONSUMER = -1
 LISTENER = "PLAINTEXT"

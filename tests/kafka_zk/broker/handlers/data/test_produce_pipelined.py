@@ -14,17 +14,17 @@ from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.replica import delayed_produce
 from kafka_zk.broker.replica.transaction_verification import TransactionVerification
-from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import MAX_REQUESTS
 from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.request import RequestHeader, request_header, response_body_position
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
+from tests.kafka_zk.broker.handlers.data.replicating_leader import Leader
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, produce
-from tests.kafka_zk.broker.handlers.data.test_replica_fetch import Leader
 from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import produce as transactional_produce
 from tests.kafka_zk.broker.handlers.transactions.test_transactions_in_logs import transactional
 from tests.kafka_zk.network.test_in_flight import Wire
@@ -57,7 +57,7 @@ class Client:
         settings = ConnectionSettings(
             broker.clock, "PLAINTEXT", dispatch, versions=OFFERED_VERSIONS, memory=self.pool
         )
-        self.connection = BrokerConnection(settings, 1, lambda connection: None)
+        self.connection = SupervisedConnection(settings, 1, lambda connection: None)
         Protocol.makeConnection(self.connection, self.wire)
         self._apis: list[ApiKey] = []
 

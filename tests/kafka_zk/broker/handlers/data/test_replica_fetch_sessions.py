@@ -14,8 +14,8 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import FetchResponse
 from kafka_zk.protocol.fetch_request import TOPIC_IDS_SINCE, FetchPartition, FetchTopic
 from tests.kafka_zk.broker.conftest import batch
+from tests.kafka_zk.broker.handlers.data.replicating_leader import VERSION, Leader, Make, make
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import produce, produced
-from tests.kafka_zk.broker.handlers.data.test_replica_fetch import VERSION, Leader, Make, make
 
 __all__ = ["make"]  # a fixture
 

@@ -13,8 +13,8 @@ from kafka_zk.network.connection_rates import ConnectionRates
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import FetchResponse
 from tests.kafka_zk.broker.conftest import Harness
+from tests.kafka_zk.broker.handlers.data.replicating_leader import VERSION, Leader, T, size
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched
-from tests.kafka_zk.broker.handlers.data.test_replica_fetch import VERSION, Leader, T, size
 from tests.kafka_zk.broker.process.test_live_config import announce
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"

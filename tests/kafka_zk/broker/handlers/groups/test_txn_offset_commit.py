@@ -9,7 +9,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.broker.conftest import Harness
-from tests.kafka_zk.broker.handlers.groups.test_group_apis import Forbids, fetch, found
+from tests.kafka_zk.broker.handlers.groups.group_requests import Forbids, fetch, found
 
 Make = Callable[..., Harness]
 NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -12,7 +12,7 @@ from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from tests.kafka_zk.broker.conftest import Harness
-from tests.kafka_zk.broker.handlers.groups.test_group_apis import Forbids
+from tests.kafka_zk.broker.handlers.groups.group_requests import Forbids
 
 Make = Callable[..., Harness]
 

@@ -1,0 +1,173 @@
+"""An extraction on a real ZooKeeper, with records and files in memory, that dies wherever the test wants."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from kafka_zk.base.types import TopicPartition
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.offsets import OffsetRegistry
+from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
+from kafka_zk.spark_jobs.extraction.job import ExtractionRun
+from kafka_zk.spark_jobs.extraction.manifest import Manifest
+from kafka_zk.spark_jobs.extraction.planning import Extraction, Report
+from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
+from kafka_zk.spark_jobs.extraction.table_formats import is_table
+from kafka_zk.spark_jobs.extraction.undecodable import Staged
+from kafka_zk.spark_jobs.waiting import Note
+from kafka_zk.testing.plugin import MakeZkClient
+
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+Point = tuple[Step, Phase]
+
+
+class Killed(BaseException):
+    """The process ended here: nothing after it is done, no clean-up either."""
+
+
+class Log:
+    """Brokers: the end of each partition."""
+
+    bootstrap_servers = "h:1"
+
+    def __init__(self) -> None:
+        self.ends = {T0: 30, T1: 20}
+
+    @property
+    def brokers(self) -> "Log":
+        return self
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        return {tp: 0 if spec == -2 else self.ends[tp] for tp, spec in wanted.items()}
+
+    log_offsets = offsets
+
+    def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return {tp: self.ends[tp] for tp in tps}
+
+    def partitions(self) -> list[TopicPartition]:
+        return sorted(self.ends)
+
+
+class Disk:
+    """The target: a folder, names to records, staging folders among them; and a table, plans to records or a fence."""
+
+    cores = 2
+
+    def __init__(self) -> None:
+        self.folders: dict[str, list[tuple[TopicPartition, int]]] = {}
+        self.table: dict[tuple[str, int], list[tuple[TopicPartition, int]] | None] = {}
+        self.staged: list[str] = []
+        self.while_staging: Callable[[], None] = lambda: None
+        self.undecodable_count = 0
+
+    def qualified(self, folder: str) -> str:
+        return f"file:{folder}"
+
+    def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
+        records = [(each.tp, offset) for ranges in tasks.ranges for each in ranges
+                   for offset in range(each.from_offset, each.until_offset)]  # fmt: skip
+        assert manifest.staging not in self.folders, "an attempt writes into a folder of its own"
+        self.folders[manifest.staging] = records[: len(records) // 2]
+        self.staged.append(manifest.staging)
+        self.while_staging()
+        self.folders[manifest.staging] = records
+        return Staged(len(records), len(records), self.undecodable_count, "offset 0 of t-0")
+
+    def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
+        raise AssertionError("no run here has a dead letter topic")
+
+    def published(self, manifest: Manifest) -> str:
+        return manifest.name
+
+    def is_published(self, manifest: Manifest) -> bool:
+        return manifest.name in self.folders
+
+    def in_table(self, manifest: Manifest) -> bool:
+        return self.table.get((manifest.writer, manifest.sequence)) is not None
+
+    def is_fenced(self, manifest: Manifest) -> bool:
+        return self.table.get((manifest.writer, manifest.sequence), ()) is None
+
+    def fence(self, manifest: Manifest) -> bool:
+        if is_table(manifest.format):
+            self.table.setdefault((manifest.writer, manifest.sequence), None)
+        return self.in_table(manifest)
+
+    def publish(self, manifest: Manifest) -> None:
+        if is_table(manifest.format):
+            self.table.setdefault((manifest.writer, manifest.sequence), self.folders[manifest.staging])
+        elif not self.is_published(manifest):
+            self.folders[manifest.name] = self.folders.pop(manifest.staging)
+
+    def discard(self, manifest: Manifest) -> None:
+        self.folders.pop(manifest.staging, None)
+
+    def records(self) -> list[tuple[TopicPartition, int]]:
+        shown = [found for name, found in self.folders.items() if not name.startswith("_")]
+        shown += [found for found in self.table.values() if found is not None]
+        return sorted(record for found in shown for record in found)
+
+
+class World:
+    """One group, one topic, one target; runs that end well, or are killed."""
+
+    def __init__(self, make_zk_client: MakeZkClient, format: str = "parquet") -> None:
+        self.format = format
+        self._make_client = make_zk_client
+        self.log, self.disk = Log(), Disk()
+        self.group = f"g{next(_numbers)}"
+        self.client = self.new_client()
+
+    def new_client(self) -> KazooBlockingClient:
+        client = self._make_client()
+        assert isinstance(client, KazooBlockingClient)
+        return client
+
+    def run(
+        self, observe: Callable[[Step, Phase], None] = lambda *_: None, note: Note = lambda _: None, **options: Any
+    ) -> Report:
+        """Raises what the run raises. Its session ends with it, as that of a killed process does after a while."""
+        client = self.new_client()
+        asked = {"format": self.format, **options}
+        extraction = Extraction(zookeeper="z", group=self.group, topics=("t",), target="/lake", **asked)
+        try:
+            return run_blocking(ExtractionRun(extraction, client, self.log, self.disk, observe, note).run())
+        finally:
+            client.close()
+
+    def killed_at(self, point: Point, **options: Any) -> None:
+        """A run that ends at ``point``. What it would do after that is not done: each later point is death again."""
+        dead = False
+
+        def observe(step: Step, phase: Phase) -> None:
+            nonlocal dead
+            dead = dead or (step, phase) == point
+            if dead:
+                raise Killed
+
+        with pytest.raises(Killed):
+            self.run(observe, **options)
+
+    def offsets(self) -> dict[TopicPartition, int]:
+        stored = run_blocking(OffsetRegistry(self.client, self.group).fetch([T0, T1]))
+        return {tp: each.offset for tp, each in stored.items()}
+
+    def check(self, *, complete: bool = True) -> None:
+        """Each record exactly once, and as far as the registry says."""
+        offsets = self.offsets()
+        assert self.disk.records() == [(tp, offset) for tp in (T0, T1) for offset in range(max(0, offsets.get(tp, 0)))]
+        if complete:
+            assert offsets == self.log.ends
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def world(make_zk_client: MakeZkClient) -> World:
+    return World(make_zk_client)
