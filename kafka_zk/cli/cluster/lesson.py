@@ -17,7 +17,7 @@ from kafka_zk.cli.terminal.output import note, print_json, say
 
 @click.command("lesson", short_help="A guided lesson on groups and replicas, on a live cluster.")
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
-@click.option("--chapter", "chapters", type=click.IntRange(1, 9), multiple=True, help="Only this one; may be repeated.")
+@click.option("--chapter", "chapters", type=click.IntRange(1, 10), multiple=True, help="Only this one; may be repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @web_option(f"Read it in a browser, with pictures and questions, on this port (default {WEB_PORT}).")
 @json_option
@@ -34,6 +34,7 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int
     7. an unclean election loses what it must
     8. two controllers and the epoch: the orders of the old one are refused
     9. why a follower truncates its log, and where
+    10. ACLs and quotas: who may do what, and how much
 
     At a stop, Enter continues, s skips to the next chapter, b goes back (to the beginning of the chapter, then to the
     chapter before), and q ends the lesson. In chapters 1 to 4 the consumers are real members in this process, so each

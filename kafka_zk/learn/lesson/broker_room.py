@@ -1,47 +1,34 @@
 """The cluster of the lesson's chapters about brokers: three brokers, each with a replica of every partition."""
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.controller.events import ControllerEvent
-from kafka_zk.broker.replica.events import ReplicaEvent
 from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.session_expiry import SessionUnknown, expire_session
+from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.replica_log import ReplicaLog, read_log
 from kafka_zk.learn.lesson.teacher import Teacher
-from kafka_zk.recorder.timeline.cluster_lines import ClusterEvents, ClusterLines
-from kafka_zk.recorder.timeline.cluster_observer import ClusterObserver
-from kafka_zk.recorder.timeline.trace_file import TraceFollower
 from kafka_zk.registry.client import connect_string
-from kafka_zk.registry.client.client import ZnodeStat
-from kafka_zk.registry.client.errors import NoNode
-from kafka_zk.registry.client.events import RegistryEvent
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, state_path
 
-PATIENCE_S = 60
 BROKERS = 3
 FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
 """How long a leader holds a follower's Fetch when there is nothing new."""
 _TICK_TIME_MS = 500
-_POLL_MS = 50
-_LATE_MS = 300
-"""Maximum delay of events in the brokers' traces."""
 _REQUEST_TIMEOUT_MS = 2_000
 _PROPERTIES = {
     "default.replication.factor": str(BROKERS),
@@ -50,22 +37,17 @@ _PROPERTIES = {
     "replica.fetch.backoff.ms": "200",
     "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS),
 }
-_SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 
-class BrokerRoom:
+class BrokerRoom(ClusterRoom):
     """Brokers 0 to 2, with broker 0 as the first controller, and a ZooKeeper; a context manager.
-
-    ``client``: a ZooKeeper client for the lesson's own reads and writes.
 
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
     """
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
-        self.teacher = teacher
-        self.verbose = verbose
+        super().__init__(data_dir / "trace", teacher, verbose)
         self._data_dir = data_dir
-        self._trace = data_dir / "trace"
         self._cluster = EmbeddedCluster(
             data_dir,
             broker_count=1,  # the others start later, so that the controller is known
@@ -210,26 +192,6 @@ class BrokerRoom:
         """The broker id in ``/controller``; None without a controller."""
         return run_blocking(ControllerRegistry(self.client).current())
 
-    def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
-        """The data and stat of a znode; None if it does not exist."""
-        try:
-            data, stat = run_blocking(self.client.get(path))
-        except NoNode:
-            return None
-        return (data or b"").decode(), stat
-
-    def show_znode(self, path: str, data_matters: bool = True) -> None:
-        """Show a line about a znode: its data and version if they matter, and the session of an ephemeral znode."""
-        found = self.znode(path)
-        if found is None:
-            self.teacher.show(f"{path}  is not there")
-            return
-        data, stat = found
-        told = [data, f"znode version {stat.version}"] if data_matters else []
-        if stat.ephemeral_owner:
-            told.append(f"ephemeral, of session {stat.ephemeral_owner:#x}")
-        self.teacher.show(f"{path}  {', '.join(told)}")
-
     def show_state(self, tp: TopicPartition) -> None:
         """Show the state znode of a partition."""
         self.show_znode(state_path(*tp))
@@ -266,14 +228,6 @@ class BrokerRoom:
         paths = [broker_path(broker_id) for broker_id in broker_ids]
         self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
 
-    def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Wait, and process events meanwhile. Raises LessonFailed."""
-        end_s = time.monotonic() + PATIENCE_S
-        while not done():
-            if time.monotonic() > end_s:
-                raise LessonFailed(f"waited {PATIENCE_S} s for {what}, without success")
-            self.client.process(_POLL_MS)
-
     def _make_controller(self, broker_id: int) -> None:
         """End the sessions of other controllers until this broker is the controller."""
         while (current := self.controller_id()) != broker_id:
@@ -284,50 +238,3 @@ class BrokerRoom:
 
     def _wait_for_controller(self, other_than: int | None) -> None:
         self.wait(lambda: self.controller_id() not in (None, other_than), "another controller")
-
-    @contextmanager
-    def watched(self) -> Iterator["News"]:
-        """The events in the cluster during the block."""
-        news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process)
-        observer = ClusterObserver(self.client, news.add)
-        self.client.process(_POLL_MS)
-        try:
-            yield news
-        finally:
-            observer.close()
-
-
-class News:
-    """What znodes and traces report after ``begin``."""
-
-    def __init__(self, follower: TraceFollower, verbose: bool, process: Callable[[float], None]) -> None:
-        self._follower = follower
-        self._verbose = verbose
-        self._process = process
-        self._events = ClusterEvents()
-        self._since_ms = int(time.time() * 1000)
-        self.all: list[Event] = []
-        """All events since ``begin``."""
-
-    def begin(self) -> None:
-        """Start over: times are in seconds from now."""
-        self._since_ms = int(time.time() * 1000)
-        self.all.clear()
-        self._events = ClusterEvents()
-
-    def add(self, event: Event) -> None:
-        if event.time_ms >= self._since_ms:
-            self._events.add(event)
-            self.all.append(event)
-
-    def seconds(self, time_ms: int | None = None) -> str:
-        """The seconds since ``begin`` at a time, by default now."""
-        return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
-
-    def lines(self) -> Iterator[str]:
-        """Yield a line for each event."""
-        self._process(_LATE_MS)
-        for traced in self._follower.read():
-            if isinstance(traced.event, _SHOWN):
-                self.add(traced.event)
-        yield from ClusterLines(self._events, verbose=self._verbose, time_text=self.seconds).lines()

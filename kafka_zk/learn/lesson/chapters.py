@@ -13,6 +13,8 @@ from kafka_zk.learn.lesson.course import Chapter
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.kills import TIMES_MS, Kill, Writer, average_input, usual_lag
 from kafka_zk.learn.lesson.leader_death import leader_dies
+from kafka_zk.learn.lesson.permissions import permissions
+from kafka_zk.learn.lesson.secured_room import SecuredRoom
 from kafka_zk.learn.lesson.truncation import truncation
 from kafka_zk.learn.lesson.twice import same_change_twice
 from kafka_zk.learn.lesson.two_controllers import two_controllers
@@ -150,6 +152,10 @@ def _of_brokers(chapter: Callable[[BrokerRoom], dict[str, Any]]) -> Chapter:
     return lambda rooms: chapter(rooms.broker_room())
 
 
+def _of_users(chapter: Callable[[SecuredRoom], dict[str, Any]]) -> Chapter:
+    return lambda rooms: chapter(rooms.secured_room())
+
+
 CHAPTERS: dict[int, Chapter] = {
     1: _of_groups(idle_member),
     2: _of_groups(two_groups),
@@ -160,6 +166,7 @@ CHAPTERS: dict[int, Chapter] = {
     7: _of_brokers(unclean_election),
     8: _of_brokers(two_controllers),
     9: _of_brokers(truncation),
+    10: _of_users(permissions),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Self
 
 from kafka_zk.learn.lesson.broker_room import BrokerRoom
 from kafka_zk.learn.lesson.classroom import Classroom
+from kafka_zk.learn.lesson.secured_room import SecuredRoom
 from kafka_zk.learn.lesson.teacher import Teacher
 
 
@@ -20,7 +21,7 @@ class Rooms:
         self._data_dir = data_dir
         self._teacher = teacher
         self._verbose = verbose
-        self._open: Classroom | BrokerRoom | None = None
+        self._open: Classroom | BrokerRoom | SecuredRoom | None = None
         self._closing = ExitStack()
 
     def classroom(self) -> Classroom:
@@ -42,6 +43,17 @@ class Rooms:
             )
             self._tell_where(self._open.zookeeper, "/brokers")
         self._open.repair()
+        return self._open
+
+    def secured_room(self) -> SecuredRoom:
+        """The cluster for chapters about security."""
+        if not isinstance(self._open, SecuredRoom):
+            self._close()
+            self._teacher.aside("A ZooKeeper and two brokers to which clients log in start …")
+            self._open = self._closing.enter_context(
+                SecuredRoom(self._data_dir / "secured", self._teacher, self._verbose)
+            )
+            self._tell_where(self._open.zookeeper, "/kafka-acl")
         return self._open
 
     def dismiss(self) -> None:

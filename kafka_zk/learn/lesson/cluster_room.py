@@ -1,0 +1,127 @@
+"""What the lesson's chapters do with every cluster of brokers: show its znodes, wait, and follow its events."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka_zk.base.events import Event
+from kafka_zk.broker.controller.events import ControllerEvent
+from kafka_zk.broker.replica.events import ReplicaEvent
+from kafka_zk.learn.lesson.errors import LessonFailed
+from kafka_zk.learn.lesson.teacher import Teacher
+from kafka_zk.recorder.timeline.cluster_lines import ClusterEvents, ClusterLines
+from kafka_zk.recorder.timeline.cluster_observer import ClusterObserver
+from kafka_zk.recorder.timeline.trace_file import TraceFollower
+from kafka_zk.registry.client.client import ZnodeStat
+from kafka_zk.registry.client.errors import NoNode
+from kafka_zk.registry.client.events import RegistryEvent
+from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+
+PATIENCE_S = 60
+POLL_MS = 50
+_LATE_MS = 300
+"""Maximum delay of events in the brokers' traces."""
+_SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
+
+
+class ClusterRoom:
+    """``client``: a ZooKeeper client for the lesson's own reads and writes; set by the subclass.
+
+    Args:
+        trace: the folder of the brokers' traces.
+    """
+
+    client: KazooBlockingClient
+
+    def __init__(self, trace: Path, teacher: Teacher, verbose: bool) -> None:
+        self.teacher = teacher
+        self.verbose = verbose
+        self._trace = trace
+
+    def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
+        """The data and stat of a znode; None if it does not exist."""
+        try:
+            data, stat = run_blocking(self.client.get(path))
+        except NoNode:
+            return None
+        return (data or b"").decode(), stat
+
+    def show_znode(self, path: str, data_matters: bool = True) -> None:
+        """Show a line about a znode: its data and version if they matter, and the session of an ephemeral znode."""
+        found = self.znode(path)
+        if found is None:
+            self.teacher.show(f"{path}  is not there")
+            return
+        data, stat = found
+        told = [data, f"znode version {stat.version}"] if data_matters else []
+        if stat.ephemeral_owner:
+            told.append(f"ephemeral, of session {stat.ephemeral_owner:#x}")
+        self.teacher.show(f"{path}  {', '.join(told)}")
+
+    def wait(self, done: Callable[[], bool], what: str) -> None:
+        """Wait, and process events meanwhile. Raises LessonFailed."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not done():
+            if time.monotonic() > end_s:
+                raise LessonFailed(f"waited {PATIENCE_S} s for {what}, without success")
+            self.client.process(POLL_MS)
+
+    @contextmanager
+    def watched(self, kinds: tuple[type[Event], ...] = _SHOWN) -> Iterator["News"]:
+        """The events in the cluster during the block; ``kinds``: of those in the brokers' traces."""
+        news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process, kinds)
+        observer = ClusterObserver(self.client, news.add)
+        self.client.process(POLL_MS)
+        try:
+            yield news
+        finally:
+            observer.close()
+
+
+class News:
+    """What znodes and traces report after ``begin``."""
+
+    def __init__(
+        self,
+        follower: TraceFollower,
+        verbose: bool,
+        process: Callable[[float], None],
+        kinds: tuple[type[Event], ...],
+    ) -> None:
+        self._follower = follower
+        self._kinds = kinds
+        self._verbose = verbose
+        self._process = process
+        self._events = ClusterEvents()
+        self._since_ms = int(time.time() * 1000)
+        self.all: list[Event] = []
+        """All events since ``begin``."""
+
+    def begin(self) -> None:
+        """Start over: times are in seconds from now."""
+        self._since_ms = int(time.time() * 1000)
+        self.all.clear()
+        self._events = ClusterEvents()
+
+    def add(self, event: Event) -> None:
+        if event.time_ms >= self._since_ms:
+            self._events.add(event)
+            self.all.append(event)
+
+    def seconds(self, time_ms: int | None = None) -> str:
+        """The seconds since ``begin`` at a time, by default now."""
+        return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
+
+    def read(self) -> list[Event]:
+        """Read the traces; returns all events since ``begin``."""
+        for traced in self._follower.read():
+            if isinstance(traced.event, self._kinds):
+                self.add(traced.event)
+        return self.all
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each event."""
+        self._process(_LATE_MS)
+        self.read()
+        yield from ClusterLines(self._events, verbose=self._verbose, time_text=self.seconds).lines()
