@@ -201,8 +201,11 @@ class LocalLog:
         failed: it unpins, and it moves the recovery point if ``work`` succeeded."""
         offset = self.log_end_offset if up_to is None else up_to
         epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
-        id_path = f"{self.segments.directory}/{PARTITION_METADATA}" if self._has_unsynced_id else None
-        flush = self.segments.prepare_flush(self.recovery_point, offset, filter(None, (epochs_path, id_path)))
+        directory = self.segments.directory
+        id_path = f"{directory}/{PARTITION_METADATA}" if self._has_unsynced_id else None
+        snapshots, snapshots_synced = self.producers.prepare_sync(directory)
+        replaced = [path for path in (epochs_path, id_path, *snapshots) if path is not None]
+        flush = self.segments.prepare_flush(self.recovery_point, offset, replaced)
         truncation_count, appended_ms = self.truncation_count, self._last_append_ms
 
         def done() -> None:
@@ -211,6 +214,8 @@ class LocalLog:
                 epochs_synced()
                 self._has_unsynced_id &= id_path is None
             if flush.is_done and self.truncation_count == truncation_count:
+                if self.segments.directory == directory:
+                    snapshots_synced()
                 self._mark_flushed(offset, appended_ms)
 
         return flush.run, done
@@ -233,6 +238,10 @@ class LocalLog:
             self.write_topic_id()
         if self.log_end_offset > self.log_start_offset or self.producers.producers:
             self.producers.write_snapshot(self.segments.directory, self.log_end_offset)
+        snapshots, synced = self.producers.prepare_sync(self.segments.directory)
+        for path in (*snapshots, *([self.segments.directory] if snapshots else ())):
+            sync(path)
+        synced()
         self.segments.close(sync)
 
     def rename_to_delete(self, directory: str) -> None:

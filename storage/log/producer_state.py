@@ -74,8 +74,8 @@ class ProducerState:
     """
 
     __slots__ = (
-        "_abridged", "_observe", "_owed_offset", "_verifications", "budget", "producers", "recall", "snapshot_offset",
-        "transactions", "under_way",
+        "_abridged", "_observe", "_owed_offset", "_unsynced", "_verifications", "budget", "producers", "recall",
+        "snapshot_offset", "transactions", "under_way",
     )  # fmt: skip
 
     def __init__(self, observe: Observe = ignore) -> None:
@@ -89,6 +89,7 @@ class ProducerState:
         self.snapshot_offset = -1
         self.under_way: SnapshotUnderWay | None = None
         self._owed_offset = -1  # of the newest incremental snapshot requested
+        self._unsynced: set[int] = set()  # offsets of snapshots that name producers and are not durable yet
 
     # -- what may be appended -----------------------------------------------------------------------------------
 
@@ -363,13 +364,24 @@ class ProducerState:
         return Replayed(list(self.producers.values()), dict(self.transactions.unstable), aborted)
 
     def write_snapshot(self, directory: str, offset: int) -> None:
-        """Write the snapshot for ``offset``, unless it exists."""
+        """Write the snapshot for ``offset``, unless it exists. ``prepare_sync`` makes it durable."""
         if offset <= self.snapshot_offset:
             return
         self.give_up_snapshot()
-        content = encode_snapshot(self.producers)
-        write_atomically(snapshot_path(directory, offset), content, durable=bool(self.producers))
+        write_atomically(snapshot_path(directory, offset), encode_snapshot(self.producers), durable=False)
         self.snapshot_offset = offset
+        if self.producers:
+            self._unsynced.add(offset)
+
+    def prepare_sync(self, directory: str) -> tuple[list[str], Callable[[], None]]:
+        """The snapshots to fsync, with their directory, before the recovery point passes them, and a function to call
+        when that is done."""
+        offsets = sorted(self._unsynced)
+
+        def done() -> None:
+            self._unsynced.difference_update(offsets)
+
+        return [snapshot_path(directory, offset) for offset in offsets], done
 
     def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
         """Begin the snapshot for ``offset``, which ``end_snapshot`` ends; None while another one is in progress.

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.integration.processes import COMMAND, ENVIRON
 from tests.integration.spark.sessions import LOCAL, SMALL
-from tests.power import judges, servers
+from tests.power import evidence, judges, servers
 from tests.power.disks import Pool
 from tests.power.history import History, Mark, Topic
 from tests.power.host import BROKER_ID, Host
@@ -118,7 +118,7 @@ class Extraction:
                 found = faults(self._history, cut.mark, lake(self._lake))
                 return [Violation(judges.EXTRACTION, TOPIC.name, each) for each in found]
         except servers.NotServing as error:
-            return [Violation(judges.START, "-", str(error))]
+            return [Violation(judges.START, "-", evidence.text_of(error))]
 
 
 def lake(folder: Path) -> list[tuple[int, str | None]]:

@@ -14,7 +14,7 @@ from kafka_zk.embedded.cluster import wait_ready
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.ports import free_ports
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
-from tests.power import servers
+from tests.power import evidence, servers
 from tests.power.disks import Image, Machine, Pool
 from tests.power.topics import broker_properties
 
@@ -44,7 +44,9 @@ class Host:
     @contextmanager
     def running(self, image: Image | None = None) -> Iterator[BrokerProcess]:
         """Within the block the disk is mounted, and ZooKeeper and the broker run; then they are killed. ``image`` is
-        what the disk held in an earlier life. Raises: NotServing, DiskError."""
+        what the disk held in an earlier life. What explains an exception of the block is added to it as a note.
+
+        Raises: NotServing, DiskError."""
         with ExitStack() as ending:
             ending.callback(self.machine.unmount)
             self.machine.mount(image)
@@ -57,7 +59,11 @@ class Host:
                 self._start(zookeeper, broker)
             except EmbeddedError as error:
                 raise servers.NotServing(f"{error} {servers.last_exception(broker)}") from error
-            yield broker
+            try:
+                yield broker
+            except Exception as error:
+                error.add_note(evidence.of([broker]))
+                raise
 
     def _broker(self) -> BrokerProcess:
         interval_ms = self._random.choice((500, 2_000, 60_000))

@@ -20,11 +20,12 @@ GROUP = "group"
 START = "start"
 APPEND = "append"
 EXTRACTION = "extraction"
+LOG = "log"
 NAMES = (LOST, HOLE, FOREIGN, TRANSACTION, GROUP, START, APPEND, EXTRACTION)
 """LOST: acknowledged records of a durable topic. HOLE: a record between others. FOREIGN: a record that was not
 produced there. TRANSACTION: one that is torn, undone, or visible although it was not committed. GROUP: a committed
 offset. START: no broker or no leader in time. APPEND: no new records. EXTRACTION: the lake lacks a record or has it
-twice."""
+twice. LOG goes with others: the end of a broker's log."""
 
 
 class Violation(NamedTuple):

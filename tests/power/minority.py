@@ -19,7 +19,7 @@ from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.cluster import wait_ready
 from kafka_zk.embedded.errors import EmbeddedError
 from kafka_zk.embedded.ports import free_ports
-from tests.power import judges, reader, servers
+from tests.power import evidence, judges, reader, servers
 from tests.power.disks import Machine, Pool
 from tests.power.judges import Violation
 from tests.power.topics import REPLICATED, broker_properties
@@ -103,10 +103,16 @@ class Minority:
             violations = judges.judge(REPLICATED, workload.history, workload.history.mark(), found, durable=True)
             workload.release()
         except (servers.NotServing, reader.NotReadable, EmbeddedError) as error:
-            return [Violation(judges.START, "-", str(error))]
+            return [self._explained(judges.START, error)]
         except ClientFailed as error:
-            return [Violation(judges.APPEND, "-", str(error))]
+            return [self._explained(judges.APPEND, error)]
+        if violations:
+            violations += [Violation(judges.LOG, "-", evidence.log_tail(broker)) for broker in self._brokers]
         return violations
+
+    def _explained(self, judge: str, error: Exception) -> Violation:
+        """The last of a run, because our brokers end when they show their stacks."""
+        return Violation(judge, "-", f"{error}\n{evidence.of(self._brokers)}")
 
     def _lose_power(self, number: int) -> None:
         """The victim goes on for an instant after the image of its disk was taken, and so do its acknowledgments:

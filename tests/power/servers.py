@@ -17,6 +17,7 @@ from kazoo.exceptions import NoNodeError
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from tests.peers.apache_kafka import broker_command
+from tests.power import evidence
 
 OURS, KAFKA = "ours", "kafka"
 KINDS = (OURS, KAFKA)
@@ -42,6 +43,8 @@ def broker(
     made = BrokerProcess(folder, broker_id, port, connect, {**properties, "log.dirs": ",".join(map(str, log_dirs))})
     if kind == KAFKA:
         made.process.command = broker_command(made.properties_file)
+    else:
+        made.process.command[1:1] = evidence.STACKS_OF_OURS
     return made
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
-from tests.power import judges, reader, servers
+from tests.power import evidence, judges, reader, servers
 from tests.power.disks import Image, Pool
 from tests.power.history import Mark, Topic
 from tests.power.host import BROKER_ID, Host
@@ -81,11 +81,14 @@ class SingleMachine:
                 transactions = reader.take_over(broker.bootstrap)
                 found = reader.read(broker.bootstrap, topics)
                 violations = judges.judge(topics, self._history, cut.mark, found, durable=self._flushes)
-                return [*violations, *self._append(broker.bootstrap, topics, transactions)]
+                violations += self._append(broker.bootstrap, topics, transactions)
+                if violations:
+                    violations.append(Violation(judges.LOG, "-", evidence.log_tail(broker)))
+                return violations
         except (servers.NotServing, reader.NotReadable) as error:
-            return [Violation(judges.START, "-", str(error))]
+            return [Violation(judges.START, "-", evidence.text_of(error))]
         except reader.NotAppendable as error:
-            return [Violation(judges.APPEND, "-", str(error))]
+            return [Violation(judges.APPEND, "-", evidence.text_of(error))]
 
     @staticmethod
     def _append(bootstrap: str, topics: Sequence[Topic], transactions: Producer) -> list[Violation]:

@@ -12,7 +12,7 @@ from typing import Any
 import confluent_kafka
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.connection.errors import KafkaError, KafkaTimeoutError
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from tests.power.history import Acknowledged, History, Record, Topic, Transaction
 from tests.power.topics import GROUP, RETENTION_MS, TIMED, TRANSACTIONAL_GROUP, TRANSACTIONAL_ID
@@ -160,6 +160,8 @@ class TransactionWriter(_Client):
                 self.history.asked.append(self._number)
                 self._producer.commit_transaction()
                 self.history.committed.append(transaction)
+        except KafkaTimeoutError:  # no cut explains two minutes
+            raise
         except KafkaError:
             if not is_aborted:
                 self.history.unknown.append(transaction)

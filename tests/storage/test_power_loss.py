@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.sim.machine.disk import SimDisk
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
 from kafka_zk.storage.files.log_config import LogConfig
@@ -220,3 +221,22 @@ def test_the_end_of_a_log_without_its_last_records_is_durable(tmp_path: Path, se
     log.segments.directory = str(found / "events-0")
     again, _ = reopen(log, recovery_point=9)
     assert again.log_end_offset == 9
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_producer_whose_records_are_deleted_is_known_after_a_power_loss(seed: int) -> None:
+    """A roll's snapshot is not durable at once, but it is when the recovery point has passed it."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = new_log(Path("/broker"), segment_bytes=200, retention_ms=1)
+        append(log, batch(2, value=b"x" * 50, producer_id=9, producer_epoch=0, base_sequence=0))
+        for number in range(6):
+            append(log, batch(2, value=b"x" * 50, producer_id=8, producer_epoch=0, base_sequence=2 * number))
+        log.flush()
+        log.update_high_watermark(log.log_end_offset)
+        log.increment_log_start_offset(log.segments[-2].base_offset)
+        assert log.delete_old_segments(T0) == 5  # one snapshot is left that counts
+        start, end = log.log_start_offset, log.log_end_offset
+        disk.lose_power("/broker", random.Random(seed))
+        again, _ = reopen(log, recovery_point=end, log_start_offset=start)
+        assert {each: entry.last_sequence for each, entry in again.producers.producers.items()} == {9: 1, 8: 11}

@@ -68,6 +68,7 @@ class TransactionManager:
         self._changed = Signal(reactor)
         self._closed = False
         self._timed_out: State | None = None  # the ending that was asked for by a call that timed out
+        self._last_trouble = ""  # why the present request was repeated
 
     # -- the program's calls ------------------------------------------------------------------------------------------
 
@@ -252,9 +253,11 @@ class TransactionManager:
         """Return the response without errors; None when it is no longer needed, or the state has taken an error."""
         await self._one_at_a_time.acquire()
         try:
+            self._last_trouble = ""
             while is_wanted() and not self._closed:
                 code, answer = await self._attempt(coordinator, request)
                 if code is ErrorCode.NONE:
+                    self._last_trouble = ""
                     return answer
                 outcome = outcome_of(code)
                 if outcome is Outcome.FIND_AND_RETRY:
@@ -279,10 +282,13 @@ class TransactionManager:
         except KafkaError as error:
             if not self._closed:
                 _log.debug("{doing}: {error}", doing=request.doing, error=error)
+                self._last_trouble = f"{request.doing}: {error}"
             if error.code is None:
                 return ErrorCode.NETWORK_EXCEPTION if error.retriable else ErrorCode.UNKNOWN_SERVER_ERROR, None
             return error.code, None
-        return _decisive(request.codes_of(answer)), answer
+        code = _decisive(request.codes_of(answer))
+        self._last_trouble = f"{request.doing}: {code.name}"
+        return code, answer
 
     async def _until_ended(self, method: str, ending: State, deadline_s: float) -> None:
         while self.state.state is ending:
@@ -310,8 +316,9 @@ class TransactionManager:
         return float(self._reactor.seconds()) + self._config.max_block_ms / 1000
 
     def _timeout(self, method: str, advice: str) -> KafkaTimeoutError:
+        last = f"; last: {self._last_trouble}" if self._last_trouble else ""
         return KafkaTimeoutError(
-            f"{method}: no answer within {self._config.max_block_ms} ms (max.block.ms); {advice}",
+            f"{method}: no answer within {self._config.max_block_ms} ms (max.block.ms){last}; {advice}",
             ErrorCode.REQUEST_TIMED_OUT,
         )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import PARTITION_METADATA
+from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.log_owner import LogOwner
 from tests.storage.helpers import T0, append, batch, new_log, reopen
 
@@ -44,6 +45,8 @@ class Synced(files.FileSystem):
 
     def sync(self, descriptor: int) -> None:
         self.names.append(self._open.get(descriptor, ""))
+
+    sync_data = sync
 
 
 def test_a_flush_makes_all_durable_and_nothing_is_due_after_it(tmp_path: Path) -> None:
@@ -126,3 +129,40 @@ def test_a_topic_id_that_is_written_during_a_flush_is_synced_by_the_next_one(tmp
         append(log, batch())
         log.flush()
     assert synced.names.count(PARTITION_METADATA) == 1
+
+
+def _append_of_a_producer(log: Log, number: int) -> None:
+    append(log, batch(2, value=b"x" * 50, producer_id=9, producer_epoch=0, base_sequence=2 * number))
+
+
+def test_a_roll_syncs_nothing_and_the_next_flush_syncs_its_snapshot_once(tmp_path: Path) -> None:
+    """A roll is on the thread that answers all requests. A disk whose fsyncs took seconds silenced the broker."""
+    log = new_log(tmp_path, segment_bytes=200)
+    synced = Synced()
+    with files.use(synced):
+        for number in range(3):
+            _append_of_a_producer(log, number)
+        rolled_at = [segment.base_offset for segment in log.segments][1:]
+        assert rolled_at and not synced.names
+        snapshots = [f"{offset:020}.snapshot" for offset in rolled_at]
+        work, done = log.prepare_flush(rolled_at[-1])
+        work()
+        done()
+        assert [name for name in synced.names if name.endswith(".snapshot")] == snapshots
+        assert synced.names.index("events-0") > synced.names.index(snapshots[-1]), "its name follows its content"
+        _append_of_a_producer(log, 3)
+        log.flush()
+    assert [synced.names.count(name) for name in snapshots] == [1] * len(snapshots)
+
+
+def test_a_closed_log_leaves_its_snapshots_to_the_owner_to_sync(tmp_path: Path) -> None:
+    """Thousands of logs stop with fsyncs on worker threads."""
+    log = new_log(tmp_path, segment_bytes=200)
+    _append_of_a_producer(log, 0)
+    log.flush()
+    synced, left = Synced(), list[str]()
+    with files.use(synced):
+        log.close(left.append)
+    folder = str(log.directory)
+    assert not synced.names
+    assert f"{folder}/{log.log_end_offset:020}.snapshot" in left and folder in left

@@ -248,6 +248,22 @@ def test_a_time_out_leaves_the_commit_under_way(world: World) -> None:
     assert world.coordinator.ends == [True]
 
 
+def test_a_time_out_names_the_last_refusal(world: World) -> None:
+    """A coordinator that refuses for a minute is not a broker that is silent for one."""
+    world.manager.begin()
+    world.send(A)
+    world.coordinator.next_codes = [ErrorCode.CONCURRENT_TRANSACTIONS] * 3500
+    text = str(world.raised(world.manager.commit()))
+    assert "no answer within 60000 ms (max.block.ms); last: committing the transaction of x: CONCURRENT_TRANS" in text
+    world.done(world.manager.commit())
+    world.manager.begin()
+    world.coordinator.next_codes.clear()
+    world.send(A)
+    world.flushed = Deferred()
+    text = str(world.raised(world.manager.commit()))
+    assert "last" not in text and text.endswith("records are still being sent: call it again")
+
+
 def test_initialization_may_be_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch)
     world.coordinator.next_codes = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 601

@@ -1,0 +1,54 @@
+"""A broker that does not answer shows what it was doing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.errors import ProcessFailed
+from tests.power import evidence, servers
+
+PROGRAM = """
+import threading
+def sleeps_on_a_lock():
+    print("holding", flush=True)
+    threading.Lock().acquire() and threading.Event().wait()
+sleeps_on_a_lock()
+"""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> BrokerProcess:
+    """A program in a broker's place."""
+    made = servers.broker(servers.OURS, tmp_path, 7, 0, [tmp_path], "", {})
+    python, *options = made.process.command
+    made.process.command = [python, *options[: options.index("-m")], "-c", PROGRAM]
+    return made
+
+
+def test_a_broker_that_hangs_shows_its_log_and_its_stacks(broker: BrokerProcess) -> None:
+    broker.start()
+    try:
+        broker.process.wait_until(lambda: "holding" in broker.process.output(), 30, "hold")
+        shown = evidence.of([broker])
+    finally:
+        broker.kill()
+    assert "the log of broker 7:\nholding" in shown
+    assert "in sleeps_on_a_lock" in shown, "the stack"
+    assert f"{broker.pid} python" in shown, "the thread in the kernel"
+
+
+def test_a_broker_that_has_ended_shows_its_end(broker: BrokerProcess) -> None:
+    broker.process.command[-1] = "raise SystemExit('no disk')"
+    broker.start()
+    with pytest.raises(ProcessFailed):
+        broker.process.wait_until(lambda: False, 30, "end")
+    assert "ended with exit code 1, saying: no disk" in evidence.of([broker])
+
+
+def test_an_exception_is_shown_with_its_notes() -> None:
+    error = ValueError("no answer")
+    error.add_note("the log")
+    assert evidence.text_of(error) == "no answer\nthe log"
