@@ -453,8 +453,11 @@ class BrokerConnection(TwistedProtocol):
 
     def _refuse(self, error: ProtocolError) -> None:
         if self._phase not in CLOSED_PHASES:
-            if not isinstance(error, OtherProtocol) or self._settings.foreign_peers.is_first(self.context.peer_host):
-                _log.warn("{connection} closed: {error}", connection=self._name, error=str(error))
+            said: str | None = ""
+            if isinstance(error, OtherProtocol):
+                said = self._settings.foreign_peers.mention(self.context.peer_host, self._settings.clock.seconds())
+            if said is not None:
+                _log.warn("{connection} closed: {error}{said}", connection=self._name, error=str(error), said=said)
             self.close()
 
     def close(self) -> None:

@@ -173,9 +173,10 @@ class Listener:
         moved = replace(self._settings, host=host, port=port)
         try:
             taken, left = self._bound(moved), self._port
-        except CannotListenError:  # the old port may be in the way, at another host
-            if self._port is None:
+        except CannotListenError:
+            if self._port is None or self.port != port:
                 raise
+            # The old address may be in the way, with the same port at another host.
             await self._close_port()
             if not self._may_bind():
                 return

@@ -107,8 +107,12 @@ class TlsFrameServer(TlsFrameTransport, tcp.Server):
         said = _sentence(error)
         self._port.on_failure()
         host = self.getPeer().host
-        if self._port.failures.is_first(f"{host} {said}"):
-            _log.info("{host}: TLS has failed: {said} (said once for each address and reason)", host=host, said=said)
+        more = self._port.failures.mention(f"{host} {said}", self._port.reactor.seconds())
+        if more is not None:
+            _log.info(
+                "{host}: TLS has failed: {said} (said once an hour for each address and reason){more}",
+                host=host, said=said, more=more,
+            )  # fmt: skip
         return ConnectionLost(said)
 
     def connectionLost(self, reason: Any) -> None:

@@ -112,7 +112,7 @@ class SaslServer:
         self._mechanism = ""
         self._scram: ScramServer | None = None
         self._bearer: OAuthBearerServer | None = None
-        self._asked_versions = before is not None
+        self._knows_versions = before is not None
         self.state = SaslState.STARTED
         self.login: Login | None = None
         """The authenticated user; not None if and only if the state is DONE."""
@@ -136,10 +136,13 @@ class SaslServer:
         return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
     def api_versions(self) -> None:
-        """The client sent ApiVersions, which it may do once. Raises UnexpectedRequest."""
-        if self.state is not SaslState.STARTED or self._asked_versions:
+        """The client sent ApiVersions, which is allowed until it gets the versions. Raises UnexpectedRequest."""
+        if self.state is not SaslState.STARTED or self._knows_versions:
             raise UnexpectedRequest("ApiVersions again during the login")
-        self._asked_versions = True
+
+    def versions_sent(self) -> None:
+        """The client got the versions, not an error."""
+        self._knows_versions = True
 
     def handshake(self, mechanism: str) -> bool:
         """The client chose a mechanism. Returns False, and fails the login, if it is not enabled. Raises
@@ -173,6 +176,11 @@ class SaslServer:
                 return self._failed(f"Cannot change principals during re-authentication {change}")
             self.state = SaslState.DONE
         return SaslReply(challenge)
+
+    def interrupt(self) -> None:
+        """The client sent another request instead of the mechanism's next message: the login fails."""
+        self.state = SaslState.FAILED
+        self.login = None
 
     def _failed(self, failure: str, reason: str | None = None) -> SaslReply:
         self.state = SaslState.FAILED

@@ -11,6 +11,7 @@ from typing import Any
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header, response_body_position
+from tests.message_dicts import as_dict
 
 CLOSED = "closed"
 _TIMEOUT_S = 20.0
@@ -40,6 +41,19 @@ class SaslProbe:
         except ConnectionError:
             return CLOSED
 
+    def raw(self, data: bytes) -> bytes | str:
+        """Send bytes as they are; what comes back until the broker stops sending, if it does."""
+        try:
+            self._socket.sendall(data)
+            received = self._socket.recv(4096)
+        except ConnectionError:
+            return CLOSED
+        return received or CLOSED
+
+    def unknown(self, api_key: ApiKey, version: int) -> bytes | str:
+        """A request of a version that no broker knows, without a body; the response's frame."""
+        return self.frame(struct.pack(">hhih", api_key, version, _CORRELATION_ID, 5) + b"probe")
+
     def _read(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
@@ -61,6 +75,16 @@ class SaslProbe:
     def versions(self, version: int = 0) -> Any:
         answer = self.ask(ApiKey.API_VERSIONS, version)
         return answer if answer == CLOSED else answer.error_code
+
+    def named_versions(self, name: str, version: str = "1.0") -> Any:
+        """ApiVersions of a client with this name."""
+        answer = self.ask(ApiKey.API_VERSIONS, 3, client_software_name=name, client_software_version=version)
+        return answer if answer == CLOSED else answer.error_code
+
+    def answered(self, api_key: ApiKey, version: int, **fields: Any) -> Any:
+        """The response as a dictionary."""
+        answer = self.ask(api_key, version, **fields)
+        return answer if answer == CLOSED else as_dict(answer)
 
     def groups(self) -> Any:
         """A request that is none of a login."""

@@ -8,9 +8,7 @@ Source: KafkaServer.startup and shutdown@3.9.
 """
 
 from collections.abc import Awaitable, Callable
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from twisted.internet.defer import ensureDeferred, gatherResults
 from twisted.logger import Logger
@@ -40,7 +38,7 @@ from kafka_zk.broker.process.opening_logs import (
 )
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.process.security import BrokerSecurity
-from kafka_zk.broker.process.tokens import fetch_token_keys, start_delegation_tokens
+from kafka_zk.broker.process.tokens import ListenerTokenKeys, start_delegation_tokens
 from kafka_zk.broker.security.scram_credentials import ScramCredentials
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry import isr
@@ -55,9 +53,6 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes.brokers import BrokerInfo, EndPoint
 from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager, ManagerSettings
-
-if TYPE_CHECKING:  # at run time only if needed
-    from kafka_zk.broker.security.token_keys import TokenKeys
 
 _log = Logger()
 
@@ -97,7 +92,7 @@ class Broker:
         self._registered: tuple[EndPoint, ...] = ()
         self._periodic: list[Periodic] = []
         self._config_changes: ConfigChanges | None = None
-        self._token_keys: dict[str, list[TokenKeys]] = {}
+        self._token_keys = ListenerTokenKeys(machine)
         self._sessions: list[int] = []
         self._unclean_start = False
         self._stopping = False
@@ -141,7 +136,7 @@ class Broker:
         authorizer = await start_authorizer(config, machine, client, events)
         tokens = await start_delegation_tokens(config, machine, client, events, credentials)
         for name, listener in security.listeners.items():
-            self._token_keys[name] = await fetch_token_keys([listener], machine)
+            await self._token_keys.fetch(name, listener)
         parts = self._parts = BrokerParts(
             Foundation(
                 self.broker_id, cluster_id, lambda: self.broker_epoch, config, self._dynamic_config, configs, logs,
@@ -208,7 +203,9 @@ class Broker:
     def _bind(self, parts: BrokerParts) -> LiveConfig:
         quotas = connection_quotas(parts)
         maker = listener_maker(self._machine, parts, quotas, self._stats)
-        self._listeners = LiveListeners(self._machine, parts, maker, self._load_users, self._token_keys)
+        self._listeners = LiveListeners(
+            self._machine, parts, maker, self._load_users, self._token_keys, self._follow_listeners
+        )
         self._listeners.bind()
         parts.report_clients(self._listeners)
         self._dynamic_config.check_listeners = self._listeners.check
@@ -314,6 +311,7 @@ class Broker:
             await self.parts.hand_over()
         for periodic in self._periodic:
             periodic.stop()
+        self._token_keys.close()
         try:
             if self._parts is not None:
                 await self._stop_serving(self._parts)
@@ -328,8 +326,6 @@ class Broker:
 
     async def _stop_serving(self, parts: BrokerParts) -> None:
         """Clients are served for seconds more, so ACLs, users, tokens and quotas are followed until the end."""
-        for keys in chain.from_iterable(self._token_keys.values()):
-            keys.close()
         if self._live_config is not None:
             self._live_config.follow_only_clients()
         await parts.close()

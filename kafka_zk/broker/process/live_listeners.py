@@ -2,16 +2,17 @@
 
 A change is tried before it is stored; an unusable address or key is the client's error. To apply a stored change, the
 broker closes the ports of removed listeners, binds moved and new ones, registers again, and then closes the connections
-of removed listeners. Other connections stay. Later failures, such as a port taken meanwhile, are logged.
+of removed listeners. Other connections stay. Later failures, such as a port taken meanwhile, are logged, and tried
+again (``listener_retry``).
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
 Tests: tests/kafka_zk/broker/process/test_live_listeners.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 from twisted.logger import Logger
@@ -20,19 +21,24 @@ from kafka_zk.broker.config.dynamic_listeners import fixed_keys
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.process.advertised_host import advertised_host
+from kafka_zk.broker.process.listener_retry import (
+    Event,
+    Followed,
+    FollowIn,
+    Interrupted,
+    ListenerRetry,
+    Stopped,
+)
 from kafka_zk.broker.process.listeners import NewListener, is_between_brokers, max_connections
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
-from kafka_zk.broker.process.tokens import fetch_token_keys
+from kafka_zk.broker.process.tokens import ListenerTokenKeys
 from kafka_zk.network.listener import Listener
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client.errors import InvalidZnode, NoAuth
+from kafka_zk.registry.client.errors import InvalidZnode, NoAuth, RegistryError
 from kafka_zk.registry.znodes.brokers import EndPoint
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.listener_security import ListenerSecurity, listener_security
-
-if TYPE_CHECKING:  # at run time only if needed
-    from kafka_zk.broker.security.token_keys import TokenKeys
 
 _log = Logger()
 
@@ -43,7 +49,8 @@ class LiveListeners:
     Args:
         new_listener: creates an unbound listener.
         load_users: called before the first listener with SCRAM is added to a broker without one. Raises: RegistryError.
-        token_keys: fetchers of the keys of OAuth providers, by listener; at first those of the configured listeners.
+        token_keys: the broker's, which has those of the configured listeners at first.
+        follow_again: calls ``follow`` after a failure. Raises: RegistryError.
     """
 
     def __init__(
@@ -52,7 +59,8 @@ class LiveListeners:
         parts: BrokerParts,
         new_listener: NewListener,
         load_users: Callable[[], Awaitable[None]],
-        token_keys: "dict[str, list[TokenKeys]]",
+        token_keys: ListenerTokenKeys,
+        follow_again: Callable[[], Awaitable[None]],
     ) -> None:
         self._machine = machine
         self._parts = parts
@@ -62,6 +70,10 @@ class LiveListeners:
         self._protocols: dict[str, str] = {}
         self._fixed_keys: dict[str, dict[str, str]] = {}  # with which each was made
         self._token_keys = token_keys
+        self._follow_again = follow_again
+        self._retry = ListenerRetry()
+        self._retrying: Any = None  # timer
+        self._problems: dict[str, str] = {}  # by listener, as logged
         self._changing = DeferredLock()
         self._is_stopped = False
 
@@ -82,8 +94,7 @@ class LiveListeners:
     async def stop(self) -> None:
         """Close all ports and connections."""
         self._is_stopped = True
-        for keys in self._token_keys.values():
-            _close(keys)
+        self._run(Stopped())
         for listener in self:
             await listener.stop()
 
@@ -131,14 +142,40 @@ class LiveListeners:
                 return
             config = self._parts.services.config
             gone = await self._close_ports_of(self._going(config))
+            outcome: Followed | Interrupted = Interrupted()
             try:
                 if self._parts.tls is not None:
                     self._parts.tls.follow(config)
                 await self._move_and_add(config)
                 await register()
+                outcome = Followed(self._lacking(config))
             finally:
+                self._run(outcome)
                 for listener in gone:
                     await listener.stop()
+
+    def _lacking(self, config: KafkaConfig) -> frozenset[str]:
+        """Listeners that are not where the configuration wants them."""
+        moved = {wanted.name for _, wanted in self._moved(config)}
+        lacking = frozenset(moved | (config.listener_names - self._by_name.keys()))
+        self._problems = {name: problem for name, problem in self._problems.items() if name in lacking}
+        return lacking
+
+    def _run(self, event: Event) -> None:
+        effect = self._retry.step(Stopped() if self._is_stopped else event)
+        if self._retrying is not None and self._retrying.active():
+            self._retrying.cancel()
+        if isinstance(effect, FollowIn):
+            self._retrying = self._machine.clock.callLater(effect.wait_ms / 1000, self._try_again)
+
+    def _try_again(self) -> None:
+        ensureDeferred(self._tried_again())
+
+    async def _tried_again(self) -> None:
+        try:
+            await self._follow_again()
+        except RegistryError as error:
+            _log.warn("the listeners cannot be changed yet: {error}", error=str(error))
 
     def _going(self, config: KafkaConfig) -> set[str]:
         """Listeners to remove. One that was removed and added again during an earlier change must be replaced; those
@@ -169,7 +206,7 @@ class LiveListeners:
 
     def _forget(self, name: str) -> None:
         """What a listener has beside itself."""
-        _close(self._token_keys.pop(name, []))
+        self._token_keys.forget(name)
         self._parts.services.client_quotas.detach(name)
 
     async def _move_and_add(self, config: KafkaConfig) -> None:
@@ -187,7 +224,7 @@ class LiveListeners:
                 await listener.move(wanted.host, wanted.port)
             except CannotListenError as error:
                 stays = "stays where it is" if listener.is_bound else "is closed, as its old address is taken, too"
-                _log.error("the listener {stays}: {error}", stays=stays, error=_cannot_bind(wanted, error))
+                self._tell(wanted.name, f"the listener {stays}: {_cannot_bind(wanted, error)}")
             else:
                 _log.info("{name}: the listener is at another address", name=wanted.name)
 
@@ -213,15 +250,21 @@ class LiveListeners:
         except (InvalidSecurity, InvalidZnode, NoAuth, CannotListenError) as error:
             self._forget(wanted.name)
             problem = _cannot_bind(wanted, error) if isinstance(error, CannotListenError) else str(error)
-            _log.error("the listener {name} is not added: {problem}", name=wanted.name, problem=problem)
+            self._tell(wanted.name, f"the listener {wanted.name} is not added: {problem}")
         else:
             self._by_name[wanted.name].start_accepting()
             _log.info("{name}: the listener is added", name=wanted.name)
 
+    def _tell(self, name: str, problem: str) -> None:
+        """Log it, but not again after each attempt."""
+        if self._problems.get(name) != problem:
+            _log.error("{problem}; the broker tries again", problem=problem)
+        self._problems[name] = problem
+
     async def _load_what_logins_need(self, name: str, security: ListenerSecurity) -> None:
         if security.needs_credentials:
             await self._load_users()
-        self._token_keys[name] = await fetch_token_keys([security], self._machine)
+        await self._token_keys.fetch(name, security)
 
     def _add(self, config: KafkaConfig, wanted: WantedListener, security: ListenerSecurity) -> None:
         """Raises: CannotListenError."""
@@ -268,7 +311,3 @@ def _cannot_bind(wanted: WantedListener, error: CannotListenError) -> str:
     reason = getattr(error.socketError, "strerror", None) or error.socketError
     return f"Socket server failed to bind to {wanted.host}:{wanted.port}: {reason}."
 
-
-def _close(fetching: "list[TokenKeys]") -> None:
-    for keys in fetching:
-        keys.close()

@@ -1,6 +1,5 @@
 """Starts the configured support for tokens. Imports its modules only if needed."""
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kafka_zk.base.events import EventSource
@@ -40,17 +39,37 @@ async def start_delegation_tokens(
     return tokens
 
 
-async def fetch_token_keys(listeners: Iterable[ListenerSecurity], machine: Machine) -> "list[TokenKeys]":
-    """Fetchers of OAuth providers' keys, which verify OAUTHBEARER tokens. Each has made its first attempt."""
-    fetching = []
-    for listener in listeners:
-        if listener.sasl is not None and listener.sasl.jwks is not None:
-            from kafka_zk.broker.security.token_keys import TokenKeys
-            from kafka_zk.security.signed_tokens import SignedTokens
+class ListenerTokenKeys:
+    """The keys of OAuth providers, which verify tokens: fetched for each listener until ``forget`` or ``close``. Owned
+    by the broker."""
 
-            tokens = listener.sasl.tokens
-            assert isinstance(tokens, SignedTokens), "they need keys"
-            fetching.append(TokenKeys(listener.sasl.jwks, tokens, machine.clock, machine.run_in_thread))
-    for keys in fetching:
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._by_listener: dict[str, TokenKeys] = {}
+        self._is_closed = False
+
+    async def fetch(self, name: str, listener: ListenerSecurity) -> None:
+        """Returns after the first attempt, whether it succeeds or not. Does nothing for a listener without a provider,
+        and after ``close``."""
+        if self._is_closed or listener.sasl is None or listener.sasl.jwks is None:
+            return
+        from kafka_zk.broker.security.token_keys import TokenKeys
+        from kafka_zk.security.signed_tokens import SignedTokens
+
+        machine, tokens = self._machine, listener.sasl.tokens
+        assert isinstance(tokens, SignedTokens), "they need keys"
+        self.forget(name)
+        keys = self._by_listener[name] = TokenKeys(listener.sasl.jwks, tokens, machine.clock, machine.run_in_thread)
         await keys.start()
-    return fetching
+
+    def forget(self, name: str) -> None:
+        """The listener is gone."""
+        keys = self._by_listener.pop(name, None)
+        if keys is not None:
+            keys.close()
+
+    def close(self) -> None:
+        """Also ends a fetch that is in progress."""
+        self._is_closed = True
+        for name in list(self._by_listener):
+            self.forget(name)

@@ -8,7 +8,7 @@ Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
@@ -19,6 +19,7 @@ from kafka_zk.broker.security.login_stats import LoginStats
 from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN, Dispatch, Handshake, HandshakeStep
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.error_response import error_response
 from kafka_zk.protocol.errors import ErrorCode, ProtocolError
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.primitives import Buffer
@@ -32,6 +33,8 @@ MIN_REAUTHENTICATION_INTERVAL_S = 1.0
 
 _BARE_TOKENS_UNTIL = 0  # SaslHandshake: up to this version, messages have no request header
 _WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: up to this version, the response has no session lifetime
+_CORRELATION_ID_BYTES = 4  # the whole header of a response to ApiVersions
+_NO_ERROR = bytes(2)
 _log = Logger()
 
 T = TypeVar("T")
@@ -77,13 +80,16 @@ class SaslHandshake(Handshake):
             self._stats.expired += 1
             raise ProtocolError("its session has ended, and the client does not log in again")
         self._check_size(body)
-        if header.api_key == ApiKey.API_VERSIONS:
+        is_agreed = self._server.state is SaslState.AUTHENTICATING
+        if header.api_key == ApiKey.API_VERSIONS and not is_agreed:
             return self._api_versions(context, header, body)
-        if header.api_key == ApiKey.SASL_HANDSHAKE:
+        if header.api_key == ApiKey.SASL_HANDSHAKE and not is_agreed:
             return self._handshake(context, header, body)
         if header.api_key == ApiKey.SASL_AUTHENTICATE:
             return self._authenticate(context, header, body)
-        raise ProtocolError(f"API {header.api_key} before the login")
+        if not is_agreed:
+            raise ProtocolError(f"API {header.api_key} before the login")
+        return self._interrupted(context, header, body)
 
     def begins_again(self, header: RequestHeader) -> bool:
         if header.api_key != ApiKey.SASL_HANDSHAKE:
@@ -107,6 +113,9 @@ class SaslHandshake(Handshake):
         self._expected(self._server.api_versions)
         response = await self._dispatch(context, header, body)
         assert response is not None, "ApiVersions is always answered"
+        frame = b"".join(cast(list[bytes], response[:2]))
+        if frame[_CORRELATION_ID_BYTES:][:2] == _NO_ERROR:
+            self._server.versions_sent()
         return HandshakeStep(response)
 
     async def _handshake(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
@@ -139,6 +148,15 @@ class SaslHandshake(Handshake):
             error_message="", auth_bytes=reply.challenge, session_lifetime_ms=lifetime_ms or 0
         )
         return self._next(context, [_encoded(header, answer)], lifetime_ms)
+
+    async def _interrupted(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
+        """Respond ILLEGAL_SASL_STATE: a mechanism is agreed, and the request is not part of the login."""
+        request = codec.decode_request(header.api_key, header.api_version, body)
+        failure = f"Unexpected Kafka request of type {ApiKey(header.api_key).name} during SASL authentication."
+        answer = error_response(header.api_key, header.api_version, request, ErrorCode.ILLEGAL_SASL_STATE, failure)
+        self._server.interrupt()
+        await self._hold_back(context, failure)
+        return HandshakeStep(None if answer is None else [_encoded(header, answer)], is_refused=True)
 
     async def _reply(self, message: Buffer) -> SaslReply:
         received = bytes(message)

@@ -101,6 +101,7 @@ def test_requests_out_of_order_are_refused() -> None:
     with pytest.raises(UnexpectedRequest):
         made.authenticate(b"\0bob\0pw")
     made.api_versions()
+    made.versions_sent()
     with pytest.raises(UnexpectedRequest):
         made.api_versions()
     made.handshake("PLAIN")

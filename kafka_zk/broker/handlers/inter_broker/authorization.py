@@ -49,13 +49,15 @@ def _may_act_for_the_cluster(services: Services, context: RequestContext) -> boo
 
 
 def _tell_unconfirmed(services: Services, context: RequestContext, controller_epoch: int) -> None:
-    """Log this once per peer address."""
-    if services.unconfirmed_peers.is_first(context.peer_host):
+    """Log this once an hour for each address."""
+    said = services.unconfirmed_peers.mention(context.peer_host, services.clock.seconds())
+    if said is not None:
         _log.warn(
             "{connection} refused: its controller epoch {epoch} was never given out, /controller_epoch is {newest}. "
-            "Only brokers should reach the listener {listener}.",
+            "Only brokers should reach the listener {listener}.{said}",
             connection=context.connection_id,
             epoch=controller_epoch,
             newest=services.controller_epochs.newest,
             listener=context.listener_name,
+            said=said,
         )

@@ -11,7 +11,7 @@ from twisted.internet.error import CannotListenError
 from kafka_zk.base.events import Event
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.handlers.configs import config_resources
-from kafka_zk.broker.process import client_report
+from kafka_zk.broker.process import client_report, listener_retry
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.process.machine import Machine
@@ -264,14 +264,15 @@ def test_a_listener_that_goes_leaves_nothing_behind(running: Running) -> None:
             self.is_closed = True
 
     quotas = running.broker.services.client_quotas
+    fetched = running.broker._token_keys._by_listener
     for _ in range(3):
         running.set(plain(0))
         fetching: Any = Fetching()
-        running.broker._token_keys["CLIENT"] = [fetching]
+        fetched["CLIENT"] = fetching
         assert len(quotas._settings) == 2
         running.set({})
         assert len(quotas._settings) == 1 and fetching.is_closed
-    assert "CLIENT" not in running.broker._token_keys
+    assert "CLIENT" not in fetched
 
 
 def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_it_is_back(
@@ -279,18 +280,110 @@ def test_a_listener_that_lost_its_old_address_in_a_move_is_not_registered_until_
 ) -> None:
     """Another process was faster; the connections stay."""
     running.set(plain(0))
-    connection = running.connect(running.endpoints()["CLIENT"])
+    port = running.endpoints()["CLIENT"]
+    connection = running.connect(port)
 
     def taken(listener: Listener, settings: ListenerSettings) -> Any:
         raise CannotListenError(settings.host, settings.port, OSError("taken"))
 
-    moved = {**plain(0), "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.2:0"}
+    moved = {**plain(0), "listeners": f"PLAINTEXT://{ANY},CLIENT://127.0.0.2:{port}"}
     with monkeypatch.context() as patched:
         patched.setattr(Listener, "_bound", taken)
         running.set(moved)
         assert set(running.endpoints()) == {"PLAINTEXT"}
     running.set(moved)
     assert set(running.endpoints()) == {"PLAINTEXT", "CLIENT"} and running.answers(connection)
+
+
+def test_a_listener_comes_by_itself_once_its_port_is_free(
+    running: Running, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The attempts wait longer and longer; the log has one line about them."""
+    monkeypatch.setattr(running.broker._dynamic_config, "check_listeners", lambda config: None)
+    monkeypatch.setattr(listener_retry, "MIN_WAIT_MS", 5)
+    attempts = 0
+    add = running.broker._bound._try_to_add
+
+    async def counted(*arguments: Any) -> None:
+        nonlocal attempts
+        attempts += 1
+        await add(*arguments)
+
+    monkeypatch.setattr(running.broker._bound, "_try_to_add", counted)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        running.set(plain(port))
+        running.reactor.until(lambda: attempts >= 4)
+        assert set(running.endpoints()) == {"PLAINTEXT"}
+    running.reactor.until(lambda: "CLIENT" in running.endpoints())
+    assert running.endpoints()["CLIENT"] == port and running.answers(running.connect(port))
+    assert caplog.text.count("the listener CLIENT is not added") == 1
+    assert not running.broker._bound._retrying.active()
+
+
+def test_a_listener_whose_users_were_hidden_comes_once_they_can_be_read(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_retry, "MIN_WAIT_MS", 5)
+    load, hidden = running.broker._bound._load_users, True
+
+    async def perhaps() -> None:
+        if hidden:
+            raise NoAuth("/config/users")
+        await load()
+
+    running.broker._bound._load_users = perhaps
+    prefix = "listener.name.client."
+    running.set(
+        {
+            "listeners": f"PLAINTEXT://{ANY},CLIENT://{ANY}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENT:SASL_PLAINTEXT",
+            f"{prefix}sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            f"{prefix}scram-sha-256.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+        }
+    )
+    assert set(running.endpoints()) == {"PLAINTEXT"}
+    hidden = False
+    running.reactor.until(lambda: "CLIENT" in running.endpoints())
+
+
+def test_a_move_that_waits_for_its_address_keeps_the_old_one(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running.broker._dynamic_config, "check_listeners", lambda config: None)
+    monkeypatch.setattr(listener_retry, "MIN_WAIT_MS", 5)
+    running.set(plain(0))
+    before = running.endpoints()["CLIENT"]
+    port_before = running.broker._bound._by_name["CLIENT"]._port
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        running.set(plain(port))
+        retries = 0
+        again = running.broker._bound._tried_again
+
+        async def counted() -> None:
+            nonlocal retries
+            retries += 1
+            await again()
+
+        monkeypatch.setattr(running.broker._bound, "_tried_again", counted)
+        running.reactor.until(lambda: retries >= 2)
+        assert running.answers(running.connect(before))
+        assert running.broker._bound._by_name["CLIENT"]._port is port_before
+    running.reactor.until(lambda: running.broker._bound._by_name["CLIENT"].port == port)
+
+
+def test_a_broker_that_stops_tries_no_listener_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = Running(tmp_path / "logs")
+    monkeypatch.setattr(running.broker._dynamic_config, "check_listeners", lambda config: None)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        running.set(plain(other.getsockname()[1]))
+        assert running.broker._bound._retrying.active()
+        running.reactor.result_of(running.broker.stop())
+    assert not running.broker._bound._retrying.active()
+    running.reactor.close()
 
 
 def test_a_broker_that_has_stopped_listens_no_more(tmp_path: Path) -> None:

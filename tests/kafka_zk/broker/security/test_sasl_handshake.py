@@ -67,7 +67,8 @@ class Login:
         sasl = ListenerSasl(mechanisms, users, {"PLAIN": session_ms}, **options)
 
         async def dispatch(context: Any, header: Any, body: Any) -> list[Any]:
-            return [struct.pack(">i", header.correlation_id) + b"versions"]
+            error = b"\0\x2a" if header.client_id is None else b"\0\0"
+            return [struct.pack(">i", header.correlation_id), error + b"versions"]
 
         listener = SaslListener(sasl, Users(), lambda: "nonce", self.clock.wall_ms)
         handshakes = SaslHandshakes(self.clock, dispatch, DELAY_S, self.stats, ReactorThreads(reactor))
@@ -219,11 +220,45 @@ def test_api_versions_may_come_first_and_once(login: Login) -> None:
     login.is_closed()
 
 
+def test_api_versions_may_be_asked_again_after_an_error(login: Login) -> None:
+    for _ in range(2):
+        login.peer.sendall(frame(request_header(ApiKey.API_VERSIONS, 0, 7, None)))
+        assert login.frame().endswith(b"\x2aversions")
+    assert login.log_in().error_code == 0
+
+
 @pytest.mark.parametrize("api_key", [ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.SASL_AUTHENTICATE])
 def test_no_other_request_is_handled_before_the_login(login: Login, api_key: ApiKey) -> None:
     login.peer.sendall(frame(request_header(api_key, 0, 7, "tester") + b"\0\0\0\0"))
     login.is_closed()
     assert login.server.contexts == []
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.LIST_GROUPS, ApiKey.API_VERSIONS, HANDSHAKE])
+def test_another_request_ends_the_login_once_a_mechanism_is_agreed(login: Login, api_key: ApiKey) -> None:
+    """Its response has ILLEGAL_SASL_STATE, and is delayed like a wrong password's."""
+    login.ask(HANDSHAKE, 1, mechanism="PLAIN")
+    before_s = login.reactor.seconds()
+    fields = {"mechanism": "PLAIN"} if api_key == HANDSHAKE else {}
+    assert login.ask(api_key, 0, **fields).error_code == ErrorCode.ILLEGAL_SASL_STATE
+    assert login.reactor.seconds() - before_s >= DELAY_S
+    login.is_closed()
+    assert login.server.contexts == [] and login.stats.failed == 1
+
+
+def test_the_password_no_longer_counts_after_another_request(login: Login) -> None:
+    """Both come in one read; the second must not be read while the response to the first is delayed."""
+    login.ask(HANDSHAKE, 1, mechanism="PLAIN")
+    login.peer.sendall(frame_of(ApiKey.LIST_GROUPS, 0) + frame_of(AUTHENTICATE, 2, auth_bytes=b"\0bob\0pw"))
+    login.frame()
+    login.is_closed()
+    assert login.stats.successful == 0
+
+
+def test_a_request_that_interrupts_a_login_must_be_complete(login: Login) -> None:
+    login.ask(HANDSHAKE, 1, mechanism="PLAIN")
+    login.peer.sendall(frame(request_header(ApiKey.METADATA, 1, 7, "tester") + b"\0\0"))
+    login.is_closed()
 
 
 def test_a_large_frame_before_the_login_is_refused_before_it_is_read(login: Login) -> None:
@@ -342,9 +377,10 @@ def test_another_mechanism_ends_the_connection_at_the_next_request(session: Logi
 def test_nothing_but_the_login_is_handled_while_a_client_logs_in_again(session: Login) -> None:
     session.log_in()
     session.ask(HANDSHAKE, 1, mechanism="PLAIN")
-    session.send(ApiKey.LIST_GROUPS, 0)
+    assert session.ask(ApiKey.LIST_GROUPS, 0).error_code == ErrorCode.ILLEGAL_SASL_STATE
     session.is_closed()
     assert session.server.contexts == []
+    assert session.stats.failed_reauthentications == 1
 
 
 def test_no_timer_is_left_of_a_connection_that_is_gone(session: Login) -> None:

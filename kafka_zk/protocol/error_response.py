@@ -1,0 +1,87 @@
+"""The response to a request that fails as a whole: its error code at the top, or else in each result.
+
+A result repeats the names in the request's entry; other fields have Kafka's defaults. Kafka has a method per API for
+this (``getErrorResponse``). Some of those repeat the entries below a code at the top, too, or have another text.
+Tests: tests/kafka_zk/protocol/test_error_response.py, and against Kafka tests/peers/test_sasl_logins.py.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.protocol.field_table import Field, Table
+from kafka_zk.protocol.message import Message
+
+_CODE, _REASON = "error_code", "error_message"
+_NO_NODE = {"node_id": -1, "port": -1}  # of FindCoordinator, whose table has no defaults for them
+
+
+class _Failure:
+    """Fills in the structs of one response."""
+
+    def __init__(self, version: int, code: ErrorCode, reason: str) -> None:
+        self._version = version
+        self._code = code
+        self._reason = reason
+
+    def fields(self, table: Table) -> dict[str, Field]:
+        return {field.name: field for field in table.untagged(self._version)}
+
+    def fill(self, response: Any, entry: Any) -> None:
+        """``entry``: the request, the struct in it that ``response`` answers, or a name or number."""
+        fields = self.fields(response.table)
+        if _CODE in fields:
+            response.error_code = self._code
+            if _REASON in fields:
+                response.error_message = self._reason
+        for field in fields.values():
+            if field.struct is not None and field.is_array:
+                is_above = _CODE in fields or not self._has_code(field.struct)
+                results = [] if is_above else self._results(field.struct, self._entries(field, entry))
+                setattr(response, field.name, results)
+            elif field.name not in (_CODE, _REASON) and not field.default:  # a default of its own means: not known
+                self._repeat(response, field, entry)
+
+    def _has_code(self, table: Table) -> bool:
+        fields = self.fields(table)
+        return _CODE in fields or any(each.struct and self._has_code(each.struct) for each in fields.values())
+
+    def _entries(self, field: Field, entry: Any) -> Iterable[Any]:
+        """The request's array that the response's array ``field`` answers: that of the same name, or its only one."""
+        if not isinstance(entry, Message):
+            return ()
+        arrays = {name: each for name, each in self.fields(entry.table).items() if each.is_array}
+        name = field.name if field.name in arrays else next(iter(arrays)) if len(arrays) == 1 else None
+        return () if name is None else getattr(entry, name) or ()
+
+    def _results(self, table: Table, entries: Iterable[Any]) -> list[Any]:
+        results = []
+        for entry in entries:
+            result = table.message_class()
+            self.fill(result, entry)
+            results.append(result)
+        return results
+
+    def _repeat(self, response: Any, field: Field, entry: Any) -> None:
+        if isinstance(entry, Message):
+            given = self.fields(entry.table).get(field.name)
+            value = getattr(entry, field.name) if given is not None and given.type_name == field.type_name else None
+        else:
+            named = [each for name, each in self.fields(response.table).items() if name not in (_CODE, _REASON)]
+            value = entry if field is named[0] else None
+        if value is not None:
+            setattr(response, field.name, value)
+
+
+def error_response(api_key: int, version: int, request: Any, code: ErrorCode, reason: str) -> Any:
+    """The response's message; None if the client expects no response (Produce with ``acks=0``).
+
+    ``reason``: text for the client, where the response has a field for it.
+    """
+    if api_key == ApiKey.PRODUCE and request.acks == 0:
+        return None
+    response = codec.response(api_key)(**(_NO_NODE if api_key == ApiKey.FIND_COORDINATOR else {}))
+    _Failure(version, code, reason).fill(response, request)
+    return response
