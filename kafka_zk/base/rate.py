@@ -23,10 +23,16 @@ class QuotaWindow(NamedTuple):
 
 
 class WindowedSum:
-    """The sum of the values in the window. ``total`` is up to date after ``record`` and ``forget_old``."""
+    """The sum of the values in the window.
+
+    Attributes:
+        total: up to date after ``record`` and ``forget_old``.
+        ends_ms: end of the current sample.
+        last_ms: time of the last value.
+    """
 
     __slots__ = (
-        "_ends_ms", "_forget_ms", "_last_ms", "_older", "_older_total", "_oldest_ms", "_start_ms", "total", "window",
+        "_forget_ms", "_older", "_older_total", "_oldest_ms", "_start_ms", "ends_ms", "last_ms", "total", "window",
     )  # fmt: skip
 
     def __init__(self, window: QuotaWindow) -> None:
@@ -34,27 +40,27 @@ class WindowedSum:
         self.total: float = 0
         self._older: list[tuple[float, float, float]] = []  # (start, last value, sum) of each sample, oldest first
         self._start_ms: float = _NEVER_MS  # start of the current sample; without one, all fields below are empty
-        self._ends_ms: float = _NEVER_MS
-        self._last_ms: float = _NEVER_MS
+        self.ends_ms: float = _NEVER_MS
+        self.last_ms: float = _NEVER_MS
         self._older_total: float = 0
         self._oldest_ms: float = 0
         self._forget_ms: float = -_NEVER_MS  # no sample expires before this time
 
     def record(self, value: float, now_ms: float) -> None:
         """Add ``value`` at ``now_ms``."""
-        if now_ms >= self._ends_ms:
+        if now_ms >= self.ends_ms:
             self._begin(now_ms)
         self.total += value
-        self._last_ms = now_ms
+        self.last_ms = now_ms
 
     def _begin(self, now_ms: float) -> None:
-        if self._ends_ms != _NEVER_MS:
-            self._older.append((self._start_ms, self._last_ms, self.total - self._older_total))
+        if self.ends_ms != _NEVER_MS:
+            self._older.append((self._start_ms, self.last_ms, self.total - self._older_total))
             if len(self._older) > self.window.sample_count:
                 del self._older[0]
         self._start_ms = now_ms
-        self._ends_ms = now_ms + self.window.sample_ms
-        self._last_ms = now_ms
+        self.ends_ms = now_ms + self.window.sample_ms
+        self.last_ms = now_ms
         self._sum_up(0)
 
     def _sum_up(self, present: float) -> None:
@@ -62,7 +68,7 @@ class WindowedSum:
         self._older_total = sum(value for _, _, value in self._older)
         self.total = self._older_total + present
         self._oldest_ms = self._older[0][0] if self._older else self._start_ms
-        last_ms = self._older[0][1] if self._older else self._last_ms
+        last_ms = self._older[0][1] if self._older else self.last_ms
         self._forget_ms = last_ms + self.window.sample_count * self.window.sample_ms
 
     def forget_old(self, now_ms: float) -> None:
@@ -73,8 +79,8 @@ class WindowedSum:
         present = self.total - self._older_total
         while self._older and self._older[0][1] <= horizon_ms:
             del self._older[0]
-        if not self._older and self._last_ms <= horizon_ms:
-            self._ends_ms = _NEVER_MS
+        if not self._older and self.last_ms <= horizon_ms:
+            self.ends_ms = _NEVER_MS
             self._older_total = self.total = 0
             self._forget_ms = -_NEVER_MS
         else:
@@ -83,11 +89,11 @@ class WindowedSum:
     @property
     def is_empty(self) -> bool:
         """True if no sample is left."""
-        return self._ends_ms == _NEVER_MS
+        return self.ends_ms == _NEVER_MS
 
     def elapsed_ms(self, now_ms: float) -> float:
         """Time since the oldest sample began; 0 without samples."""
-        return 0 if self._ends_ms == _NEVER_MS else now_ms - self._oldest_ms
+        return 0 if self.ends_ms == _NEVER_MS else now_ms - self._oldest_ms
 
 
 class SimpleRate(WindowedSum):
@@ -109,7 +115,7 @@ class Rate(WindowedSum):
 
     def window_ms(self, now_ms: float) -> float:
         """The duration over which the sum is spread."""
-        elapsed_ms = 0 if self._ends_ms == _NEVER_MS else now_ms - self._oldest_ms
+        elapsed_ms = 0 if self.ends_ms == _NEVER_MS else now_ms - self._oldest_ms
         sample_count, sample_ms = self.window
         least_ms = (sample_count - 1) * sample_ms
         if elapsed_ms < least_ms:

@@ -404,7 +404,10 @@ class BrokerConnection(TwistedProtocol):
         if self._phase in CLOSED_PHASES:
             return
         settings = self._settings
-        mute_ms = 0 if settings.on_response is None else settings.on_response(self.context, header, parts)
+        mute_ms = (
+            0 if settings.on_response is None or parts.__class__ is settings.unheard
+            else settings.on_response(self.context, header, parts)
+        )  # fmt: skip
         if parts is not None:
             if len(parts) > 1 and settings.read_ahead is not None:
                 waiting = settings.read_ahead(parts)

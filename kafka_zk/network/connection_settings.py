@@ -94,6 +94,7 @@ class ConnectionSettings:
         handshake: creates the handshake of a new connection; None without SASL.
         principal_of: TLS without SASL: maps a certificate (None: the peer sent none) to a principal. None or ValueError
             closes the connection.
+        unheard: ``on_response`` is not called for responses of exactly this class.
         memory: the budget of all requests of the broker.
         between_brokers: whether only brokers connect to this listener, so that requests may use the reserve.
         foreign_peers: limits repeated warnings about other protocols.
@@ -108,6 +109,7 @@ class ConnectionSettings:
     handshake: Callable[[], Handshake] | None = None
     principal_of: Callable[[bytes | None], str | None] | None = None
     on_response: ResponseHook | None = None
+    unheard: type | None = None
     read_ahead: ReadAhead | None = None
     memory: MemoryPool = UNBOUNDED
     between_brokers: bool = False

@@ -29,8 +29,8 @@ ROWS: list[tuple[str, dict[str, str], int]] = [
     (FETCH, {}, 6),
     (PRODUCE, {"producer_byte_rate": "1000000000"}, 90),
     (FETCH, {"consumer_byte_rate": "1000000000"}, 90),
-    (PRODUCE, {"request_percentage": "1000000"}, 114),
-    (FETCH, {"request_percentage": "1000000"}, 114),
+    (PRODUCE, {"request_percentage": "1000000"}, 90),
+    (FETCH, {"request_percentage": "1000000"}, 90),
 ]
 """A request, quotas far above what it uses (none: the last one has gone), and how many opcodes they may add to it."""
 

@@ -63,6 +63,7 @@ from kafka_zk.broker.handlers.transactions import (
     write_txn_markers,
 )
 from kafka_zk.broker.quota.client_quotas import Clients
+from kafka_zk.broker.quota.enforcement import EXEMPT, ExemptAnswer
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -153,12 +154,25 @@ def _limited_fetch(clients: Clients) -> RawHandler:
     return handle
 
 
+def _of_brokers(handler: MessageHandler) -> RawHandler:
+    def handle(
+        services: Services, context: RequestContext, header: RequestHeader, body: memoryview
+    ) -> Coroutine[Any, Any, Response]:
+        return _exempt(answer(services, context, header, body, handler))
+
+    return handle
+
+
+async def _exempt(answering: Coroutine[Any, Any, list[Part]]) -> ExemptAnswer:
+    return ExemptAnswer(await answering)
+
+
 class Dispatcher:
     """Dispatches the requests of all connections. The network layer passes only offered APIs and versions."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._raw_handlers = dict(RAW_HANDLERS)
+        self._raw_handlers = RAW_HANDLERS | {key: _of_brokers(MESSAGE_HANDLERS[key]) for key in EXEMPT}
         self._raw_handler = self._raw_handlers.get
 
     def limit_fetches(self, clients: Clients | None) -> None:

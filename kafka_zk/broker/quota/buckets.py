@@ -56,18 +56,19 @@ class RateBucket(Rate):
         most_throttle_ms: maximum throttle time.
 
     Attributes:
+        free: up to this total, ``add`` returns 0 without computing; -1 for never.
         most_in_window: what an idle client may use without a throttle: ``bound`` times the window less one sample.
         throttles: recorded by the caller and by ``admit``.
     """
 
-    __slots__ = ("_bound", "_exceeded_ms", "_free", "_most_throttle_ms", "most_in_window", "throttles")
+    __slots__ = ("_bound", "_exceeded_ms", "_most_throttle_ms", "free", "most_in_window", "throttles")
 
     def __init__(self, window: QuotaWindow, bound: float, most_throttle_ms: int = MOST_THROTTLE_MS) -> None:
         super().__init__(window)
         self.throttles = ThrottleTimes()
         self._most_throttle_ms = most_throttle_ms
         self._exceeded_ms: float = _NEVER_MS  # when the rate last exceeded the bound
-        self._free: float = -1  # up to this total ``add`` returns 0 without computing; -1 for never
+        self.free: float = -1
         self.set_bound(bound)
 
     @property
@@ -78,15 +79,15 @@ class RateBucket(Rate):
         """Set the bound for the next calls; recorded values are kept."""
         self._bound = bound
         self.most_in_window = bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
-        self._free = self.most_in_window if bound else -1
+        self.free = self.most_in_window if bound else -1
 
     def add(self, value: float, now_ms: float) -> int:
         """Record ``value``. Returns for how many ms to throttle the client; 0 for not at all."""
-        if now_ms >= self._ends_ms:
+        if now_ms >= self.ends_ms:
             self._begin(now_ms)
         self.total += value
-        self._last_ms = now_ms
-        if self.total <= self._free:
+        self.last_ms = now_ms
+        if self.total <= self.free:
             return 0
         return self.hold_back_ms(now_ms)
 
@@ -96,12 +97,12 @@ class RateBucket(Rate):
         A value above ``most_in_window`` never fits. It is recorded as soon as the rate does not exceed its bound; the
         result is then the client's throttle time in ms, negated. Both kinds are recorded in ``throttles``.
         """
-        if now_ms >= self._ends_ms:
+        if now_ms >= self.ends_ms:
             self._begin(now_ms)
         total = self.total + value
-        if total <= self._free:
+        if total <= self.free:
             self.total = total
-            self._last_ms = now_ms
+            self.last_ms = now_ms
             return 0
         is_hopeless = value > self.most_in_window
         wait_ms = self._excess_ms(now_ms, 0 if is_hopeless else value) if self._bound else 0
@@ -116,12 +117,12 @@ class RateBucket(Rate):
         if throttle_ms <= 0:
             return 0
         self._exceeded_ms = now_ms
-        self._free = -1
+        self.free = -1
         return throttle_ms
 
     def hold_back_ms(self, now_ms: float) -> int:
         """For how many ms to throttle the client after what was recorded; 0 for not at all."""
-        if self.total <= self._free:
+        if self.total <= self.free:
             return 0
         if not self._bound:
             return self.window.sample_ms
@@ -129,7 +130,7 @@ class RateBucket(Rate):
         if throttle_ms:
             return throttle_ms
         if now_ms - self._exceeded_ms >= self.window.sample_count * self.window.sample_ms:
-            self._free = self.most_in_window
+            self.free = self.most_in_window
             return 0
         present = self.total - self._older_total
         paced_ms = floor(present * 1000 / (self._bound * PACE) - (now_ms - self._start_ms))

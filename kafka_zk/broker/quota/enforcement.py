@@ -18,7 +18,7 @@ from kafka_zk.broker.quota.buckets import RateBucket, TokenBucket
 from kafka_zk.broker.quota.client_quotas import ClientBuckets, ClientKey, ClientQuotas, Clients
 from kafka_zk.broker.quota.mutation_quota import STRICT_SINCE, UNLIMITED, MutationQuota
 from kafka_zk.broker.quota.quota_table import QuotaKey
-from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch, ResponseHook
+from kafka_zk.network.connection_settings import ConnectionSettings, Dispatch
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -26,24 +26,19 @@ from kafka_zk.protocol.throttle_time import set_throttle_time, throttle_time_at_
 
 Response = list[Part] | None
 
-EXEMPT = frozenset(
-    map(
-        int,
-        (
-            ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN,
-            ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE,
-            ApiKey.SASL_AUTHENTICATE,
-        ),
-    )
+EXEMPT = (
+    ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.WRITE_TXN_MARKERS, ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
 )  # fmt: skip
-"""Requests of brokers, and authentication."""
+"""Requests of brokers, and authentication: their responses are ``ExemptAnswer``."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
 
 
-class ExemptFetch(list[Part]):
-    """A response to a follower; its time counts towards no quota."""
+class ExemptAnswer(list[Part]):
+    """A response to a broker; its time counts towards no quota."""
 
 
 class ThrottledAnswer(list[Part]):
@@ -100,7 +95,8 @@ class Enforcement:
 
     def _apply(self, settings: ConnectionSettings, dispatch: Dispatch) -> None:
         table = self.quotas.table
-        settings.on_response = self._hook()
+        settings.on_response = None if table.is_empty else self.mute_ms
+        settings.unheard = None if table.has(QuotaKey.MUTATION) else list
         if table.has(QuotaKey.PRODUCE):
             dispatch = self._counting(dispatch)
         settings.dispatch = self._timing(dispatch) if table.has(QuotaKey.REQUEST) else dispatch
@@ -149,8 +145,8 @@ class Enforcement:
         async def timed(context: RequestContext, header: RequestHeader, body: memoryview) -> Response:
             bucket = known[context.principal, header.client_id].request
             handling = dispatch(context, header, body)
-            del body  # so that a waiting handler can free it
             if bucket is None:
+                del body  # so that a waiting handler can free it
                 return await handling
             began_s = seconds()
             try:
@@ -161,24 +157,22 @@ class Enforcement:
                 bucket.record((seconds() - began_s) * 100, seconds() * 1000)
                 raise
             else:
+                del body
                 parts, began_s = await _go_on(handling, awaited, began_s, seconds, bucket)
             now_s = seconds()
-            if parts.__class__ is not list or header.api_key in EXEMPT:
-                return self._special_answer(header, parts, bucket, began_s, now_s)
-            mute_ms = bucket.add((now_s - began_s) * 100, now_s * 1000)
-            if not mute_ms:
+            now_ms = now_s * 1000
+            total = bucket.total + (now_s - began_s) * 100
+            if total <= bucket.free and now_ms < bucket.ends_ms and parts.__class__ is list:  # ``add`` costs a call
+                bucket.total = total
+                bucket.last_ms = now_ms
                 return parts
-            bucket.throttles.add(mute_ms, now_s * 1000)
-            return ThrottledAnswer(parts, mute_ms)
+            return self._counted(parts, bucket, (now_s - began_s) * 100, now_ms)
 
         return timed
 
-    def _special_answer(
-        self, header: RequestHeader, parts: Response, bucket: RateBucket, began_s: float, now_s: float
-    ) -> Response:
-        """Count a response that is exempt, absent, or throttled already."""
-        percent, now_ms = (now_s - began_s) * 100, now_s * 1000
-        if parts is None or header.api_key in EXEMPT or type(parts) is ExemptFetch:
+    def _counted(self, parts: Response, bucket: RateBucket, percent: float, now_ms: float) -> Response:
+        """Count a response, which may be exempt, absent, or throttled already."""
+        if parts is None or type(parts) is ExemptAnswer:
             self.exempt_time.record(percent, now_ms)
             return parts
         mute_ms = bucket.add(percent, now_ms)
@@ -197,16 +191,6 @@ class Enforcement:
         return MutationQuota(bucket, self.now_ms, is_strict=is_strict)
 
     # -- when its answer leaves ---------------------------------------------------------------------------------------
-
-    def _hook(self) -> ResponseHook | None:
-        table = self.quotas.table
-        if table.is_empty:
-            return None
-        return self.mute_ms if table.has(QuotaKey.MUTATION) else self._mute_ms_if_throttled
-
-    def _mute_ms_if_throttled(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
-        """Without mutation quotas."""
-        return 0 if parts.__class__ is list else self.mute_ms(context, header, parts)
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
         """A ``ResponseHook``: returns for how many ms to mute the peer, and writes that into the response if there is

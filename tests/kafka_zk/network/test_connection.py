@@ -181,6 +181,26 @@ def test_a_connection_lost_while_its_request_waits_drops_the_answer(
     assert (sent, warnings) == ([], [])
 
 
+def test_the_response_hook_is_not_called_for_the_class_that_it_does_not_hear(
+    reactor: LocalReactor, make_server: Callable[..., Server]
+) -> None:
+    class Throttled(list[Any]): ...
+
+    heard: list[int] = []
+
+    def on_response(context: RequestContext, header: RequestHeader, parts: Response) -> int:
+        heard.append(header.correlation_id)
+        return 0
+
+    server = make_server(on_response=on_response, unheard=list)
+    plain = server.handler
+    server.handler = lambda header, body: (list if header.correlation_id == 1 else Throttled)(plain(header, body))
+    peer = server.connect()
+    peer.sendall(request(1) + request(2))
+    assert receive_all(reactor, peer, 16) == answer(1) + answer(2)
+    assert heard == [2]
+
+
 def test_the_response_hook_mutes_the_peer(reactor: LocalReactor, make_server: Callable[..., Server]) -> None:
     """Throttling: the answer is sent, the next request waits."""
     server = make_server(on_response=lambda context, header, parts: 100 if header.correlation_id == 1 else 0)

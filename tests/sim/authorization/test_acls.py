@@ -35,7 +35,7 @@ FOUND_BY = {
     "only_literal_patterns_are_followed": 1,
     "failed_reads_are_forgotten": 10,
     "watched_after_the_children_are_read": 61,
-    "failed_loads_are_forgotten": 14,
+    "failed_loads_are_forgotten": 75,
 }
 """The seed that is played first. A change of the product may move a history to another seed: then all are played."""
 SOUGHT = 120

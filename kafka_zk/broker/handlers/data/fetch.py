@@ -14,7 +14,7 @@ from kafka_zk.broker.handlers.error_map import error_code
 from kafka_zk.broker.handlers.large_requests import LARGE_BODY_BYTES, coded_in_turns
 from kafka_zk.broker.handlers.services import Services
 from kafka_zk.broker.quota.buckets import RateBucket
-from kafka_zk.broker.quota.enforcement import ExemptFetch, ThrottledAnswer
+from kafka_zk.broker.quota.enforcement import ExemptAnswer, ThrottledAnswer
 from kafka_zk.broker.replica.fetch_session import FetchContext, Fetched
 from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.fetch import FetchedPartition, FetchResponse, Part, write_fetch_response
@@ -54,7 +54,7 @@ async def handle(
         )
     except ApiError as error:
         refusal = write_fetch_response(version, header.correlation_id, FetchResponse([], error_code=error.code))
-        return ExemptFetch(refusal) if request.replica_id >= 0 else refusal
+        return ExemptAnswer(refusal) if request.replica_id >= 0 else refusal
     is_follower = request.replica_id >= 0
     if quota is not None and (is_follower or request.max_bytes > quota.most_in_window):
         quota, request = (None, request) if is_follower else (quota, _capped(request, quota))
@@ -94,7 +94,7 @@ async def handle(
     if is_follower:
         replica_fetch.count_replication(services, requested, fetched, parts)
         replica_fetch.note_answer(services, request.replica_id, fetching, requested, fetched, seen_count)
-        return ExemptFetch(parts)
+        return ExemptAnswer(parts)
     return parts if quota is None or not wait_ms else ThrottledAnswer(parts, -wait_ms)
 
 

@@ -33,7 +33,7 @@ def test_the_same_rate_is_measured_with_and_without_the_short_cut() -> None:
     for now_ms in range(0, 60_000, 700):
         throttle_ms = bucket.add(5_000, now_ms)
         plain.record(5_000, now_ms)
-        plain._free = -1
+        plain.free = -1
         assert throttle_ms == plain.hold_back_ms(now_ms)
 
 

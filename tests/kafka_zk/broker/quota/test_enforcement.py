@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.handlers.table import Dispatcher
-from kafka_zk.broker.quota.enforcement import ThrottledAnswer
+from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
+from kafka_zk.broker.quota.enforcement import EXEMPT, ExemptAnswer, ThrottledAnswer
 from kafka_zk.broker.quota.quota_table import QuotaKey
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.protocol import codec
@@ -23,7 +23,7 @@ from kafka_zk.protocol.produce import (
     read_produce_response,
     write_produce_request,
 )
-from kafka_zk.protocol.request import NO_REQUEST, RequestHeader, response_body_position
+from kafka_zk.protocol.request import NO_REQUEST, RequestContext, RequestHeader, response_body_position
 from kafka_zk.registry.znodes.topics import TopicAssignment
 from tests.kafka_zk.broker.conftest import CONTEXT, Harness, batch
 
@@ -54,7 +54,10 @@ class Client:
         else:
             raise AssertionError("it waits")
         hook = self.settings.on_response
-        self.muted_ms = 0 if hook is None else hook(CONTEXT, header, parts)
+        if hook is None or parts.__class__ is self.settings.unheard:
+            self.muted_ms = 0
+        else:
+            self.muted_ms = hook(CONTEXT, header, parts)
         if parts is None:
             return None
         frame = memoryview(b"".join(part if isinstance(part, bytes | bytearray) else part.read() for part in parts))
@@ -226,17 +229,33 @@ def test_the_time_of_requests_mutes_for_one_sample_at_most(broker: Harness) -> N
     client, dispatch = Client(broker), Client(broker).settings
     quotas = broker.services.client_quotas
 
-    async def slow(*_: Any) -> list[bytes]:
+    async def slow(context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
         broker.clock.advance(6)
-        return [struct.pack(">iih", 7, 0, 0)]
+        parts: list[Part] = [struct.pack(">iih", 7, 0, 0)]
+        return ExemptAnswer(parts) if header.api_key in EXEMPT else parts
 
-    client.settings.dispatch = quotas._timing(slow)  # type: ignore[arg-type]
+    client.settings.dispatch = quotas._timing(slow)
     answer = client.send(ApiKey.HEARTBEAT, 1, b"")
     assert answer is not None and struct.unpack_from(">i", answer)[0] == client.muted_ms == 1_000
     client.send(ApiKey.ALTER_PARTITION, 0, b"")
     assert client.muted_ms == 0
     assert quotas.exempt_time.per_second(quotas.now_ms()) > 50
     assert dispatch.on_response is not None
+
+
+@pytest.mark.parametrize("api_key", EXEMPT)
+def test_a_request_of_a_broker_is_exempt(broker: Harness, api_key: ApiKey) -> None:
+    """A quota of 0 would mute after each."""
+    limit(broker, "users", "ANONYMOUS", request_percentage="0")
+    client = Client(broker)
+    version = OFFERED_VERSIONS[api_key][1]
+    client.send(api_key, version, codec.encode_body(codec.request(api_key)(), api_key, version))
+    assert client.muted_ms == 0
+    version = OFFERED_VERSIONS[ApiKey.LIST_GROUPS][1]
+    client.send(
+        ApiKey.LIST_GROUPS, version, codec.encode_body(codec.request(ApiKey.LIST_GROUPS)(), ApiKey.LIST_GROUPS, version)
+    )
+    assert client.muted_ms == 1_000
 
 
 def test_a_login_is_not_muted_even_without_requests_around_it(broker: Harness) -> None:
