@@ -1,13 +1,18 @@
-"""`python -m tests.bench.durability`: what durability costs storage. Run it in two checkouts, in turns, to compare."""
+"""`python -m tests.bench.durability`: what durability costs storage, in time and in fsyncs.
+
+To compare two checkouts, run it in both in turns. On a busy machine only the fsyncs compare.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -32,10 +37,32 @@ def _started(path: Path) -> LogManager:
     return logs
 
 
-def _timed_ms(work: Callable[[], object]) -> float:
-    begun_s = time.perf_counter()
-    work()
-    return (time.perf_counter() - begun_s) * 1000
+class Step(NamedTuple):
+    """What a step took."""
+
+    ms: float
+    fsyncs: int
+
+
+class _Syncs:
+    """Counts the process's fsyncs."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        for name in ("fsync", "fdatasync"):
+            setattr(os, name, self._counting(getattr(os, name)))
+
+    def _counting(self, sync: Callable[[int], None]) -> Callable[[int], None]:
+        def counted(descriptor: int) -> None:
+            self.count += 1
+            sync(descriptor)
+
+        return counted
+
+    def measured(self, work: Callable[[], object]) -> Step:
+        begun_s, before = time.perf_counter(), self.count
+        work()
+        return Step((time.perf_counter() - begun_s) * 1000, self.count - before)
 
 
 def _crash(logs: LogManager) -> None:
@@ -45,8 +72,8 @@ def _crash(logs: LogManager) -> None:
         log.segments.close_files()
 
 
-def _round(path: Path) -> dict[str, float]:
-    """Milliseconds of each step."""
+def _round(path: Path, syncs: _Syncs) -> dict[str, Step]:
+    """What each step took."""
     logs = _started(path / "one")
     log = logs.get_or_create(TopicPartition("filled", 0), _CONFIG, "A" * 22)
     data = batch(1, value=b"x" * 1000)
@@ -55,19 +82,25 @@ def _round(path: Path) -> dict[str, float]:
         for _ in range(_BATCH_COUNT):
             append(log, bytearray(data))
 
-    found = {"append 20 MB, rolling 20 times": _timed_ms(fill), "flush them": _timed_ms(log.flush)}
+    def fill_idempotently() -> None:
+        for number in range(_BATCH_COUNT):
+            append(log, batch(1, value=b"x" * 1000, producer_id=1, producer_epoch=0, base_sequence=number))
+
+    found = {"append 20 MB, rolling 20 times": syncs.measured(fill), "flush them": syncs.measured(log.flush)}
+    found["append them with a producer id"] = syncs.measured(fill_idempotently)
+    found["flush these"] = syncs.measured(log.flush)
     logs.shutdown()
 
     logs = _started(path / "many")
     for number in range(_LOG_COUNT):
         each = logs.get_or_create(TopicPartition("t", number), _CONFIG, "A" * 22)
         append(each, bytearray(data))
-    found[f"stop with {_LOG_COUNT} logs"] = _timed_ms(logs.shutdown)
+    found[f"stop with {_LOG_COUNT} logs"] = syncs.measured(logs.shutdown)
     again = _manager(path / "many")
-    found["start after a clean stop"] = _timed_ms(lambda: again.start({}))
+    found["start after a clean stop"] = syncs.measured(lambda: again.start({}))
     _crash(again)
     last = _manager(path / "many")
-    found["start after a crash"] = _timed_ms(lambda: last.start({}))
+    found["start after a crash"] = syncs.measured(lambda: last.start({}))
     last.shutdown()
     return found
 
@@ -77,16 +110,20 @@ def _round(path: Path) -> dict[str, float]:
 @click.option("--json", "as_json", is_flag=True, help="Print the medians as JSON.")
 def main(rounds: int, as_json: bool) -> None:
     """Time what a log directory does around a crash, on this machine's disk."""
-    samples: list[dict[str, float]] = []
+    samples: list[dict[str, Step]] = []
+    syncs = _Syncs()
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as folder:
-            samples.append(_round(Path(folder)))
-    medians = {name: round(statistics.median(sample[name] for sample in samples), 1) for name in samples[0]}
+            samples.append(_round(Path(folder), syncs))
+    medians = {
+        name: Step(round(statistics.median(sample[name].ms for sample in samples), 1), samples[0][name].fsyncs)
+        for name in samples[0]
+    }
     if as_json:
-        click.echo(json.dumps(medians))
+        click.echo(json.dumps({name: step._asdict() for name, step in medians.items()}))
         return
-    for name, median_ms in medians.items():
-        click.echo(f"{name:32} {median_ms:9.1f} ms")
+    for name, (median_ms, fsyncs) in medians.items():
+        click.echo(f"{name:40} {median_ms:9.1f} ms {fsyncs:6} fsyncs")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from kafka_zk.embedded.broker import BrokerProcess
+from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 
 STACKS_OF_OURS = ("-X", "faulthandler")
 """Options of Python with which SIGABRT writes the stacks to the log."""
@@ -24,19 +26,19 @@ def text_of(error: BaseException) -> str:
     return "\n".join([str(error), *getattr(error, "__notes__", ())])
 
 
-def log_tail(broker: BrokerProcess, lines: int = _LINES) -> str:
-    """The last lines of a broker's log."""
-    return "\n".join([f"-- the log of {broker.process.name}:", *broker.process.output().splitlines()[-lines:]])
+def log_tail(process: ChildProcess) -> str:
+    """The last lines of a server's log."""
+    return "\n".join([f"-- the log of {process.name}:", *process.output().splitlines()[-_LINES:]])
 
 
-def of(brokers: Iterable[BrokerProcess]) -> str:
-    """All that explains the state of brokers. Those of ours end with this, because SIGABRT does not only write the
-    stacks; Java's go on."""
-    return "\n".join([*map(_of_one, brokers), _pressure()])
+def of(brokers: Iterable[BrokerProcess], zookeeper: EmbeddedZooKeeper) -> str:
+    """All that explains the state of a cluster. Our brokers end with this, because SIGABRT does not only write the
+    stacks; Java's go on. ZooKeeper says in its log how long its fsyncs took."""
+    return "\n".join([*map(_of_one, brokers), log_tail(zookeeper.process), _pressure()])
 
 
 def _of_one(broker: BrokerProcess) -> str:
-    before = log_tail(broker)
+    before = log_tail(broker.process)
     if not broker.alive:
         return f"{before}\n-- {broker.process.describe_end()}"
     held = _held(broker.pid)

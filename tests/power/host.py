@@ -62,7 +62,7 @@ class Host:
             try:
                 yield broker
             except Exception as error:
-                error.add_note(evidence.of([broker]))
+                error.add_note(evidence.of([broker], zookeeper))
                 raise
 
     def _broker(self) -> BrokerProcess:

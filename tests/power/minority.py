@@ -107,12 +107,12 @@ class Minority:
         except ClientFailed as error:
             return [self._explained(judges.APPEND, error)]
         if violations:
-            violations += [Violation(judges.LOG, "-", evidence.log_tail(broker)) for broker in self._brokers]
+            violations += [Violation(judges.LOG, "-", evidence.log_tail(broker.process)) for broker in self._brokers]
         return violations
 
     def _explained(self, judge: str, error: Exception) -> Violation:
         """The last of a run, because our brokers end when they show their stacks."""
-        return Violation(judge, "-", f"{error}\n{evidence.of(self._brokers)}")
+        return Violation(judge, "-", f"{error}\n{evidence.of(self._brokers, self._zookeeper)}")
 
     def _lose_power(self, number: int) -> None:
         """The victim goes on for an instant after the image of its disk was taken, and so do its acknowledgments:

@@ -83,7 +83,7 @@ class SingleMachine:
                 violations = judges.judge(topics, self._history, cut.mark, found, durable=self._flushes)
                 violations += self._append(broker.bootstrap, topics, transactions)
                 if violations:
-                    violations.append(Violation(judges.LOG, "-", evidence.log_tail(broker)))
+                    violations.append(Violation(judges.LOG, "-", evidence.log_tail(broker.process)))
                 return violations
         except (servers.NotServing, reader.NotReadable) as error:
             return [Violation(judges.START, "-", evidence.text_of(error))]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from kafka_zk.embedded.broker import BrokerProcess
 from kafka_zk.embedded.errors import ProcessFailed
+from kafka_zk.embedded.process import ChildProcess
+from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 from tests.power import evidence, servers
 
 PROGRAM = """
@@ -28,24 +32,33 @@ def broker(tmp_path: Path) -> BrokerProcess:
     return made
 
 
-def test_a_broker_that_hangs_shows_its_log_and_its_stacks(broker: BrokerProcess) -> None:
+@pytest.fixture
+def zookeeper(tmp_path: Path) -> EmbeddedZooKeeper:
+    """A program in its place."""
+    made: Any = SimpleNamespace(process=ChildProcess("ZooKeeper", [], tmp_path / "zookeeper.log"))
+    (tmp_path / "zookeeper.log").write_text("fsync-ing the write ahead log took 30000ms\n")
+    return cast(EmbeddedZooKeeper, made)
+
+
+def test_a_broker_that_hangs_shows_its_log_and_its_stacks(broker: BrokerProcess, zookeeper: EmbeddedZooKeeper) -> None:
     broker.start()
     try:
         broker.process.wait_until(lambda: "holding" in broker.process.output(), 30, "hold")
-        shown = evidence.of([broker])
+        shown = evidence.of([broker], zookeeper)
     finally:
         broker.kill()
     assert "the log of broker 7:\nholding" in shown
     assert "in sleeps_on_a_lock" in shown, "the stack"
+    assert "the log of ZooKeeper:\nfsync-ing" in shown
     assert f"{broker.pid} python" in shown, "the thread in the kernel"
 
 
-def test_a_broker_that_has_ended_shows_its_end(broker: BrokerProcess) -> None:
+def test_a_broker_that_has_ended_shows_its_end(broker: BrokerProcess, zookeeper: EmbeddedZooKeeper) -> None:
     broker.process.command[-1] = "raise SystemExit('no disk')"
     broker.start()
     with pytest.raises(ProcessFailed):
         broker.process.wait_until(lambda: False, 30, "end")
-    assert "ended with exit code 1, saying: no disk" in evidence.of([broker])
+    assert "ended with exit code 1, saying: no disk" in evidence.of([broker], zookeeper)
 
 
 def test_an_exception_is_shown_with_its_notes() -> None:

@@ -50,6 +50,7 @@ START_S = 90
 
 _TICK_TIME_MS = 500
 _STOP_S = 40
+_LAST_LINES = 40
 
 Command = Callable[[Path], list[str]]
 """What starts a broker of a server.properties file."""
@@ -361,6 +362,14 @@ class ReplicatedCluster:
             if "Traceback (most recent call last)" in output:
                 place = output.index("Traceback (most recent call last)")
                 found.append(f"broker {broker.broker_id} logged a traceback:\n{output[max(0, place - 300) :][:3000]}")
+        return found
+
+    def last_words(self) -> list[str]:
+        """The end of each broker's log, which explains what a client waited for in vain."""
+        found = []
+        for broker in self.brokers:
+            lines = (broker.folder / "broker.out").read_text(errors="replace").splitlines()[-_LAST_LINES:]
+            found.append("\n".join([f"the end of the log of broker {broker.broker_id}, {broker.kind.name}:", *lines]))
         return found
 
 

@@ -1,5 +1,6 @@
 """Idempotent producers with acks=all and readers, librdkafka's and ours, that remember all that they did."""
 
+import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_zk.clients.connection.errors import KafkaError as OurError
+from kafka_zk.clients.connection.errors import KafkaTimeoutError
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.clients.producer.future import RecordFuture
 from tests.soak.client_thread import ClientThread
@@ -129,10 +131,12 @@ class OurSender(Sender):
         self._waiting = waiting
 
     def _flush(self) -> None:
-        self._producer.flush(_FLUSH_S)
+        with contextlib.suppress(KafkaTimeoutError):  # then it is said what waits
+            self._producer.flush(_FLUSH_S)
         self._collect()
         if self._waiting:
-            self.failed.append(f"{self.name}: {len(self._waiting)} records were not acknowledged")
+            waiting = f"{len(self._waiting)} records, first {self._waiting[0][0]!r},"
+            self.failed.append(f"{self.name}: {waiting} were not acknowledged within {_FLUSH_S} s")
         self._producer.close(1)
 
 
