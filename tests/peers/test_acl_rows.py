@@ -36,8 +36,8 @@ _OF_OTHER_ROWS = {"g", "u3", "u4", "__consumer_offsets", "__transaction_state"}
 
 @pytest.fixture(scope="module")
 def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[AuthorizedBroker]]:
-    """Each with the topic t, groups g, h and k that have committed for it, the coordinator of the transactional id x, and the
-    open transaction y."""
+    """Each with the topic t, groups g, h and k that have committed for it, the coordinator of the transactional id x,
+    and the open transaction y."""
     folder = tmp_path_factory.mktemp("authorized")
     chroots = [f"acl-rows-{name}" for name in targets.NAMES]
     with authorized_brokers(peer_zookeeper, folder, targets.NAMES, chroots) as started:

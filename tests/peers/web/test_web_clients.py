@@ -1,4 +1,4 @@
-"""The page's panel about clients in a real Chromium: who is connected, who was denied what and why, who is throttled."""
+"""The page's tables of clients in a real Chromium: who is connected, who was denied what and why, who is throttled."""
 
 from collections.abc import Iterator
 from pathlib import Path
