@@ -1,7 +1,9 @@
 """The cases of Kafka's AuthorizerIntegrationTest@3.9 as rows: a request, the ACLs of the user, the error that it gets.
 
 Topic t exists and has one partition; u does not exist. Nothing else does. OK: no error of authorization. ACLs are
-written ``Read Topic t``; ``Write Topic p*`` is of a prefix, ``!Read Topic t`` a denial.
+written ``Read Topic t``; ``Write Topic p*`` is of a prefix, ``!Read Topic t`` a denial, ``Read@10.9.8.7 Topic t`` for one
+host, and ``Read Topic t of User:bob`` for another user. ``tests/acl_visible.py`` has the cases in which responses leave
+something out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,14 +63,14 @@ def _produce(batch: bytes, transactional_id: str | None, *topics: str) -> Reques
     )  # fmt: skip
 
 
-def _fetch(replica_id: int) -> Request:
+def _fetch(replica_id: int, topic: str = "t") -> Request:
     partition = {
         "partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "last_fetched_epoch": -1, "log_start_offset": -1,
         "partition_max_bytes": 1000,
     }  # fmt: skip
     fields = {
         "replica_id": replica_id, "max_wait_ms": 0, "min_bytes": 0, "max_bytes": 1000, "isolation_level": 0,
-        "session_id": 0, "session_epoch": -1, "topics": [{"topic": "t", "partitions": [partition]}],
+        "session_id": 0, "session_epoch": -1, "topics": [{"topic": topic, "partitions": [partition]}],
         "forgotten_topics_data": [], "rack_id": "",
     }  # fmt: skip
     return Request(ApiKey.FETCH, 12, fields)
@@ -112,6 +114,7 @@ REQUESTS: Mapping[str, Request] = {
         _batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True), "x", "t"
     ),
     "Fetch": _fetch(-1),
+    "Fetch of none": _fetch(-1, "u"),
     "Fetch of a follower": _fetch(5),
     "ListOffsets": Request(ApiKey.LIST_OFFSETS, 7, {"replica_id": -1, "isolation_level": 0, "topics": [
         {"name": each, "partitions": [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]}
@@ -120,6 +123,9 @@ REQUESTS: Mapping[str, Request] = {
     "Metadata": _metadata("t"),
     "Metadata of none": _metadata("u"),
     "Metadata that creates": _metadata("u2", create=True),
+    "Metadata that may create": _metadata("u3", create=True),
+    "Metadata that may create in the cluster": _metadata("u4", create=True),
+    "Metadata of no topic": Request(ApiKey.METADATA, 9, {"topics": [], "allow_auto_topic_creation": False}),
     "Metadata of all": _metadata(),
     "LeaderAndIsr": Request(ApiKey.LEADER_AND_ISR, 4, {**_FROM_CONTROLLER, "topic_states": [], "live_leaders": []}),
     "StopReplica": Request(ApiKey.STOP_REPLICA, 3, {**_FROM_CONTROLLER, "topic_states": []}),
@@ -170,6 +176,12 @@ REQUESTS: Mapping[str, Request] = {
     "DeleteRecords": Request(ApiKey.DELETE_RECORDS, 2, {
         "topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 0}]}], "timeout_ms": 1000,
     }),
+    "CreatePartitions of none": Request(ApiKey.CREATE_PARTITIONS, 3, {
+        "topics": [{"name": "u", "count": 2, "assignments": None}], "timeout_ms": 1000, "validate_only": True,
+    }),
+    "DeleteRecords of none": Request(ApiKey.DELETE_RECORDS, 2, {
+        "topics": [{"name": "u", "partitions": [{"partition_index": 0, "offset": 0}]}], "timeout_ms": 1000,
+    }),
     "InitProducerId": Request(ApiKey.INIT_PRODUCER_ID, 4, {
         "transactional_id": None, "transaction_timeout_ms": _NEVER, "producer_id": _NO_ID, "producer_epoch": _NO_ID,
     }),
@@ -179,9 +191,16 @@ REQUESTS: Mapping[str, Request] = {
     "OffsetForLeaderEpoch": Request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [
         {"topic": "t", "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]}
     ]}),
+    "OffsetForLeaderEpoch of none": Request(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"replica_id": -1, "topics": [
+        {"topic": "u", "partitions": [{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}]}
+    ]}),
     "AddPartitionsToTxn": Request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, {
         "v3_and_below_transactional_id": "x", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
         "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
+    }),
+    "AddPartitionsToTxn of none": Request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, {
+        "v3_and_below_transactional_id": "x", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
+        "v3_and_below_topics": [{"name": "u", "partitions": [0]}],
     }),
     "AddPartitionsToTxn of an internal topic": Request(ApiKey.ADD_PARTITIONS_TO_TXN, 3, {
         "v3_and_below_transactional_id": "x", "v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0,
@@ -209,6 +228,16 @@ REQUESTS: Mapping[str, Request] = {
     "AlterConfigs of a broker": _configs(ApiKey.ALTER_CONFIGS, 2, 4, "0"),
     "IncrementalAlterConfigs": _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 2, "t"),
     "IncrementalAlterConfigs of a broker": _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 4, "0"),
+    "IncrementalAlterConfigs of a logger": Request(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {
+        "resources": [{"resource_type": 8, "resource_name": "0", "configs": [
+            {"name": "kafka.controller.KafkaController", "value": "DEBUG", "config_operation": 1}
+        ]}],
+        "validate_only": True,
+    }),
+    "AlterConfigs of client metrics": _configs(ApiKey.ALTER_CONFIGS, 2, 16, "m"),
+    "IncrementalAlterConfigs of client metrics": _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, 16, "m"),
+    "DescribeConfigs of a logger": _configs(ApiKey.DESCRIBE_CONFIGS, 4, 8, "0"),
+    "DescribeConfigs of client metrics": _configs(ApiKey.DESCRIBE_CONFIGS, 4, 16, "m"),
     "AlterReplicaLogDirs": Request(ApiKey.ALTER_REPLICA_LOG_DIRS, 2, {
         "dirs": [{"path": "/nowhere", "topics": [{"name": "t", "partitions": [0]}]}],
     }),
@@ -277,6 +306,7 @@ def _rows() -> Iterator[Row]:
     yield Row("Produce in a transaction", "Write TransactionalId x", TOPIC)
     yield Row("Produce in a transaction", "Write TransactionalId x, Write Topic t", OK)
     yield from _needs("Fetch", TOPIC, "Read Topic t", "Read Topic t*", not_enough=("Write Topic t", "Describe Topic t"))
+    yield from _needs("Fetch of none", TOPIC, "Read Topic u", not_enough=("Describe Topic u",))
     yield from _needs("Fetch of a follower", TOPIC, f"ClusterAction {_C}", not_enough=("Read Topic t",))
     for each in describes:
         yield Row("ListOffsets", f"{each}, Describe Topic u", OK)
@@ -288,6 +318,9 @@ def _rows() -> Iterator[Row]:
     yield from _needs("Metadata of none", TOPIC, "Describe Topic u", not_enough=("Create Topic u", f"Create {_C}"))
     yield Row("Metadata that creates", "", TOPIC)
     yield Row("Metadata that creates", "Describe Topic u2", TOPIC)
+    yield Row("Metadata that may create", "Create Topic u3, Read Topic u3", OK)
+    yield Row("Metadata that may create in the cluster", f"Create {_C}, Read Topic u4", OK)
+    yield Row("Metadata of no topic", "", OK)
     yield Row("Metadata of all", "", OK)
     yield Row("Metadata of all", "Describe Topic t", OK)
     for request in ("LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown", "AlterPartition",
@@ -323,6 +356,10 @@ def _rows() -> Iterator[Row]:
     yield from _needs("DeleteTopics", TOPIC, "Delete Topic u", not_enough=("Describe Topic u", "Alter Topic u"))
     yield from _needs("CreatePartitions", TOPIC, "Alter Topic t", "Alter Topic *", not_enough=("Create Topic t",))
     yield from _needs("DeleteRecords", TOPIC, "Delete Topic t", not_enough=("Write Topic t",))
+    yield from _needs("CreatePartitions of none", TOPIC, "Alter Topic u")
+    yield from _needs("DeleteRecords of none", TOPIC, "Delete Topic u", not_enough=("Describe Topic u",))
+    yield Row("DeleteRecords", "Delete Topic *", OK)
+    yield Row("DeleteTopics", "Delete Topic *", OK)
     yield from _needs("InitProducerId", CLUSTER, f"IdempotentWrite {_C}", not_enough=("Read Topic t",))
     yield Row("InitProducerId", "Write Topic t", OK)
     yield Row("InitProducerId", "Write Topic none*", OK)
@@ -330,10 +367,17 @@ def _rows() -> Iterator[Row]:
     yield Row("InitProducerId", "Write Topic t, !Write Topic *", CLUSTER)
     yield Row("InitProducerId", "Write Topic none*, !Write Topic n*", CLUSTER)
     yield Row("InitProducerId", "Write Topic none*, !Write Topic none-a", OK)
+    yield Row("InitProducerId", "Write Topic t*, Write Topic t, !Write Topic *", CLUSTER)
+    yield Row("InitProducerId", "Write Topic t, !Write Topic t*", CLUSTER)
+    yield Row("InitProducerId", "Write Topic t, !Read Topic t, !Write Topic t-2, !Write Group t*, "
+              "!Write Topic t of User:bob", OK)  # fmt: skip
     yield from _needs("InitProducerId of a transaction", TXN, "Write TransactionalId x",
                       not_enough=(f"IdempotentWrite {_C}", "Describe TransactionalId x"))  # fmt: skip
     yield from _needs("OffsetForLeaderEpoch", TOPIC, "Describe Topic t")
     yield Row("OffsetForLeaderEpoch", f"ClusterAction {_C}", OK)
+    yield from _needs("OffsetForLeaderEpoch of none", TOPIC, "Describe Topic u")
+    yield Row("AddPartitionsToTxn of none", "Write TransactionalId x", TOPIC)
+    yield Row("AddPartitionsToTxn of none", "Write TransactionalId x, Write Topic u", OK)
     yield Row("AddPartitionsToTxn", "", TXN)
     yield Row("AddPartitionsToTxn", "Write Topic t", TXN)
     yield Row("AddPartitionsToTxn", "Write TransactionalId x", TOPIC)
@@ -361,11 +405,23 @@ def _rows() -> Iterator[Row]:
     for request in ("AlterConfigs", "IncrementalAlterConfigs"):
         yield from _needs(request, TOPIC, "AlterConfigs Topic t", not_enough=("Alter Topic t",))
         yield from _needs(f"{request} of a broker", CLUSTER, f"AlterConfigs {_C}", not_enough=(f"Alter {_C}",))
+    yield from _needs("IncrementalAlterConfigs of a logger", CLUSTER, f"AlterConfigs {_C}", not_enough=(f"Alter {_C}",))
+    for request in ("AlterConfigs of client metrics", "IncrementalAlterConfigs of client metrics"):
+        yield Row(request, "", OK)  # refused to everyone with ZooKeeper, before ACLs are asked
+    for request in ("DescribeConfigs of a logger", "DescribeConfigs of client metrics"):
+        yield from _needs(request, CLUSTER, f"DescribeConfigs {_C}", not_enough=(f"Describe {_C}",))
     yield from _needs("DescribeClientQuotas", CLUSTER, f"DescribeConfigs {_C}")
     yield from _needs("AlterClientQuotas", CLUSTER, f"AlterConfigs {_C}")
     yield from _needs("DescribeProducers", TOPIC, "Read Topic t", not_enough=("Describe Topic t",))
     yield from _needs("DescribeTransactions", TXN, "Describe TransactionalId x")
     yield Row("DescribeTransactions", "Write TransactionalId x", OK)
+    for request, operation in (("Metadata", "Describe"), ("DescribeConfigs", "DescribeConfigs")):
+        yield Row(request, "All Topic t", OK)
+        yield Row(request, f"{operation}@127.0.0.1 Topic t", OK)
+        yield Row(request, f"{operation}@10.9.8.7 Topic t", TOPIC)
+        yield Row(request, f"{operation} Topic t, !{operation}@127.0.0.1 Topic t", TOPIC)
+        yield Row(request, f"{operation} Topic t of User:bob", TOPIC)
+    yield Row("CreateTopics", "Create Topic n*, !Create Topic new* of User:bob, Create Topic newer* of User:bob", OK)
     yield Row("ListTransactions", "", OK)
     yield Row("DescribeCluster", "", OK)
 
@@ -374,15 +430,17 @@ ROWS = list(dict.fromkeys(_rows()))
 
 
 def parsed(text: str) -> dict[Pattern, frozenset[Acl]]:
-    """ACLs of USER, from any host."""
+    """ACLs, of USER unless they say otherwise."""
     found: dict[Pattern, frozenset[Acl]] = {}
     for entry in filter(None, text.split(", ")):
-        operation, resource_type, name = entry.lstrip("!").split(" ")
+        what, _, principal = entry.partition(" of ")
+        operation_at, resource_type, name = what.lstrip("!").split(" ")
+        operation, _, host = operation_at.partition("@")
         is_prefix = name.endswith("*") and name != "*"
         kind = PatternType.PREFIXED if is_prefix else PatternType.LITERAL
         pattern = Pattern(_known(ResourceType, resource_type), name[:-1] if is_prefix else name, kind)
         permission = Permission.DENY if entry.startswith("!") else Permission.ALLOW
-        acl = Acl(USER, "*", _known(Operation, operation), permission)
+        acl = Acl(principal or USER, host or "*", _known(Operation, operation), permission)
         found[pattern] = found.get(pattern, frozenset()) | {acl}
     return found
 

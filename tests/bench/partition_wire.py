@@ -15,7 +15,7 @@ from typing import Self
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 
-_CLIENT_ID = b"partitions"
+CLIENT_ID = b"partitions"
 _TIMEOUT_S = 600.0
 _LATEST = -1
 _NO_LEADER = -1
@@ -45,7 +45,7 @@ class Wire:
 
     def send(self, api_key: int, version: int, body: bytes) -> None:
         """Send a request without waiting for its answer, which ``receive`` gives."""
-        header = struct.pack(">hhih", api_key, version, 0, len(_CLIENT_ID)) + _CLIENT_ID
+        header = struct.pack(">hhih", api_key, version, 0, len(CLIENT_ID)) + CLIENT_ID
         self._socket.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
 
     def receive(self) -> bytes:

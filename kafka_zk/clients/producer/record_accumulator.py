@@ -306,6 +306,12 @@ class RecordAccumulator:
         with self._lock:
             self._flush_count -= 1
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a batch is queued that was never sent."""
+        with self._lock:
+            return any(not batch.has_sequence for queue in self._waiting for batch in queue.batches)
+
     def take_unsent(self) -> list[ProducerBatch]:
         """Take out what is queued and was never sent; for a transaction that is aborted."""
         with self._lock:

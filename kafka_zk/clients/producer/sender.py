@@ -73,6 +73,7 @@ class Sender:
         self._in_flight: dict[int, int] = {}
         self._connecting: set[int] = set()
         self._asking_producer_id = False
+        self._was_refused_id = False
         self._timer: Any = None
         self._stopped = False
         self.wake_pending = False  # read by other threads before they call wake through the reactor
@@ -110,7 +111,8 @@ class Sender:
         if self._idempotence is not None:
             self._idempotence.prepare()
             is_missing = self._idempotence.needs_producer_id and self._transactions is None
-            if is_missing and not self._asking_producer_id:
+            is_wanted = not self._was_refused_id or self._accumulator.has_unsent
+            if is_missing and is_wanted and not self._asking_producer_id:
                 self._asking_producer_id = True
                 run(self._ask_producer_id())
         wake_ms = [at for at in (self._send_ready(now_ms), self._accumulator.next_expiry_ms()) if at is not None]
@@ -235,7 +237,11 @@ class Sender:
         return read_produce_response(version, body)
 
     async def _ask_producer_id(self) -> None:
-        """Ask brokers until one gives an id; an error that waiting cannot cure ends the producer."""
+        """Ask brokers until one gives an id; an error that waiting cannot cure ends the producer.
+
+        If ACLs forbid it, the queued records fail, and the next one asks again. Source: Sender.java@3.9,
+        shouldHandleAuthorizationError (KAFKA-13668).
+        """
         assert self._idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
         while not self._stopped:
@@ -243,10 +249,15 @@ class Sender:
                 response = await self._cluster.request_any(ApiKey.INIT_PRODUCER_ID, message)
                 if response.error_code == ErrorCode.NONE:
                     self._idempotence.set_producer_id(response.producer_id, response.producer_epoch)
+                    self._was_refused_id = False
                     break
                 error: KafkaError = broker_error(response.error_code, "asking for a producer id")
             except KafkaError as caught:
                 error = caught
+            if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                self._was_refused_id = True
+                self.drop_unsent(error)
+                break
             if not error.retriable:
                 self._on_fatal(error)
                 return

@@ -174,9 +174,9 @@ class UpCluster(NamedTuple):
 
 
 @contextmanager
-def cluster_with_page(data: Path) -> Iterator[UpCluster]:
-    """A new one of three brokers."""
-    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(data)]
+def cluster_with_page(data: Path, *options: str) -> Iterator[UpCluster]:
+    """A new one of three brokers; ``options``: more of ``kafka-zk up``."""
+    up = [sys.executable, "-m", "kafka_zk", "up", "--port", "0", "--web", "0", "--data", str(data), *options]
     with Terminal(up, environ) as terminal:
         terminal.read_until("web page at", timeout_s=TIMEOUT_S)
         url = until(lambda: terminal.read_until("&break=") and BREAKING.search(terminal.text), "its URL")

@@ -56,6 +56,7 @@ async def _alter(services: Services, context: RequestContext, resource: Any, *, 
     elif resource.resource_type == ResourceType.BROKER:
         await _alter_broker(services, context, resource, validate_only=validate_only)
     elif resource.resource_type == ResourceType.BROKER_LOGGER:
+        config_resources.authorize(services, context, Operation.ALTER_CONFIGS, resource)
         raise config_resources.invalid_request("Log levels cannot be changed while the broker runs.")
     else:
         raise config_resources.not_alterable(resource.resource_type)

@@ -242,12 +242,26 @@ def test_producer_id_is_asked_again_while_the_broker_loads(clock: Clock, brokers
     """COORDINATOR_LOAD_IN_PROGRESS passes; an error that stays ends the producer for good."""
     brokers.errors.append((ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     assert finish(clock, producer_for(clock, brokers).send("t", b"v", partition=0)).offset == 0
-    brokers.errors.append((ApiKey.INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
+    brokers.errors.append((ApiKey.INIT_PRODUCER_ID, ErrorCode.INVALID_REQUEST))
     refused = producer_for(clock, brokers)
     for _ in range(2):
         with pytest.raises(KafkaError) as caught:
             finish(clock, refused.send("t", b"v", partition=0))
+        assert caught.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_producer_that_acls_refused_an_id_asks_again_for_the_next_record(clock: Clock, brokers: FakeCluster) -> None:
+    """Records that wait fail, and the producer lives: KAFKA-13668."""
+    refusal = (ApiKey.INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    brokers.errors += [refusal, refusal]
+    producer = producer_for(clock, brokers)
+    for _ in range(2):
+        with pytest.raises(KafkaError) as caught:
+            finish(clock, producer.send("t", b"v", partition=0))
         assert caught.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        clock.pump([1] * 10)  # without a record it does not ask
+    assert brokers.errors == [], "both refusals were given"
+    assert finish(clock, producer.send("t", b"v", partition=0)).offset == 0
 
 
 @pytest.mark.parametrize(
