@@ -28,7 +28,6 @@ from kafka_zk.registry.client.pipeline import (
     READS_AT_ONCE,
     create_with_parents,
     ensure_paths,
-    outcomes,
     read_all,
     readable,
 )
@@ -226,12 +225,6 @@ class ConfigRegistry:
                 await self._client.delete(path, stat.version)
         except (NoNode, NotEmpty, BadVersion):
             return
-
-    async def delete_entity(self, entity_type: str, entity_name: str) -> None:
-        """Delete the entity's znode, if it exists."""
-        for outcome in await outcomes([self._client.delete(znodes.entity_path(entity_type, entity_name))]):
-            if isinstance(outcome, Exception) and not isinstance(outcome, NoNode):
-                raise outcome
 
     async def notify(self, entity_type: str, entity_name: str) -> None:
         """Announce a change of the entity's config to all brokers."""

@@ -32,7 +32,7 @@ class NotReached(EmbeddedError):
     """No process responds on a control socket."""
 
 
-class Refused(EmbeddedError):
+class ActionRefused(EmbeddedError):
     """The request cannot be carried out; ``str()`` says why."""
 
 
@@ -89,7 +89,7 @@ class ControlSocket:
 
 
 def ask(path: Path, request: Mapping[str, Any]) -> Document:
-    """The response of the ``up`` behind a socket. Raises: NotReached, Refused."""
+    """The response of the ``up`` behind a socket. Raises: NotReached, ActionRefused."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
@@ -100,7 +100,7 @@ def ask(path: Path, request: Mapping[str, Any]) -> Document:
     except (OSError, ValueError) as error:
         raise NotReached(f"no response from {path}: {error}") from error
     if "refused" in answer:
-        raise Refused(answer["refused"])
+        raise ActionRefused(answer["refused"])
     return answer
 
 

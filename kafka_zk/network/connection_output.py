@@ -5,14 +5,12 @@ Tests: tests/kafka_zk/network/{test_connection,test_copying_writer,test_slices}.
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from kafka_zk.base.clock import Timers
 from kafka_zk.network.connection_states import DRAIN, FILL, MUTE, UNMUTE, Output
-from kafka_zk.network.memory_pool import MemoryPool
 from kafka_zk.network.transport import QUEUE_FULL_BYTES
 from kafka_zk.protocol.fetch import Part
-from kafka_zk.protocol.frame import FrameDecoder
 
 
 class FrameWriter(Protocol):
@@ -29,15 +27,6 @@ class FrameWriter(Protocol):
     def hold(self) -> None: ...
     def send_held(self) -> None: ...
     def loseConnection(self) -> None: ...
-
-
-@runtime_checkable
-class FrameReceiver(FrameWriter, Protocol):
-    """A ``FrameTransport``, which receives the rest of a big frame directly into its buffer."""
-
-    def receive_into(
-        self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = ...
-    ) -> None: ...
 
 
 class ConnectionOutput:

@@ -322,7 +322,7 @@ class Listener:
             is_over = checks + 1 >= self._stalled_checks
             if is_over and connection.is_stalled:
                 connection.give_up_request(STALLED_S)
-            elif is_over and is_waited_for and connection.keeps_memory:
+            elif is_over and is_waited_for and connection.holds_memory:
                 connection.give_up_answer(STALLED_S)
             elif checks >= self._idle_checks > 0:
                 connection.abort()

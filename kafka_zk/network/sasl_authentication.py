@@ -21,7 +21,7 @@ from kafka_zk.security.sasl_client import SaslClient, sasl_client
 _log = Logger()
 
 
-class Connection(Protocol):
+class AuthenticatingConnection(Protocol):
     """The methods of ``KafkaConnection`` that authentication uses."""
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> Awaitable[codec.Message]:
@@ -39,7 +39,7 @@ class Connection(Protocol):
 class SaslAuthentication:
     """The authentication of one connection."""
 
-    def __init__(self, reactor: Any, connection: Connection, settings: SaslSettings) -> None:
+    def __init__(self, reactor: Any, connection: AuthenticatingConnection, settings: SaslSettings) -> None:
         self._reactor = reactor
         self._connection = connection
         self._settings = settings

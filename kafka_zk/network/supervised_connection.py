@@ -44,7 +44,7 @@ class SupervisedConnection(BrokerConnection):
         return self._decoder.missing is not None and self._input.is_reading and self._slot is Slot.IDLE
 
     @property
-    def keeps_memory(self) -> bool:
+    def holds_memory(self) -> bool:
         """Whether it holds memory for responses that the peer does not read."""
         return self._output.seen_queued_bytes > 0 and self._memory.size_bytes > 0
 

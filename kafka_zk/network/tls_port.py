@@ -7,7 +7,7 @@ takes longer than ``HANDSHAKE_TIMEOUT_S`` is closed. Imported on demand, because
 import ssl
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 from twisted.internet import tcp
 from twisted.internet.error import ConnectionLost
@@ -23,13 +23,6 @@ HANDSHAKE_STEPS_PER_TURN = 8
 """A step with RSA takes 0.5 ms."""
 
 _log = Logger()
-
-
-class Authenticates(Protocol):
-    """A protocol above TLS."""
-
-    def tls_established(self, certificate: bytes | None) -> None:
-        """The handshake is done. ``certificate``: the peer's, DER; None if it sent none."""
 
 
 class HandshakeTurns:

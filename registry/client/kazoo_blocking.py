@@ -115,7 +115,7 @@ class KazooBlockingClient(KazooClientBase):
         return outcome
 
     def connected(self) -> Outcome[None]:
-        outcome: Outcome[None] = Outcome(self, self._connection_timeout_ms)
+        outcome: Outcome[None] = Outcome(self, self._settings.connection_timeout_ms)
         complete_when_connected(self, outcome)
         return outcome
 
@@ -172,7 +172,7 @@ class KazooBlockingClient(KazooClientBase):
     def _await_connection(self) -> bool:
         self._work_until(
             lambda: self._state is SessionState.CONNECTED or self._start_failure is not None,
-            self._connection_timeout_ms,
+            self._settings.connection_timeout_ms,
         )
         return self._state is SessionState.CONNECTED
 

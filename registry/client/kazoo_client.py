@@ -31,6 +31,7 @@ from kafka_zk.registry.client.errors import (
 from kafka_zk.registry.client.kazoo_common import (
     KazooSession,
     PostedWatch,
+    SessionSettings,
     check_size,
     is_connection_end,
     multi_results,
@@ -77,14 +78,17 @@ class KazooClientBase(ABC):
         security: Security,
     ) -> None:
         parsed = connect_string.parse(servers)
-        self._hosts = parsed.hosts
         self._chroot = Chroot(parsed.chroot)
         self._chroot_made = not parsed.chroot
-        self._wanted_timeout_ms = session_timeout_ms
-        self._connection_timeout_ms = connection_timeout_ms or session_timeout_ms
         self._clock_ms = clock_ms
         self._security = security
-        self._tls_context = client_context(security.tls) if security.tls else None
+        self._settings = SessionSettings(
+            parsed.hosts,
+            session_timeout_ms,
+            connection_timeout_ms or session_timeout_ms,
+            security,
+            client_context(security.tls) if security.tls else None,
+        )
         self._inbox: deque[Callable[[], None]] = deque()
         self._session: KazooSession | None = None
         self._session_id: int | None = None
@@ -111,7 +115,7 @@ class KazooClientBase(ABC):
 
     @property
     def session_timeout_ms(self) -> int:
-        return self._session.session_timeout_ms if self._session is not None else self._wanted_timeout_ms
+        return self._session.session_timeout_ms if self._session is not None else self._settings.session_timeout_ms
 
     @property
     def state(self) -> SessionState:
@@ -329,13 +333,9 @@ class KazooClientBase(ABC):
 
     def _new_session(self) -> KazooSession:
         session = KazooSession(
-            self._hosts,
-            self._wanted_timeout_ms,
-            self._connection_timeout_ms,
+            self._settings,
             lambda session, state: self._post(partial(self._session_changed, session, state)),
             lambda session, error: self._post(partial(self._refused, session, error)),
-            self._security,
-            self._tls_context,
             self._pulse(),
         )
         session.start()
@@ -412,6 +412,7 @@ class KazooClientBase(ABC):
     def _connection_timeout(self) -> ConnectionTimeout:
         reason = self._session.failure if self._session is not None else None
         return ConnectionTimeout(
-            f"no ZooKeeper server at {self._hosts} could be reached within {self._connection_timeout_ms} ms"
+            f"no ZooKeeper server at {self._settings.hosts} could be reached within"
+            f" {self._settings.connection_timeout_ms} ms"
             + (f": {reason}" if reason else "")
         )

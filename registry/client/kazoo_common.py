@@ -24,7 +24,7 @@ import ssl
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kazoo import exceptions
 from kazoo.client import KazooClient
@@ -241,36 +241,46 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         return answer
 
 
+class SessionSettings(NamedTuple):
+    """What all sessions of a client have in common.
+
+    Attributes:
+        hosts: ``host:port`` of the servers, separated by commas, without a chroot.
+        session_timeout_ms: as requested; a server may grant another.
+        connection_timeout_ms: limit of one attempt at all servers.
+        tls_context: None for plaintext.
+    """
+
+    hosts: str
+    session_timeout_ms: int
+    connection_timeout_ms: int
+    security: Security
+    tls_context: ssl.SSLContext | None
+
+
 class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
     """A kazoo client that stops with its session instead of creating a new one."""
 
     def __init__(
-        self,
-        hosts: str,
-        session_timeout_ms: int,
-        connection_timeout_ms: int,
-        security: Security,
-        tls_context: ssl.SSLContext | None,
-        on_connected: Callable[[Exception | None], None],
-        pulse: Pulse,
+        self, settings: SessionSettings, on_connected: Callable[[Exception | None], None], pulse: Pulse
     ) -> None:
-        digest, sasl = security.digest, security.sasl
+        digest, sasl = settings.security.digest, settings.security.sasl
         super().__init__(
-            hosts=hosts,
-            timeout=session_timeout_ms / 1000,
-            handler=InlineHandler(tls_context),
+            hosts=settings.hosts,
+            timeout=settings.session_timeout_ms / 1000,
+            handler=InlineHandler(settings.tls_context),
             auth_data=[("digest", f"{digest.username}:{digest.password}")] if digest else None,
             connection_retry={
                 "max_tries": -1,
                 "delay": 0.05,
-                "max_delay": min(_RECONNECT_DELAY_MAX_S, session_timeout_ms / 6000),
+                "max_delay": min(_RECONNECT_DELAY_MAX_S, settings.session_timeout_ms / 6000),
             },
             logger=_log,
         )
         mechanism = sasl and {"mechanism": "DIGEST-MD5", "username": sasl.username, "password": sasl.password}
         self._connection = _Connection(self, self._conn_retry.copy(), logger=_log, sasl_options=mechanism)
-        self.negotiated_timeout_ms = session_timeout_ms
-        self._connection_timeout_ms = connection_timeout_ms
+        self.negotiated_timeout_ms = settings.session_timeout_ms
+        self._connection_timeout_ms = settings.connection_timeout_ms
         self.on_connected = on_connected
         self.pulse = pulse
 
@@ -293,25 +303,19 @@ class KazooSession:
 
     def __init__(
         self,
-        hosts: str,
-        session_timeout_ms: int,
-        connection_timeout_ms: int,
+        settings: SessionSettings,
         on_state: Callable[[KazooSession, SessionState], None],
         on_refused: Callable[[KazooSession, errors.AuthenticationFailed], None],
-        security: Security,
-        tls_context: ssl.SSLContext | None,
         pulse: Pulse,
     ) -> None:
         self.session_id = 0  # known from the first connection on
         self.password = b""
         self._on_state = on_state
         self._on_refused = on_refused
-        self._security = security
+        self._security = settings.security
         self._failure: Exception | None = None
         self._distrusted_count = 0
-        self._kazoo = _SingleSessionKazoo(
-            hosts, session_timeout_ms, connection_timeout_ms, security, tls_context, self._connected, pulse
-        )
+        self._kazoo = _SingleSessionKazoo(settings, self._connected, pulse)
         self._kazoo.add_listener(self._state_changed)
 
     def start(self) -> None:

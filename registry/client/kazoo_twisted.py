@@ -86,7 +86,7 @@ class KazooTwistedClient(KazooClientBase):
         self._starting = Deferred()
         self._open_session()
         timeout = self._reactor.callLater(
-            self._connection_timeout_ms / 1000, lambda: self._started(self._connection_timeout())
+            self._settings.connection_timeout_ms / 1000, lambda: self._started(self._connection_timeout())
         )
         self._heartbeat_due = self._reactor.callLater(self._heartbeat_interval_s(), self._keep_alive)
         try:

@@ -160,7 +160,7 @@ def extract(
     """Extract new records, and finish what a killed run left. With nothing new it publishes nothing.
 
     Args: ``spark`` is a session, or a callable that starts one and is called only if there is something to do. ``note``
-        receives a sentence about each wait; ``observe`` is called at every point of the protocol (``steps.POINTS``).
+        receives a sentence about each wait; ``observe`` is called before and after every step of the protocol.
     Raises: WronglyAsked, GroupBusy, ForeignCommit, Undecodable, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss,
         FetchFailed, OptionError, RegistryError, and what Spark raises when a job fails. After any of them the next run
         continues.

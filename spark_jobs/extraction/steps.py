@@ -50,10 +50,6 @@ class Phase(enum.Enum):
     END = "end"
 
 
-POINTS = tuple((step, phase) for step in Step for phase in Phase)
-"""Every point of the protocol at which a run can be observed or killed."""
-
-
 class Leftover(enum.Enum):
     """What an earlier run left in the manifest, by how this run handles it."""
 

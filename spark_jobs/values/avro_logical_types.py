@@ -61,7 +61,7 @@ class Leaf(NamedTuple):
     becomes: Logical | None
 
 
-class Refused(NamedTuple):
+class RefusedValue(NamedTuple):
     """A value without a meaning for the reader."""
 
     reason: str
@@ -98,7 +98,7 @@ def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
         return None if inner is None else make(inner)
     was, becomes = _logical(writer), _logical(reader)
     if was is not None and becomes is not None and _family(was) != _family(becomes):
-        return Refused(f"it was written as {was.name}, and is {becomes.name} in the reader's schema")
+        return RefusedValue(f"it was written as {was.name}, and is {becomes.name} in the reader's schema")
     is_float = read in _EXACT_BITS and written in ("int", "long")
     return Leaf(written, read, was, becomes) if is_float or was is not None or becomes is not None else None
 
@@ -109,7 +109,7 @@ def _of_union(writer: list[Any], reader: Any, named: Mapping[str, Any]) -> Any:
     branches = [each for each in writer if kind == _kind(each) or kind in _PROMOTIONS.get(_kind(each), ())]
     found = [conversion(each, reader, named) for each in branches]
     if any(each != found[0] for each in found):
-        return Refused("the union that it was written as has several logical types for the reader's type")
+        return RefusedValue("the union that it was written as has several logical types for the reader's type")
     return found[0] if found else None
 
 
@@ -167,7 +167,7 @@ def converted(value: Any, how: Any) -> Any:
             return [converted(item, each) for item in value]
         case Values(each):
             return {name: converted(item, each) for name, item in value.items()}
-        case Refused(reason):
+        case RefusedValue(reason):
             raise ValueUndecodable(reason)
     return _leaf(value, how)
 

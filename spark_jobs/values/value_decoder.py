@@ -21,7 +21,7 @@ _WRITERS_MAX = 10_000
 """Maximum number of schemas, including absent ids, that a task remembers."""
 
 
-class _Refused(NamedTuple):
+class _UnusableSchema(NamedTuple):
     """A writer's schema that cannot be used."""
 
     reason: str
@@ -61,20 +61,20 @@ class ValueDecoder:
                 self._writers.clear()
             self._writers[schema_id] = self._prepared(schema_id)
         found = self._writers[schema_id]
-        if isinstance(found, _Refused):
+        if isinstance(found, _UnusableSchema):
             raise ValueUndecodable(found.reason)  # a new exception: the traceback of a shared one would keep all values
         return found
 
     def _prepared(self, schema_id: int) -> Any:
         schema = self._registry.by_id(schema_id)
         if schema is None:
-            return _Refused(f"the schema registry has no schema {schema_id}")
+            return _UnusableSchema(f"the schema registry has no schema {schema_id}")
         if schema.kind != _KINDS[self._format]:
-            return _Refused(f"schema {schema_id} is of type {schema.kind}, not {_KINDS[self._format]}")
+            return _UnusableSchema(f"schema {schema_id} is of type {schema.kind}, not {_KINDS[self._format]}")
         try:
             return self._reader.prepared(schema)
         except ValueUndecodable as error:
-            return _Refused(f"schema {schema_id}: {error}")
+            return _UnusableSchema(f"schema {schema_id}: {error}")
 
     def __reduce__(self) -> Any:
         return ValueDecoder, (self._format, self._schema, self._registry)

@@ -16,7 +16,6 @@ from kafka_zk.base.memory import zeroed_memory
 from kafka_zk.storage.files.errors import InvalidConfig
 
 ENTRY_SIZE = 24
-NOT_FOUND = -1
 _halves = Struct("<QQ").unpack
 _LEAST_SLOTS = 101
 _SPARE = 1.2
@@ -105,7 +104,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The last stored offset; NOT_FOUND for an unknown key."""
+        """The last stored offset; -1 for an unknown key."""
         low, high = _halves(self._md5(key).digest())
         words = self._words
         entry = low % self.slots * 3

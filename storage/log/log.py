@@ -445,7 +445,7 @@ class Log(LocalLog):
         """Delete segments by age, size and log start offset; returns how many.
 
         Segments that reach the high watermark, or whose producers still need a snapshot, are kept. Files are renamed
-        immediately and removed after ``file.delete.delay.ms`` (``LogSegments.remove_due``). If the active segment is
+        immediately and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). If the active segment is
         deleted, a new one begins at the log end offset, so that no offset is assigned twice.
         """
         segments = self.segments

@@ -218,7 +218,7 @@ class LogSegments:
         sync_path(self.directory)
 
     def drop(self, dropped: Sequence[Segment], due_ms: int) -> None:
-        """Remove segments from the log and rename their files; ``remove_due`` deletes them from ``due_ms`` on."""
+        """Remove segments from the log and rename their files; ``take_due`` returns them from ``due_ms`` on."""
         for segment in dropped:
             self._segments.remove(segment)
             segment.is_active = False
@@ -276,13 +276,6 @@ class LogSegments:
         due = [removal for removal in self.pending_removals if removal.due_ms <= now_ms]
         self.pending_removals = [removal for removal in self.pending_removals if removal.due_ms > now_ms]
         return [removal.segment.prepare_removal() for removal in due]
-
-    def remove_due(self, now_ms: int) -> int:
-        """Like ``take_due``, but deletes them here; returns the number of segments. Raises: OSError."""
-        due = self.take_due(now_ms)
-        for remove in due:
-            remove()
-        return len(due)
 
     # -- read ---------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from twisted.logger import LogLevel, capturedLogs
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import InvalidZnode, SessionLost
 from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.znodes.config import entity_path
 from tests.registry.world import World
 
 
@@ -30,8 +31,7 @@ def test_configs_are_written_and_read(world: World) -> None:
         assert await registry.entities("topics", ["t", "none"]) == {"t": {"b": "2"}, "none": {}}
         assert await registry.entity("users", "u/clients/c") == {"producer_byte_rate": "1"}
         assert await registry.entity_names("users") == ["u"]
-        await registry.delete_entity("topics", "t")
-        await registry.delete_entity("topics", "t")
+        await world.clients[1].delete(entity_path("topics", "t"))
         assert await registry.entity_names("topics") == []
 
     world.scheduler.run(story())

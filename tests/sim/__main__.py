@@ -21,13 +21,12 @@ from kafka_zk.sim.campaign.faults import DRAWN, KINDS
 from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.campaign.run import Outcome, play
 from kafka_zk.sim.scenarios.old_rules import OLD_RULES
-from kafka_zk.sim.scenarios.scenario import of_campaign
 from tests.sim import played
 from tests.sim.authorization.acls import ACL_FAULTS, play_acls
 from tests.sim.extraction import EXTRACTION_FAULTS, play_extraction
 from tests.sim.replicated import REPLICATION_FAULTS, play_replicated
 from tests.sim.safeguards import SAFEGUARDS
-from tests.sim.shrink import shrunk
+from tests.sim.shrink import as_scenario, shrunk
 from tests.sim.transactional import play_transactional
 
 SINGLE = "seeds of partitions of one replica"
@@ -97,7 +96,7 @@ def smallest(outcome: Outcome, kinds: Sequence[str], without: str | None = None)
     smaller = shrunk(outcome, lambda plan: _played_without(without, outcome.seed, plan, kinds))
     found = smaller.violations[0].strip().splitlines()[0]
     rule = without if without in OLD_RULES else None
-    return of_campaign(outcome.seed, smaller.plan, rule, found)
+    return as_scenario(outcome.seed, smaller.plan, rule, found)
 
 
 def _many(seeds: range, kinds: tuple[str, ...], played_by: Play, workers: int | None, world: str) -> int:

@@ -33,3 +33,13 @@ def _smaller_plans(plan: Sequence[Fault]) -> Iterator[list[Fault]]:
     for number, fault in enumerate(plan):
         if fault.duration_ms >= 2 * _SHORTEST_MS:
             yield [*plan[:number], fault._replace(duration_ms=fault.duration_ms // 2), *plan[number + 1 :]]
+
+
+def as_scenario(seed: int, plan: Sequence[Fault], old_rule: str | None, found: str) -> str:
+    """Write the run of a seed as a scenario: what the judges found, and the faults that cause it."""
+    rule = [f"old rule {old_rule}"] if old_rule else []
+    faults = [f"fault {fault}" for fault in plan]
+    head = [f"# Seed {seed}: {found}", "", *rule, f"play seed {seed}", *faults]
+    ours = "expect the judges find nothing"
+    expected = ["[old] expect not the judges find nothing", f"[ours] {ours}"] if old_rule else [ours]
+    return "\n".join([*head, *expected, ""])

@@ -17,8 +17,9 @@ from kafka_zk.rebalance.driver import GroupDriver
 from kafka_zk.sim.campaign.plan import Fault
 from kafka_zk.sim.replay.player import replay
 from kafka_zk.sim.scenarios import conditions, library, old_rules, verbs
-from kafka_zk.sim.scenarios.scenario import OLD, OURS, of_campaign, parse, with_trace
+from kafka_zk.sim.scenarios.scenario import OLD, OURS, parse, with_trace
 from kafka_zk.sim.scenarios.statements import Phrase, ScenarioError
+from tests.sim.shrink import as_scenario
 
 SMALL = "# A small one\n\nbrokers 1\nexpect broker-1 is the controller\n"
 
@@ -127,16 +128,16 @@ def test_a_failed_expectation_does_not_end_the_scenario() -> None:
 
 
 def test_a_shrunk_seed_is_a_scenario() -> None:
-    text = of_campaign(7, [Fault(3_000, "kill", "broker-1", 500)], None, "a record is lost")
+    text = as_scenario(7, [Fault(3_000, "kill", "broker-1", 500)], None, "a record is lost")
     scenario = parse(text)
     assert scenario.title == "Seed 7: a record is lost" and scenario.plays == (OURS,)
     assert scenario.campaign is not None and scenario.campaign.plan == (Fault(3_000, "kill", "broker-1", 500),)
-    assert parse(of_campaign(7, [], "no_lease", "two owners")).plays == (OLD, OURS)
+    assert parse(as_scenario(7, [], "no_lease", "two owners")).plays == (OLD, OURS)
 
 
 @pytest.mark.integration  # seconds of work, if of no process
 def test_the_run_of_a_seed_is_replayed() -> None:
-    played = replay(parse(of_campaign(7, [Fault(3_000, "kill", "broker-1", 500)], None, "nothing")), lambda line: None)
+    played = replay(parse(as_scenario(7, [Fault(3_000, "kill", "broker-1", 500)], None, "nothing")), lambda line: None)
     assert not played.failed
     assert any("3000 kill broker-1 500" in line for line in played.trace)
 

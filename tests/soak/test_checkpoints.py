@@ -26,7 +26,7 @@ from kafka_zk.storage.files.filenames import (
 from kafka_zk.storage.log.log import Log
 from tests.soak.file_damage import damage
 from tests.soak.logs import RandomLogs, Values, small_segments
-from tests.storage.helpers import T0, max_timestamp_offset, offset_for_timestamp, read_values
+from tests.storage.helpers import T0, max_timestamp_offset, offset_for_timestamp, read_values, remove_due
 
 KEPT = TopicPartition("kept", 0)
 CUT = TopicPartition("cut", 0)
@@ -86,7 +86,7 @@ class Folder:
         cut.increment_log_start_offset(rng.randint(1, cut.log_end_offset))
         if rng.random() < 0.5:
             cut.delete_old_segments(T0)
-            cut.segments.remove_due(T0 + (1 << 40))
+            remove_due(cut.segments, T0 + (1 << 40))
         logs.manager.upkeep.checkpoint()
         logs.manager.upkeep.checkpoint_high_watermarks()
         self.segments = {tp: [each.base_offset for each in logs.log(tp).segments] for tp in (KEPT, CUT, IDLE)}

@@ -10,7 +10,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import NO_TIMESTAMP, BatchHeader, Header, RecordBatchBuilder, iter_batches
 from kafka_zk.storage.records.record_decoder import Record, decode_records
 from tests.storage.done_here import clean_here
-from tests.storage.helpers import T0, append, new_log
+from tests.storage.helpers import T0, append, new_log, remove_due
 
 CODECS = ("none", "none", "gzip", "snappy", "lz4", "zstd")
 SMALL = CleanerConfig(dedupe_buffer_bytes=24 * 1_000, io_buffer_bytes=1024)
@@ -118,7 +118,7 @@ class History:
         cleaning = clean_here(self.log, config, self.now_ms)
         if cleaning is not None:
             self.cleaned_at.append((self.now_ms, cleaning.work.uncleanable_offset))
-        self.log.segments.remove_due(self.now_ms)
+        remove_due(self.log.segments, self.now_ms)
 
 
 def check(history: History) -> None:

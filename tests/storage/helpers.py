@@ -13,6 +13,7 @@ from kafka_zk.storage.manager.log_loader import Dropped, Means, create_log, load
 from kafka_zk.storage.records.log_validator import NotConformed, conform, validate_batch
 from kafka_zk.storage.records.record_batch import Header, RecordBatchBuilder, iter_batches
 from kafka_zk.storage.records.record_decoder import decode_records
+from kafka_zk.storage.segments.log_segments import LogSegments
 from tests.storage.done_here import search_here
 
 T = TypeVar("T")
@@ -34,6 +35,14 @@ def present(value: T | None) -> T:
     """The value itself, which must not be None."""
     assert value is not None
     return value
+
+
+def remove_due(segments: LogSegments, now_ms: int) -> int:
+    """Delete the files of the segments whose delay is over; returns the number of segments."""
+    due = segments.take_due(now_ms)
+    for remove in due:
+        remove()
+    return len(due)
 
 
 def batch(

@@ -23,7 +23,7 @@ from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from kafka_zk.storage.records.record_decoder import decode_records
 from tests.storage.done_here import clean_here
-from tests.storage.helpers import Clock, append, batch
+from tests.storage.helpers import Clock, append, batch, remove_due
 
 CLEAN, KILLED = "clean stop", "kill"
 CLUSTER_ID = "dgHHDDEuS6uOPGGVLS9rkQ"
@@ -104,11 +104,11 @@ def topic_id(topic: str) -> str:
 def _checkpoint(manager: LogManager, logs: Mapping[str, Log]) -> None:
     logs[PLAIN].increment_log_start_offset(_DELETED_BEFORE)
     logs[PLAIN].delete_old_segments(THEN_MS)
-    logs[PLAIN].segments.remove_due(THEN_MS + (1 << 40))
+    remove_due(logs[PLAIN].segments, THEN_MS + (1 << 40))
     for log in logs.values():
         log.flush()
     clean_here(logs[COMPACTED], CleanerConfig(), THEN_MS)
-    logs[COMPACTED].segments.remove_due(THEN_MS + (1 << 40))
+    remove_due(logs[COMPACTED].segments, THEN_MS + (1 << 40))
     manager.upkeep.checkpoint()
     manager.upkeep.checkpoint_high_watermarks()
 

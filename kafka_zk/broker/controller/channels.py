@@ -30,7 +30,7 @@ RETRIES_A_SECOND = 100
 _log = Logger()
 
 
-class Connection(Protocol):
+class ControlConnection(Protocol):
     """The part of ``KafkaConnection`` that a channel uses."""
 
     @property
@@ -43,7 +43,7 @@ class Connection(Protocol):
     def disconnect(self) -> object: ...
 
 
-Connect = Callable[[BrokerInfo], Awaitable[Connection]]
+Connect = Callable[[BrokerInfo], Awaitable[ControlConnection]]
 OnAnswer = Callable[[int, ControlRequest, Answer], None]
 OnFailure = Callable[[int, ControlRequest, Exception], None]
 
@@ -73,7 +73,7 @@ class BrokerChannel:
         self._on_answer = on_answer
         self._on_failure = on_failure
         self._queue: deque[ControlRequest] = deque()
-        self._connection: Connection | None = None
+        self._connection: ControlConnection | None = None
         self._running = False
         self._closed = False
         self._queued_count = 0  # total since construction
@@ -167,7 +167,7 @@ class BrokerChannel:
             answers.append(request.answer(version, response))
         return answers
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> ControlConnection:
         if self._connection is None:
             connection = await self._connect(self.info)
             if self._closed:

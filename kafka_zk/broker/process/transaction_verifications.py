@@ -5,19 +5,23 @@ from functools import partial
 
 from kafka_zk.base.types import TopicPartition, new_tuple
 from kafka_zk.broker.handlers.services import Services
-from kafka_zk.broker.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
-from kafka_zk.broker.replica.transaction_verification import Refused, TransactionToVerify, TransactionVerification
+from kafka_zk.broker.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, CoordinatorConnection
+from kafka_zk.broker.replica.transaction_verification import (
+    RefusedPartitions,
+    TransactionToVerify,
+    TransactionVerification,
+)
 from kafka_zk.broker.transaction.requests import ProducerIdAndEpoch
 from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.storage.log.log import Log
 
 
 def verify_transactions(
-    services: Services, connect: Callable[[int], Awaitable[Connection]]
+    services: Services, connect: Callable[[int], Awaitable[CoordinatorConnection]]
 ) -> AddPartitionsToTxnManager:
     """Verify transactions from now on. ``connect``: connects to another broker. The caller closes the result."""
 
-    def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> Refused:
+    def verify(transaction: TransactionToVerify, tps: Sequence[TopicPartition]) -> RefusedPartitions:
         transactional_id, producer_id, producer_epoch, _ = transaction
         producer = new_tuple(ProducerIdAndEpoch, (producer_id, producer_epoch))
         return services.transactions.verify(transactional_id, producer, tps)  # this broker leads them: they exist

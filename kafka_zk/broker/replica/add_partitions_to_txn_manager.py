@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
 
 from kafka_zk.base.types import TopicPartition, partitions_by_topic
-from kafka_zk.broker.replica.transaction_verification import Refused, TransactionToVerify
+from kafka_zk.broker.replica.transaction_verification import RefusedPartitions, TransactionToVerify
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -26,11 +26,11 @@ _Request: Any = codec.request(ApiKey.ADD_PARTITIONS_TO_TXN)
 _Transaction = _Request.AddPartitionsToTxnTransaction
 _Topic = _Transaction.AddPartitionsToTxnTopic
 
-Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused]
+Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions]
 """The verification on this broker. Returns the partitions outside the transaction, with the reason."""
 
 
-class Connection(Protocol):
+class CoordinatorConnection(Protocol):
     """The part of ``KafkaConnection`` that is used."""
 
     @property
@@ -47,7 +47,7 @@ class Connection(Protocol):
 class _Question(NamedTuple):
     transaction: TransactionToVerify
     tps: Sequence[TopicPartition]
-    answered: "Deferred[Refused]"
+    answered: "Deferred[RefusedPartitions]"
 
     def answer_all(self, code: ErrorCode) -> None:
         self.answered.callback(dict.fromkeys(self.tps, code))
@@ -66,7 +66,7 @@ class AddPartitionsToTxnManager:
         self,
         broker_id: int,
         coordinator_of: Callable[[str], int | None],
-        connect: Callable[[int], Awaitable[Connection]],
+        connect: Callable[[int], Awaitable[CoordinatorConnection]],
         verify: Verify,
     ) -> None:
         self._broker_id = broker_id
@@ -75,12 +75,12 @@ class AddPartitionsToTxnManager:
         self._connect = connect
         self._waiting: dict[int, dict[str, _Question]] = {}  # by broker id and transactional id
         self._busy: set[int] = set()
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, CoordinatorConnection] = {}
         self._is_closed = False
 
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
-    ) -> Refused | Awaitable[Refused]:
+    ) -> RefusedPartitions | Awaitable[RefusedPartitions]:
         """The partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
@@ -124,7 +124,7 @@ class AddPartitionsToTxnManager:
                 question.answered.callback(answers.get(transactional_id, unanswered))
         self._busy.discard(broker_id)
 
-    async def _exchange(self, broker_id: int, questions: Mapping[str, _Question]) -> Mapping[str, Refused]:
+    async def _exchange(self, broker_id: int, questions: Mapping[str, _Question]) -> Mapping[str, RefusedPartitions]:
         connection = await self._connected(broker_id)
         lowest, highest = connection.versions.get(ApiKey.ADD_PARTITIONS_TO_TXN, (0, -1))
         version = min(highest, _HIGHEST_VERSION)
@@ -144,7 +144,7 @@ class AddPartitionsToTxnManager:
             if result.transactional_id in questions
         }
 
-    async def _connected(self, broker_id: int) -> Connection:
+    async def _connected(self, broker_id: int) -> CoordinatorConnection:
         known = self._connections.get(broker_id)
         if known is not None and known.connected_to_broker:
             return known
@@ -156,7 +156,7 @@ class AddPartitionsToTxnManager:
         return connection
 
 
-def _all_refused(questions: Mapping[str, _Question], code: ErrorCode) -> dict[str, Refused]:
+def _all_refused(questions: Mapping[str, _Question], code: ErrorCode) -> dict[str, RefusedPartitions]:
     return {name: dict.fromkeys(question.tps, code) for name, question in questions.items()}
 
 
@@ -172,8 +172,8 @@ def _message(question: _Question) -> Any:
     )
 
 
-def _refused(result: Any, transaction: TransactionToVerify) -> Refused:
-    codes: Refused = {}
+def _refused(result: Any, transaction: TransactionToVerify) -> RefusedPartitions:
+    codes: RefusedPartitions = {}
     for topic in result.topic_results:
         for told in topic.results_by_partition:
             code = ErrorCode.of(told.partition_error_code)
@@ -182,7 +182,7 @@ def _refused(result: Any, transaction: TransactionToVerify) -> Refused:
     return _told(codes, transaction)
 
 
-def _told(refused: Refused, transaction: TransactionToVerify) -> Refused:
+def _told(refused: RefusedPartitions, transaction: TransactionToVerify) -> RefusedPartitions:
     return {tp: _as_producers_know_it(code, transaction) for tp, code in refused.items()} if refused else refused
 
 

@@ -64,7 +64,7 @@ class AlterPartitions(Protocol):
         """
 
 
-class Connection(Protocol):
+class ControllerConnection(Protocol):
     """The part of ``KafkaConnection`` that is used."""
 
     @property
@@ -98,7 +98,7 @@ class AlterPartitionManager:
         broker_id: int,
         broker_epoch: Callable[[], int],
         clock: Timers,
-        connected: Callable[[], Awaitable[Connection]],
+        connected: Callable[[], Awaitable[ControllerConnection]],
         highest_version: int = HIGHEST_VERSION,
     ) -> None:
         self._broker_id = broker_id
@@ -165,7 +165,7 @@ class AlterPartitionManager:
                 item.answered(answer)
         return all(isinstance(answers.get(item.change.tp), WrittenIsr) for item in items)
 
-    def _version(self, connection: Connection, items: Sequence[_Item]) -> int:
+    def _version(self, connection: ControllerConnection, items: Sequence[_Item]) -> int:
         """The highest common version; those with topic ids only if every topic has one."""
         lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
         have_ids = all(item.change.topic_id != uuids.ZERO for item in items)

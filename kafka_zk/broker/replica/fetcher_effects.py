@@ -47,7 +47,7 @@ class AskOffsets(NamedTuple):
     leader_epoch: int
 
 
-class Refused(NamedTuple):
+class FetchRefused(NamedTuple):
     """The leader returned an error. ``is_dropped``: the partition is not fetched before the next LeaderAndIsr."""
 
     tp: TopicPartition
@@ -55,7 +55,7 @@ class Refused(NamedTuple):
     is_dropped: bool
 
 
-Effect = Append | Truncate | StartAnew | AskOffsets | Refused
+Effect = Append | Truncate | StartAnew | AskOffsets | FetchRefused
 
 
 class EpochQuestion(NamedTuple):

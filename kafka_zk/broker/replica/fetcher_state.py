@@ -26,7 +26,7 @@ from kafka_zk.broker.replica.fetcher_effects import (
     AskOffsets,
     Effect,
     EpochQuestion,
-    Refused,
+    FetchRefused,
     StartAnew,
     Truncate,
 )
@@ -265,7 +265,7 @@ class FetcherState:
 
     def epoch_answered(
         self, question: EpochQuestion, code: int, end: EpochEndOffset, log: FollowerLog, now_s: float
-    ) -> Truncate | Refused | None:
+    ) -> Truncate | FetchRefused | None:
         """The effect of the leader's response to a question of ``truncations``."""
         known = self.partitions.get(question.tp)
         if known is None or known.leader_epoch != question.leader_epoch or known.state is ReplicaState.FETCHING:
@@ -308,7 +308,7 @@ class FetcherState:
 
     def out_of_range(
         self, asked: AskOffsets, leader_start: int, leader_end: int, log: FollowerLog, now_s: float
-    ) -> Truncate | StartAnew | Refused | None:
+    ) -> Truncate | StartAnew | FetchRefused | None:
         """The leader has the offsets from ``leader_start`` to ``leader_end``. None if the response is outdated.
 
         If our log ends after the leader's, truncate it: the leader was elected without those records. If it ends before
@@ -323,24 +323,24 @@ class FetcherState:
             return StartAnew(asked.tp, leader_start)
         return self._refused(asked.tp, ErrorCode.OFFSET_OUT_OF_RANGE, now_s)
 
-    def offsets_refused(self, asked: AskOffsets, code: int, now_s: float) -> Refused | None:
+    def offsets_refused(self, asked: AskOffsets, code: int, now_s: float) -> FetchRefused | None:
         """The leader returned an error instead of its offsets."""
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
             return None
         return self._refused(asked.tp, code, now_s)
 
-    def _refused(self, tp: TopicPartition, code: int, now_s: float) -> Refused:
+    def _refused(self, tp: TopicPartition, code: int, now_s: float) -> FetchRefused:
         if code in _UNTIL_NEXT_EPOCH:
             self.remove(tp)
-            return Refused(tp, code, True)
+            return FetchRefused(tp, code, True)
         known = self.partitions.get(tp)
         if code in _NOT_HEARD_YET and known is not None:
             self.partitions[tp] = known._replace(waited=min(known.waited + 1, _MOST_DOUBLINGS))
             self._delay(tp, now_s, min(self._backoff_s, FIRST_WAIT_S * 2**known.waited))
         else:
             self.delay(tp, now_s)
-        return Refused(tp, code, False)
+        return FetchRefused(tp, code, False)
 
     def _truncation(
         self, tp: TopicPartition, known: PartitionFetchState, end: EpochEndOffset, log: FollowerLog

@@ -26,7 +26,7 @@ _LeaderEpochs: Any = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
 _EPOCH_SINCE = 1  # the first version of OffsetForLeaderEpoch whose response names the epoch
 
 
-class Connection(Protocol):
+class LeaderConnection(Protocol):
     """The part of ``KafkaConnection`` that is used."""
 
     @property
@@ -62,7 +62,7 @@ class LeaderEndPoint:
         self,
         broker_id: int,
         broker_epoch: Callable[[], int],
-        connect: Callable[[], Awaitable[Connection]],
+        connect: Callable[[], Awaitable[LeaderConnection]],
         versions: FollowerVersions,
         limits: FetchLimits,
     ) -> None:
@@ -71,7 +71,7 @@ class LeaderEndPoint:
         self._connect = connect
         self._versions = versions
         self._limits = limits
-        self._connection: Connection | None = None
+        self._connection: LeaderConnection | None = None
         self._closes = 0
 
     async def fetch(self, version: int, wanted: SessionRequest) -> FetchResponse:
@@ -147,7 +147,7 @@ class LeaderEndPoint:
         if connection is not None:
             connection.disconnect()
 
-    async def _connected(self) -> Connection:
+    async def _connected(self) -> LeaderConnection:
         known = self._connection
         if known is not None and known.connected_to_broker:
             return known

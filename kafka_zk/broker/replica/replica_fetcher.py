@@ -19,7 +19,7 @@ from kafka_zk.base.clock import Clock
 from kafka_zk.base.threads import RunInThread
 from kafka_zk.base.turns import Turns
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.fetcher_effects import Append, AskOffsets, Effect, Refused, StartAnew, Truncate
+from kafka_zk.broker.replica.fetcher_effects import Append, AskOffsets, Effect, FetchRefused, StartAnew, Truncate
 from kafka_zk.broker.replica.fetcher_state import FetcherState
 from kafka_zk.broker.replica.leader_endpoint import EARLIEST, LATEST, LeaderEndPoint
 from kafka_zk.broker.replica.partition import Partition
@@ -335,7 +335,7 @@ class ReplicaFetcher:
     def _carry_out(self, effect: Effect | None) -> None:
         if effect is None or isinstance(effect, AskOffsets):
             return
-        if isinstance(effect, Refused):
+        if isinstance(effect, FetchRefused):
             self._note_refusal(effect)
             return
         partition = self._partitions.get(effect.tp)
@@ -395,7 +395,7 @@ class ReplicaFetcher:
         self._state.truncated(effect, log)
         self._changed(effect.tp)
 
-    def _note_refusal(self, refused: Refused) -> None:
+    def _note_refusal(self, refused: FetchRefused) -> None:
         self._refusals.setdefault((refused.code, refused.is_dropped), []).append(refused.tp)
         if refused.is_dropped:
             self.remove(refused.tp)

@@ -14,14 +14,14 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.inter_broker_protocol import FollowerVersions, follower_versions
 from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.replica.fetcher_state import FetcherState
-from kafka_zk.broker.replica.leader_endpoint import Connection, FetchLimits, LeaderEndPoint
+from kafka_zk.broker.replica.leader_endpoint import FetchLimits, LeaderConnection, LeaderEndPoint
 from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.broker.replica.replica_fetcher import FollowerHost, ReplicaFetcher
 from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 
 _log = Logger()
 
-ConnectToLeader = Callable[[int], Awaitable[Connection]]
+ConnectToLeader = Callable[[int], Awaitable[LeaderConnection]]
 """Connects to a broker by id, over the inter-broker listener; fails if it is unknown or unreachable."""
 
 

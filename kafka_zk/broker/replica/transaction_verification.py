@@ -33,8 +33,8 @@ class TransactionToVerify(NamedTuple):
     knows_abortable: bool = False
 
 
-Refused: TypeAlias = dict[TopicPartition, ErrorCode]
-Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], Refused | Awaitable[Refused]]
+RefusedPartitions: TypeAlias = dict[TopicPartition, ErrorCode]
+Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions | Awaitable[RefusedPartitions]]
 """Returns the partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
 
 
@@ -42,7 +42,7 @@ class Verified(NamedTuple):
     """``guards``: for the appends; a partition with an open transaction needs none. ``refused``: not to be appended."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
-    refused: Refused
+    refused: RefusedPartitions
 
 
 class TransactionVerification:
@@ -73,7 +73,7 @@ class TransactionVerification:
         if not self._is_enabled():
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}
-        refused: Refused = {}
+        refused: RefusedPartitions = {}
         now_ms = self._wall_ms()
         _, producer_id, producer_epoch, _ = transaction
         for tp, sequence in sequences.items():

@@ -18,7 +18,7 @@ _Marker = _Request.WritableTxnMarker
 _Topic = _Marker.WritableTxnMarkerTopic
 
 
-class Connection(Protocol):
+class MarkerConnection(Protocol):
     """The part of ``network.client.KafkaConnection`` that is used here."""
 
     @property
@@ -38,12 +38,12 @@ class MarkerClient:
     """
 
     def __init__(
-        self, metadata: MetadataCache, listener: str, connect: Callable[[str, int], Awaitable[Connection]]
+        self, metadata: MetadataCache, listener: str, connect: Callable[[str, int], Awaitable[MarkerConnection]]
     ) -> None:
         self._metadata = metadata
         self._listener = listener
         self._connect = connect
-        self._connections: dict[int, tuple[BrokerEndPoint, Connection]] = {}
+        self._connections: dict[int, tuple[BrokerEndPoint, MarkerConnection]] = {}
         self._is_closed = False
 
     async def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
@@ -65,7 +65,7 @@ class MarkerClient:
         for broker_id in list(self._connections):
             self._drop(broker_id)
 
-    async def _connected(self, broker_id: int) -> Connection:
+    async def _connected(self, broker_id: int) -> MarkerConnection:
         broker = self._metadata.brokers.get(broker_id)
         peer = None if broker is None else broker.endpoints.get(self._listener)
         if peer is None:

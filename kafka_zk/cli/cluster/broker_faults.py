@@ -7,7 +7,7 @@ restarted broker ends with the others, and ``up`` owns the proxies.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kafka_zk.embedded.control_socket import Refused
+from kafka_zk.embedded.control_socket import ActionRefused
 from kafka_zk.embedded.ports import can_listen
 from kafka_zk.embedded.proxied_cluster import Link, ProxiedCluster
 
@@ -51,7 +51,7 @@ class BrokerFaults:
         name = request.get("action")
         action = self._actions.get(str(name))
         if action is None:
-            raise Refused(f"{name!r} is unknown: this kafka-zk up has another version")
+            raise ActionRefused(f"{name!r} is unknown: this kafka-zk up has another version")
         broker = self._broker(request.get("broker"))
         action(broker, request)
         self._did(str(name), broker)
@@ -80,7 +80,7 @@ class BrokerFaults:
             if broker.broker_id == broker_id:
                 return broker
         ids = ", ".join(str(broker.broker_id) for broker in self._cluster.brokers)
-        raise Refused(f"there is no broker {broker_id}: this cluster has {ids}")
+        raise ActionRefused(f"there is no broker {broker_id}: this cluster has {ids}")
 
     def _kill(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
@@ -90,9 +90,9 @@ class BrokerFaults:
 
     def _restart(self, broker: "BrokerProcess", _: Document) -> None:
         if broker.alive:
-            raise Refused(f"broker {broker.broker_id} runs, as pid {broker.pid}")
+            raise ActionRefused(f"broker {broker.broker_id} runs, as pid {broker.pid}")
         if not can_listen(broker.port):
-            raise Refused(f"port {broker.port} of broker {broker.broker_id} is in use: was it started by hand?")
+            raise ActionRefused(f"port {broker.port} of broker {broker.broker_id} is in use: was it started by hand?")
         broker.start()
         self._paused.discard(broker.broker_id)
         self._full.discard(broker.broker_id)
@@ -101,14 +101,14 @@ class BrokerFaults:
     def _pause(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
         if broker.broker_id in self._paused:
-            raise Refused(f"broker {broker.broker_id} is paused already")
+            raise ActionRefused(f"broker {broker.broker_id} is paused already")
         broker.pause()
         self._paused.add(broker.broker_id)
 
     def _resume(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
         if broker.broker_id not in self._paused:
-            raise Refused(f"broker {broker.broker_id} is not paused")
+            raise ActionRefused(f"broker {broker.broker_id} is not paused")
         broker.resume()
         self._paused.discard(broker.broker_id)
 
@@ -117,33 +117,33 @@ class BrokerFaults:
         _check_alive(broker)
         links = _links(request)
         if links <= set(cluster.cut_links(broker.broker_id)):
-            raise Refused(f"broker {broker.broker_id} is cut off already")
+            raise ActionRefused(f"broker {broker.broker_id} is cut off already")
         cluster.cut(broker.broker_id, links)
 
     def _delay(self, broker: "BrokerProcess", request: Document) -> None:
         cluster = self._proxied()
         delay_ms = request.get("ms")
         if not isinstance(delay_ms, int) or not 0 < delay_ms <= MOST_DELAY_MS:
-            raise Refused(f"a delay of 1 to {MOST_DELAY_MS} ms is possible, not of {delay_ms!r}")
+            raise ActionRefused(f"a delay of 1 to {MOST_DELAY_MS} ms is possible, not of {delay_ms!r}")
         cluster.delay(broker.broker_id, _links(request), delay_ms / 1000)
 
     def _mend(self, broker: "BrokerProcess", _: Document) -> None:
         cluster = self._proxied()
         if not cluster.cut_links(broker.broker_id) and not cluster.delays_s(broker.broker_id):
-            raise Refused(f"broker {broker.broker_id} is not cut off")
+            raise ActionRefused(f"broker {broker.broker_id} is not cut off")
         cluster.mend(broker.broker_id)
 
     def _fill_disk(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
         if broker.broker_id in self._full:
-            raise Refused(f"the disk of broker {broker.broker_id} is full already")
+            raise ActionRefused(f"the disk of broker {broker.broker_id} is full already")
         _limit_files(broker, 0)
         self._full.add(broker.broker_id)
         self.killed.add(broker.broker_id)
 
     def _free_disk(self, broker: "BrokerProcess", _: Document) -> None:
         if broker.broker_id not in self._full:
-            raise Refused(f"the disk of broker {broker.broker_id} is not full")
+            raise ActionRefused(f"the disk of broker {broker.broker_id} is not full")
         if broker.alive:
             _limit_files(broker, None)
             self.killed.discard(broker.broker_id)
@@ -151,15 +151,15 @@ class BrokerFaults:
 
     def _proxied(self) -> ProxiedCluster:
         if not isinstance(self._cluster, ProxiedCluster):
-            raise Refused("brokers can be cut off only in a cluster that was started with kafka-zk up --proxies")
+            raise ActionRefused("brokers can be cut off only in a cluster that was started with kafka-zk up --proxies")
         return self._cluster
 
 
 def _links(request: Document) -> set[Link]:
-    """The links that a request names; both by default. Raises Refused."""
+    """The links that a request names; both by default. Raises ActionRefused."""
     named = request.get("from", [])
     if not isinstance(named, list) or any(name not in list(Link) for name in named):
-        raise Refused(f"the links of a broker are {' and '.join(Link)}, not {named!r}")
+        raise ActionRefused(f"the links of a broker are {' and '.join(Link)}, not {named!r}")
     return set(map(Link, named)) or set(Link)
 
 
@@ -167,11 +167,11 @@ def _limit_files(broker: "BrokerProcess", limit_bytes: int | None) -> None:
     try:
         broker.limit_files(limit_bytes)
     except (OSError, AttributeError) as error:
-        raise Refused(f"the disk of broker {broker.broker_id} cannot be filled here: {error}") from error
+        raise ActionRefused(f"the disk of broker {broker.broker_id} cannot be filled here: {error}") from error
 
 
 def _check_alive(broker: "BrokerProcess") -> None:
     if not broker.alive:
-        raise Refused(
+        raise ActionRefused(
             f"broker {broker.broker_id} has ended already; kafka-zk break restart {broker.broker_id} starts it again"
         )

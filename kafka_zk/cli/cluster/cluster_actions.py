@@ -7,7 +7,7 @@ from kafka_zk.base.clock import wall_ms
 from kafka_zk.cli.cluster.break_actions import ACTIONS, BROKER, expected, target_of
 from kafka_zk.cli.cluster.broker_faults import BrokerFaults
 from kafka_zk.cli.cluster.workload import Workload
-from kafka_zk.embedded.control_socket import Refused
+from kafka_zk.embedded.control_socket import ActionRefused
 from kafka_zk.recorder.timeline.cluster_events import OperatorActed
 from kafka_zk.recorder.timeline.trace_file import TraceWriter
 
@@ -47,7 +47,7 @@ class ClusterActions:
         if name == TOLD:
             name = str(request.get("what"))
             if name not in ACTIONS or ACTIONS[name].target != BROKER or not isinstance(request.get(BROKER), int):
-                raise Refused(f"{name!r} is not something that was done to a broker")
+                raise ActionRefused(f"{name!r} is not something that was done to a broker")
             answer: Document = {}
         elif name in self._workload.actions:
             answer = self._workload.actions[name](request)

@@ -86,11 +86,11 @@ class RunningCluster:
         return broker_id
 
     def do(self, action: str, broker_id: int, **options: object) -> Document:
-        """Ask ``up`` for an action; returns the broker's new state. Raises Refused, NotReached."""
+        """Ask ``up`` for an action; returns the broker's new state. Raises ActionRefused, NotReached."""
         return self.ask({"action": action, "broker": broker_id, **options})
 
     def ask(self, request: Document) -> Document:
-        """Send a request to ``up`` (see ``cluster_actions``). Raises Refused, NotReached."""
+        """Send a request to ``up`` (see ``cluster_actions``). Raises ActionRefused, NotReached."""
         return control_socket.ask(self._socket, request)
 
     def expire(self, broker_id: int) -> int:

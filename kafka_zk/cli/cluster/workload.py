@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_zk.embedded.control_socket import Refused
+from kafka_zk.embedded.control_socket import ActionRefused
 from kafka_zk.embedded.process import ChildProcess, python_command
 
 if TYPE_CHECKING:
@@ -87,13 +87,13 @@ class Workload:
         group, topic = _legal(request, "group"), _legal(request, "topic")
         kind = request.get("type", ZOOKEEPER)
         if kind not in (ZOOKEEPER, BROKER):
-            raise Refused(f"a group is of type {ZOOKEEPER} or {BROKER}, not {kind!r}")
+            raise ActionRefused(f"a group is of type {ZOOKEEPER} or {BROKER}, not {kind!r}")
         if sum(each.process.alive for each in self._members.values()) >= MOST_MEMBERS:
-            raise Refused(f"{MOST_MEMBERS} members run already; let one leave first")
+            raise ActionRefused(f"{MOST_MEMBERS} members run already; let one leave first")
         short = _legal(request, "name") if request.get("name") else self._free_name(group)
         name = f"{group}/{short}"
         if name in self._members and self._members[name].process.alive:
-            raise Refused(f"{name} is a member already")
+            raise ActionRefused(f"{name} is a member already")
         self._make_topic(topic)
         where = ("--zookeeper", self._cluster.zookeeper_connect, *self._trace(), "--type", "zookeeper",
                  "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_S * 1000}") if kind == ZOOKEEPER else (
@@ -122,11 +122,11 @@ class Workload:
         """Start a producer, or change its rate; 0 ends it."""
         topic, rate = _legal(request, "topic"), request.get("rate")
         if not isinstance(rate, int) or not 0 <= rate <= MOST_RATE:
-            raise Refused(f"a rate of 0 to {MOST_RATE} records a second is possible, not {rate!r}")
+            raise ActionRefused(f"a rate of 0 to {MOST_RATE} records a second is possible, not {rate!r}")
         if rate:
             others = [each for each in self._producers.values() if each.topic != topic and each.process.alive]
             if len(others) >= MOST_PRODUCERS:
-                raise Refused(f"{MOST_PRODUCERS} producers run already; end one first, with the rate 0")
+                raise ActionRefused(f"{MOST_PRODUCERS} producers run already; end one first, with the rate 0")
             self._make_topic(topic)
         before = self._producers.pop(topic, None)
         if before is not None:
@@ -157,7 +157,7 @@ class Workload:
         member = self._members.get(name)
         if member is None:
             known = ", ".join(self._members) or "nobody"
-            raise Refused(f"{name} was not started by kafka-zk break join; it knows {known}")
+            raise ActionRefused(f"{name} was not started by kafka-zk break join; it knows {known}")
         return member
 
     def _free_name(self, group: str) -> str:
@@ -174,14 +174,14 @@ class Workload:
         servers = ",".join(broker.bootstrap for broker in self._cluster.brokers if broker.alive)
         limits = dict.fromkeys(("request_timeout_ms", "default_api_timeout_ms"), _ADMIN_TIMEOUT_MS)
         if not servers:
-            raise Refused("no broker runs")
+            raise ActionRefused("no broker runs")
         try:
             with BlockingAdmin(None, bootstrap_servers=servers, security=self._cluster.login, **limits) as admin:
                 if topic not in admin.list_topics():
                     admin.create_topic(topic, PARTITIONS)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise Refused(f"topic {topic} cannot be made: {error}") from error
+                raise ActionRefused(f"topic {topic} cannot be made: {error}") from error
 
 
 def _member_state(member: _Member) -> Document:
@@ -203,8 +203,8 @@ def _process_state(process: ChildProcess) -> Document:
 
 
 def _legal(request: Document, key: str) -> str:
-    """Return a legal name from a request. Raises Refused."""
+    """Return a legal name from a request. Raises ActionRefused."""
     text = request.get(key)
     if not isinstance(text, str) or not _LEGAL.fullmatch(text) or text in (".", ".."):
-        raise Refused(f"{str(text)[:120]!r} cannot be the {key}: letters, digits, '.', '_' and '-' are allowed")
+        raise ActionRefused(f"{str(text)[:120]!r} cannot be the {key}: letters, digits, '.', '_' and '-' are allowed")
     return text

@@ -50,11 +50,6 @@ def _positive_murmur2(key: bytes) -> int:
     return murmur2(key) & 0x7FFFFFFF
 
 
-def partition_for_key(key: bytes, count: int) -> int:
-    """Return the partition that Java's default partitioner chooses for ``key`` among ``count`` partitions."""
-    return _positive_murmur2(key) % count
-
-
 class RoundRobinPartitioner:
     """Keys by murmur2; records without a key go to the partitions that have a leader, one after another."""
 

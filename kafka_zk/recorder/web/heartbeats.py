@@ -28,7 +28,7 @@ _FORGOTTEN_MS = 60_000
 _CONNECTION = re.compile(r"\brecved=(\d+),.*\bsid=0x([0-9a-f]+),.*\bto=(\d+),")
 
 
-class Connection(NamedTuple):
+class SessionConnection(NamedTuple):
     """``session``: as a signed number. ``received``: number of packets received over the connection."""
 
     session: int
@@ -66,11 +66,11 @@ class Heartbeats:
         self._told: set[str] = set()  # series with a value in the last call
         self._too_many = False
 
-    def look(self) -> list[Connection] | None:
+    def look(self) -> list[SessionConnection] | None:
         """All connections; None if a server does not respond or does not allow the command."""
         if self._too_many:
             return None
-        found: list[Connection] = []
+        found: list[SessionConnection] = []
         try:
             for host, port in self._servers:
                 found += parse(ask(WORD, port, host))
@@ -82,7 +82,7 @@ class Heartbeats:
         self._too_many = len(found) > MOST_CONNECTIONS
         return None if self._too_many else found
 
-    def tell(self, connections: list[Connection] | None, now_ms: int) -> Mapping[str, int | None]:
+    def tell(self, connections: list[SessionConnection] | None, now_ms: int) -> Mapping[str, int | None]:
         """The value of each session's series: HEARD, SILENT, or None once when it is no longer known.
 
         Args:
@@ -96,8 +96,8 @@ class Heartbeats:
         self._told = {name for name, state in states.items() if state is not None}
         return told
 
-    def _compare(self, connections: list[Connection], now_ms: int) -> None:
-        by_session: dict[int, list[Connection]] = defaultdict(list)
+    def _compare(self, connections: list[SessionConnection], now_ms: int) -> None:
+        by_session: dict[int, list[SessionConnection]] = defaultdict(list)
         for each in connections:
             by_session[each.session].append(each)
         for session, listed in by_session.items():
@@ -121,11 +121,11 @@ def series(session: int) -> str:
     return f"{HEARD_OF}{session:#x}"
 
 
-def parse(answer: str) -> Iterator[Connection]:
+def parse(answer: str) -> Iterator[SessionConnection]:
     """The connections in a response to ``cons``, except those without a session, such as the poller's own."""
     for line in answer.splitlines():
         if found := _CONNECTION.search(line):
-            yield Connection(signed(int(found[2], 16)), int(found[1]), int(found[3]))
+            yield SessionConnection(signed(int(found[2], 16)), int(found[1]), int(found[3]))
 
 
 def _state(known: _Known, now_ms: int) -> int | None:

@@ -17,7 +17,7 @@ from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web.api import RecordingApi
 from kafka_zk.recorder.web.asked_groups import AskedGroups
-from kafka_zk.recorder.web.heartbeats import HEARD_OF, Connection, Heartbeats
+from kafka_zk.recorder.web.heartbeats import HEARD_OF, Heartbeats, SessionConnection
 from kafka_zk.recorder.web.recorder import Recorder
 from kafka_zk.recorder.web.sampled import to_ask
 from kafka_zk.recorder.web.sampler import MOST_GROUPS, Sampler
@@ -164,7 +164,7 @@ class WebService:
         if watches is not None and self._recorder is not None:
             self._recorder.take(table.tell(watches, self._recording.sessions.actor_of))
 
-    def _take_heartbeats(self, connections: list[Connection] | None, beats: Heartbeats) -> None:
+    def _take_heartbeats(self, connections: list[SessionConnection] | None, beats: Heartbeats) -> None:
         now_ms = wall_ms()
         self._recording.samples.add(now_ms, beats.tell(connections, now_ms), for_good=True)
 

@@ -105,16 +105,6 @@ def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
     return f"{source}\n\n" + "\n".join(trace) + "\n"
 
 
-def of_campaign(seed: int, plan: Sequence[Fault], old_rule: str | None, found: str) -> str:
-    """Write the run of a seed as a scenario: what the judges found, and the faults that cause it."""
-    rule = [f"old rule {old_rule}"] if old_rule else []
-    faults = [f"fault {fault}" for fault in plan]
-    head = [f"# Seed {seed}: {found}", "", *rule, f"play seed {seed}", *faults]
-    ours = "expect the judges find nothing"
-    expected = ["[old] expect not the judges find nothing", f"[ours] {ours}"] if old_rule else [ours]
-    return "\n".join([*head, *expected, ""])
-
-
 def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
     """Return the title, the lesson, and the number of lines that they take."""
     if not source or not source[0].startswith("# "):

@@ -20,11 +20,12 @@ from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.offsets import OffsetRegistry
-from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from tests.integration.processes import ENVIRON
 from tests.integration.spark.extraction_process import DRIVER, JAVA, MIDDLE, WORKER, Kill
 from tests.integration.spark.sessions import LOCAL, SMALL
 from tests.integration.spark.shared_java import SharedJava
+from tests.spark_jobs.extraction.points import POINTS
 
 PARTITIONS = 2
 TIMEOUT_S = 600

@@ -23,10 +23,11 @@ from kafka_zk.spark_jobs.errors import DataLoss, ExtractionFailed, ForeignCommit
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.job import ExtractionRun
 from kafka_zk.spark_jobs.extraction.planning import Extraction
-from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA
 from kafka_zk.testing.plugin import MakeZkClient
 from tests.integration.spark.extraction_world import T0, T1, Killed, Point, World, world
+from tests.spark_jobs.extraction.points import POINTS
 
 __all__ = ["world"]  # a fixture
 

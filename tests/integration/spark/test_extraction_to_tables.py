@@ -12,10 +12,11 @@ from kafka_zk.registry.offsets import OffsetRegistry
 from kafka_zk.registry.znodes import consumers
 from kafka_zk.spark_jobs.errors import ExtractionFailed, ForeignCommit
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
-from kafka_zk.spark_jobs.extraction.steps import POINTS, Phase, Step
+from kafka_zk.spark_jobs.extraction.steps import Phase, Step
 from kafka_zk.spark_jobs.extraction.table_formats import DELTA
 from kafka_zk.testing.plugin import MakeZkClient
 from tests.integration.spark.extraction_world import T0, T1, Disk, Point, World
+from tests.spark_jobs.extraction.points import POINTS
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_zk.embedded import control_socket
-from kafka_zk.embedded.control_socket import ControlSocket, NotReached, Refused
+from kafka_zk.embedded.control_socket import ActionRefused, ControlSocket, NotReached
 from kafka_zk.embedded.errors import EmbeddedError
 
 _TIMEOUT_S = 30
@@ -58,7 +58,7 @@ def test_a_request_is_answered_and_a_refusal_says_why(served: Served, tmp_path: 
     [path] = control_socket.sockets(folder)
     assert control_socket.socket_of(tmp_path) == path
     assert control_socket.ask(path, {"action": "x"}) == {"echo": {"action": "x"}}
-    with pytest.raises(Refused, match="broker 2 is dead"):
+    with pytest.raises(ActionRefused, match="broker 2 is dead"):
         control_socket.ask(path, {"why": "broker 2 is dead"})
 
 

@@ -30,6 +30,7 @@ from kafka_zk.storage.records.record_decoder import Record, decode_records
 from kafka_zk.storage.segments.segment_scan import iter_spans
 from tests.peers.logs.made_logs import Content, pack_batch
 from tests.storage.done_here import clean_here
+from tests.storage.helpers import remove_due
 
 HOUR_MS = 3_600_000
 SEGMENT_BYTES = 20_000
@@ -165,7 +166,7 @@ def clean(folder: Folder, now_ms: int) -> int | None:
     """Clean the folder by ours; where it is clean up to then."""
     log = open_log(folder, now_ms)
     clean_here(log, CLEANER, now_ms)
-    log.segments.remove_due(now_ms)
+    remove_due(log.segments, now_ms)
     log.close()
     return log.cleaned_offset
 

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.spark_jobs.extraction.manifest import State, planned
-from kafka_zk.spark_jobs.extraction.steps import POINTS, Leftover, Phase, Step, leftover
+from kafka_zk.spark_jobs.extraction.steps import Leftover, leftover
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -37,8 +37,3 @@ def test_what_a_table_has_is_followed_whatever_is_asked_for_now() -> None:
 
 def test_without_a_manifest_there_is_nothing_to_do() -> None:
     assert leftover(None, UNMOVED, "file:/lake", "parquet") is Leftover.NOTHING
-
-
-def test_every_step_can_be_observed_before_and_after() -> None:
-    assert len(POINTS) == 2 * len(Step)
-    assert POINTS[0] == (Step.JOIN, Phase.BEGIN) and POINTS[-1] == (Step.LEAVE, Phase.END)

@@ -15,7 +15,7 @@ from kafka_zk.storage.segments.transaction_index import (
 )
 from tests.storage.compacted import SMALL, batches, records
 from tests.storage.done_here import clean_here
-from tests.storage.helpers import T0, append, new_log
+from tests.storage.helpers import T0, append, new_log, remove_due
 
 RETENTION_MS = 1_000
 LATER = T0 + RETENTION_MS
@@ -56,7 +56,7 @@ class Written:
         self.log.roll(T0)
         self.log.flush()
         assert clean_here(self.log, SMALL, now_ms) is not None
-        self.log.segments.remove_due(now_ms)
+        remove_due(self.log.segments, now_ms)
 
 
 def left(log: Log) -> list[tuple[int, bytes | None]]:

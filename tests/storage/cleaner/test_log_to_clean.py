@@ -14,7 +14,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.index_check import next_offset
 from tests.storage.compacted import SMALL, records
 from tests.storage.done_here import clean_here, swap_here
-from tests.storage.helpers import T0, append, batch, new_log, read_offsets, reopen
+from tests.storage.helpers import T0, append, batch, new_log, read_offsets, remove_due, reopen
 
 LAG_MS = 60_000
 
@@ -121,7 +121,7 @@ def test_a_finished_cleaning_takes_its_place(tmp_path: Path) -> None:
     assert swap_here(started, made, T0) and started.finish(end_offset)
     assert log.cleaned_offset == 8 and not log.is_being_cleaned
     assert read_offsets(log) == [7, 8, 9] and len(log.segments) == 2
-    assert log.segments.remove_due(T0) == 4
+    assert remove_due(log.segments, T0) == 4
     names = sorted(path.name for path in log.directory.iterdir() if path.suffix in (".log", ".index"))
     assert names == [f"{base:020d}.{kind}" for base in (0, 8) for kind in ("index", "log")]
 
@@ -133,7 +133,7 @@ def test_readers_of_replaced_segments_read_on(tmp_path: Path) -> None:
     before.slice.retain()
     data = before.slice.read()
     clean_here(log, SMALL, T0)
-    log.segments.remove_due(T0)
+    remove_due(log.segments, T0)
     assert before.slice.read() == data
     before.slice.release()
     assert read_offsets(log, 2) == [7, 8, 9]

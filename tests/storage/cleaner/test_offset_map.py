@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kafka_zk.storage.cleaner.offset_map import ENTRY_SIZE, NOT_FOUND, OffsetMap
+from kafka_zk.storage.cleaner.offset_map import ENTRY_SIZE, OffsetMap
 from kafka_zk.storage.files.errors import InvalidConfig
 
 
@@ -21,7 +21,7 @@ def test_it_knows_what_a_dictionary_knows(slots: int) -> None:
             known[key] = offset
         else:
             assert not offsets.put(key, offset)
-        assert offsets.get(b"unknown") == NOT_FOUND
+        assert offsets.get(b"unknown") == -1
     assert {key: offsets.get(key) for key in known} == known
     assert offsets.size == len(known) == offsets.max_size
 
@@ -45,7 +45,7 @@ def test_all_offsets_that_are_announced_have_room(count: int, load_factor: float
 
 def test_offset_zero_and_the_empty_key_are_as_good_as_any() -> None:
     offsets = OffsetMap(4096)
-    assert offsets.get(b"") == NOT_FOUND
+    assert offsets.get(b"") == -1
     assert offsets.put(b"", 0)
     assert offsets.get(b"") == 0 and offsets.size == 1 and 0 < offsets.utilization < 1
 

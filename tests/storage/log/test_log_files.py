@@ -12,7 +12,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import iter_batches
 from kafka_zk.storage.segments import log_segments
 from tests.storage.faults import NO_SPACE, FaultyFiles
-from tests.storage.helpers import T0, append, batch, new_log, present, read_offsets, read_values, reopen
+from tests.storage.helpers import T0, append, batch, new_log, present, read_offsets, read_values, remove_due, reopen
 
 
 def filled(tmp_path: Path, count: int = 12, **config: Any) -> Log:
@@ -82,8 +82,8 @@ def test_deleted_files_are_renamed_first_and_removed_after_the_delay(tmp_path: P
     log.delete_old_segments(T0 + 10**6)
     names = os.listdir(log.directory)
     assert sum(name.endswith(".log.deleted") for name in names) == 6
-    assert log.segments.remove_due(T0 + 10**6 + 59_999) == 0
-    assert log.segments.remove_due(T0 + 10**6 + 60_000) == 6
+    assert remove_due(log.segments, T0 + 10**6 + 59_999) == 0
+    assert remove_due(log.segments, T0 + 10**6 + 60_000) == 6
     assert [name for name in os.listdir(log.directory) if name.endswith(".deleted")] == []
 
 
@@ -109,7 +109,7 @@ def test_a_retained_slice_outlives_deletion(tmp_path: Path) -> None:
     read.slice.retain()
     read.slice.retain()
     log.delete_old_segments(T0 + 10**6)
-    log.segments.remove_due(T0 + 10**6)
+    remove_due(log.segments, T0 + 10**6)
     assert not os.path.exists(segment.path)
     assert read.slice.read() == expected
     read.slice.release()

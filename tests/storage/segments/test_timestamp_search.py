@@ -11,7 +11,7 @@ from kafka_zk.storage.files.errors import InvalidRecord
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.timestamp_search import AT_MOST, AT_ONCE, Beyond, Result, SearchBounds, SearchWork
 from tests.storage.done_here import search_here
-from tests.storage.helpers import T0, append, batch, new_log, offset_for_timestamp, present, store
+from tests.storage.helpers import T0, append, batch, new_log, offset_for_timestamp, present, remove_due, store
 
 
 def lying(count: int, **content: Any) -> bytearray:
@@ -126,7 +126,7 @@ def test_a_search_survives_the_removal_of_the_segment_that_it_found(tmp_path: Pa
     first = log.segments[0]
     first.rest()
     log.segments.drop([first], T0)
-    assert log.segments.remove_due(T0) == 1
+    assert remove_due(log.segments, T0) == 1
     assert search_here(searching) == TimestampOffset(T0 + 5, 2, 0)
 
 
@@ -138,7 +138,7 @@ def test_a_segment_stays_readable_while_its_search_waits_for_its_turn(tmp_path: 
     segment, work = present(searching.send(None))
     segment.rest()
     log.segments.drop([segment], T0)
-    assert log.segments.remove_due(T0) == 1
+    assert remove_due(log.segments, T0) == 1
     assert work.run_on(segment.fileno()) == TimestampOffset(T0 + 99, 5000, 0)
     searching.close()
     assert not segment.is_open

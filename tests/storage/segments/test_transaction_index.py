@@ -35,7 +35,7 @@ from kafka_zk.storage.segments.transaction_index import (
     transaction_index_problem,
 )
 from tests.storage.faults import FaultyFiles
-from tests.storage.helpers import T0, append, batch, new_log, reopen
+from tests.storage.helpers import T0, append, batch, new_log, remove_due, reopen
 
 ENTRIES = [
     AbortedTransaction(0, 7, 0, 10, 5),  # another began at 5 and is open still
@@ -198,7 +198,7 @@ def test_indexes_go_with_their_segments(tmp_path: Path) -> None:
     assert index_of(log).exists()
     log.delete_old_segments(T0)
     assert not index_of(log).exists() and log.aborted_transactions(0, 100) == []
-    log.segments.remove_due(T0)
+    remove_due(log.segments, T0)
     assert not list(log.directory.glob("*.deleted"))
 
 

@@ -16,6 +16,7 @@ from kafka_zk.broker.process.machine import Machine
 from kafka_zk.registry.client.client import SessionState
 from kafka_zk.registry.client.errors import NoNode
 from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.znodes.config import entity_path
 from kafka_zk.security import scram
 from kafka_zk.sim.zookeeper.zookeeper import SimZooKeeper
 from tests.kafka_zk.network.harness import LocalReactor
@@ -90,7 +91,7 @@ def test_users_are_as_zookeeper_has_them(reactor: LocalReactor, tmp_path: Path) 
     assert secured.knows("stays", "old") and secured.knows("goes", "old")
     reactor.result_of(secured.tool.set_entity("users", "stays", stored("new")))
     reactor.result_of(secured.tool.set_entity("users", "comes", stored("new")))
-    reactor.result_of(secured.tool.delete_entity("users", "goes"))
+    reactor.result_of(secured.zookeeper.client("tool").delete(entity_path("users", "goes")))
     secured.renew_session()
     reactor.until(lambda: secured.knows("comes", "new"))
     assert secured.knows("stays", "new") and not secured.knows("goes", "old")

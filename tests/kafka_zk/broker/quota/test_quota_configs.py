@@ -15,6 +15,7 @@ from kafka_zk.broker.quota.quota_table import QuotaKey
 from kafka_zk.registry.client.errors import NoNode
 from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.registry.znodes.config import entity_path
 from tests.registry.world import World
 
 RATE = QuotaKey.PRODUCE.value
@@ -70,7 +71,7 @@ def test_all_quotas_are_read_at_the_start() -> None:
 def test_a_new_session_forgets_what_has_gone() -> None:
     """The notes of a deletion may have been deleted, too."""
 
-    async def story(configs: ConfigRegistry, _: World) -> None:
+    async def story(configs: ConfigRegistry, world: World) -> None:
         await configs.set_entity("users", "a/clients/c", {RATE: "1"})
         await configs.set_entity("clients", "c", {RATE: "2"})
         await configs.set_entity("ips", "127.0.0.1", {"connection_creation_rate": "6"})
@@ -78,7 +79,7 @@ def test_a_new_session_forgets_what_has_gone() -> None:
         await broker.configs.load()
         assert broker.bound("a", "c") == 1
         for entity_type, name in [("users", "a/clients/c"), ("clients", "c"), ("ips", "127.0.0.1")]:
-            await configs.delete_entity(entity_type, name)
+            await world.clients[0].delete(entity_path(entity_type, name))
         await broker.configs.load()
         assert broker.enforcement.quotas.table.is_empty and broker.rates == {}
 
@@ -141,13 +142,13 @@ def test_two_writers_of_one_user_both_take_effect() -> None:
 def test_a_name_that_others_encoded_is_read_again() -> None:
     """Ours for it has no znode, which takes nothing away."""
 
-    async def story(configs: ConfigRegistry, _: World) -> None:
+    async def story(configs: ConfigRegistry, world: World) -> None:
         await configs.set_entity("users", "a%2eb", {RATE: "1"})
         broker = Broker(configs)
         for _attempt in range(2):
             await broker.configs.load()
             assert broker.bound("a.b", "") == 1
-        await configs.delete_entity("users", "a%2eb")
+        await world.clients[0].delete(entity_path("users", "a%2eb"))
         await broker.configs.load()
         assert broker.bound("a.b", "") is None
 

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred, DeferredLock, fail
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.inter_broker_protocol import follower_versions
-from kafka_zk.broker.replica.leader_endpoint import Connection, FetchLimits
+from kafka_zk.broker.replica.leader_endpoint import FetchLimits, LeaderConnection
 from kafka_zk.broker.replica.partition import LeaderAndIsrPartitionState, Partition
 from kafka_zk.broker.replica.remote_replicas import InSyncRule
 from kafka_zk.broker.replica.replica_fetcher import FollowerHost
@@ -115,8 +115,8 @@ class World:
         self.partition.topic_id = TOPIC_ID
         self.partition.log = self.log
 
-    def _connect(self, broker_id: int) -> Awaitable[Connection]:
-        connected: Deferred[Connection] = Deferred()
+    def _connect(self, broker_id: int) -> Awaitable[LeaderConnection]:
+        connected: Deferred[LeaderConnection] = Deferred()
         if not self.is_reachable:
             return fail(ConnectionRefusedError())
         self.leaders[broker_id] = Leader(self.versions.fetch)

@@ -7,8 +7,8 @@ import pytest
 from twisted.internet.defer import Deferred, ensureDeferred, maybeDeferred, succeed
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, Connection
-from kafka_zk.broker.replica.transaction_verification import Refused, TransactionToVerify
+from kafka_zk.broker.replica.add_partitions_to_txn_manager import AddPartitionsToTxnManager, CoordinatorConnection
+from kafka_zk.broker.replica.transaction_verification import RefusedPartitions, TransactionToVerify
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
@@ -66,13 +66,13 @@ class World:
     def __init__(self, broker: Broker | None = None) -> None:
         self.broker = broker or Broker()
         self.coordinator: int | None = 1
-        self.own: Refused = {}
+        self.own: RefusedPartitions = {}
         self.manager = AddPartitionsToTxnManager(
             0, lambda name: self.coordinator, self._connect, lambda transaction, tps: self.own
         )
-        self.told: dict[str, Refused] = {}
+        self.told: dict[str, RefusedPartitions] = {}
 
-    def _connect(self, broker_id: int) -> Awaitable[Connection]:
+    def _connect(self, broker_id: int) -> Awaitable[CoordinatorConnection]:
         assert broker_id == 1
         return succeed(self.broker)
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.replica.fetcher_effects import Append, AskOffsets, EpochQuestion, Refused, StartAnew, Truncate
+from kafka_zk.broker.replica.fetcher_effects import Append, AskOffsets, EpochQuestion, FetchRefused, StartAnew, Truncate
 from kafka_zk.broker.replica.fetcher_state import ZERO_ID, FetcherState, ReplicaState
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.protocol.fetch import EpochEndOffset, FetchedPartition, FetchedTopic, FetchResponse
@@ -229,7 +229,7 @@ def test_out_of_range_behind_the_leader_begins_anew_at_its_start(log: ModelLog) 
 
 def test_out_of_range_within_the_leaders_log_is_asked_again_later(log: ModelLog) -> None:
     state = fetching(log)
-    assert state.out_of_range(AskOffsets(T, 3), 0, 60, log, 0) == Refused(T, ErrorCode.OFFSET_OUT_OF_RANGE, False)
+    assert state.out_of_range(AskOffsets(T, 3), 0, 60, log, 0) == FetchRefused(T, ErrorCode.OFFSET_OUT_OF_RANGE, False)
     assert asked_for(state) == []
 
 
@@ -279,7 +279,7 @@ def test_what_asking_again_does_not_change_ends_the_fetching(log: ModelLog, code
     """Until the controller names a new leader epoch."""
     state = fetching(log)
     refused = state.answered(T, FetchedPartition(0, code), log, 0)
-    assert refused == Refused(T, code, True)
+    assert refused == FetchRefused(T, code, True)
     assert T not in state.partitions
     state.add(T, T_ID, 4, log)
     assert asked_for(state) == [T]
@@ -295,7 +295,7 @@ def test_a_leader_that_has_not_heard_yet_is_asked_again_soon(log: ModelLog, code
     for _ in range(8):
         state.session.next_request()
         state.session.take_response(FetchResponse([], session_id=5))
-        assert state.answered(T, FetchedPartition(0, code), log, now_s) == Refused(T, code, False)
+        assert state.answered(T, FetchedPartition(0, code), log, now_s) == FetchRefused(T, code, False)
         until_s = state.wake(now_s)
         assert until_s is not None
         waits.append(round(until_s - now_s, 3))
@@ -331,7 +331,7 @@ def test_other_errors_are_waited_for(log: ModelLog, code: ErrorCode) -> None:
     state.add(U, U_ID, 3, log)
     state.session.next_request()
     state.session.take_response(FetchResponse([], session_id=5))
-    assert state.answered(T, FetchedPartition(0, code), log, 10.0) == Refused(T, code, False)
+    assert state.answered(T, FetchedPartition(0, code), log, 10.0) == FetchRefused(T, code, False)
     assert state.wake(10.5) == 11.0
     assert None not in asked_for(state)
     assert list(state.session.wanted) == [(U_ID, 0)]

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 from kafka_zk.embedded.broker import BrokerProcess
-from kafka_zk.embedded.control_socket import Refused
+from kafka_zk.embedded.control_socket import ActionRefused
 from kafka_zk.embedded.proxied_cluster import ProxiedCluster
 
 
@@ -29,6 +29,6 @@ def test_what_makes_no_sense_is_refused(request_of: Mapping[str, Any], tmp_path:
     cluster = ProxiedCluster(tmp_path, zookeeper="127.0.0.1:1", trace=tmp_path)
     cluster.brokers.append(cast("BrokerProcess", SimpleNamespace(broker_id=0, alive=True, pid=1, port=2)))
     actions = ClusterActions(cluster, lambda *_: None)
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         actions.answer(dict(request_of))
     actions.stop()

@@ -7,7 +7,7 @@ import pytest
 from kafka_zk.cli.cluster import workload
 from kafka_zk.cli.cluster.workload import MOST_PRODUCERS, Workload
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.embedded.control_socket import Refused
+from kafka_zk.embedded.control_socket import ActionRefused
 
 
 class _Process:
@@ -50,7 +50,7 @@ def test_a_producer_that_ended_by_itself_makes_room(started: list[_Process], tmp
     asked = Workload(EmbeddedCluster(tmp_path, zookeeper="127.0.0.1:1"))
     for number in range(MOST_PRODUCERS):
         _produce(asked, f"t{number}")
-    with pytest.raises(Refused, match="run already"):
+    with pytest.raises(ActionRefused, match="run already"):
         _produce(asked, "another")
     started[0].alive = False
     _produce(asked, "another")
@@ -61,12 +61,12 @@ def test_a_producer_goes_on_if_its_new_rate_is_refused(
     started: list[_Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Workload, topic: str) -> None:
-        raise Refused(f"no broker runs for {topic}")
+        raise ActionRefused(f"no broker runs for {topic}")
 
     asked = Workload(EmbeddedCluster(tmp_path, zookeeper="127.0.0.1:1"))
     _produce(asked, "t")
     monkeypatch.setattr(Workload, "_make_topic", refuse)
-    with pytest.raises(Refused):
+    with pytest.raises(ActionRefused):
         _produce(asked, "t", 10)
     assert started[0].alive
     assert [each["rate"] for each in asked.description()["producers"]] == [5]

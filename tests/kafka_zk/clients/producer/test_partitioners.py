@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_zk.clients.producer.partitioners import make_partitioner, murmur2, partition_for_key
+from kafka_zk.clients.producer.partitioners import make_partitioner, murmur2
 
 # Computed with org.apache.kafka.common.utils.Utils.murmur2 of kafka-clients 3.9.1 (signed, as Java prints them).
 JAVA_MURMUR2 = {
@@ -34,7 +34,8 @@ def test_murmur2_equals_java(data: bytes, expected: int) -> None:
 @pytest.mark.parametrize(("data", "java"), JAVA_MURMUR2.items())
 def test_partition_drops_the_sign_bit_before_the_remainder(data: bytes, java: int) -> None:
     """The remainder is of the hash without its sign bit, not of its absolute value."""
-    assert partition_for_key(data, 7) == (java & 0x7FFFFFFF) % 7
+    partitioner = make_partitioner("sticky", 100)
+    assert partitioner.partition("t", data, None, 7, []) == (java & 0x7FFFFFFF) % 7
 
 
 def test_records_without_key_go_round_all_available_partitions() -> None:

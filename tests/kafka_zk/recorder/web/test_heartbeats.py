@@ -5,7 +5,7 @@ import pytest
 from kafka_zk.embedded.health import NoAnswer, NotAllowed
 from kafka_zk.embedded.ports import AnswerTooLong
 from kafka_zk.recorder.web import heartbeats as module
-from kafka_zk.recorder.web.heartbeats import HEARD, SILENT, Connection, Heartbeats, parse
+from kafka_zk.recorder.web.heartbeats import HEARD, SILENT, Heartbeats, SessionConnection, parse
 from tests.kafka_zk.recorder.web.answering import SetAnswers, answering
 
 LINE = " /127.0.0.1:4{0}[1](queued=0,recved={1},sent=8,sid={0:#x},lop=PING,to=6000,lcxid=0x1,lzxid=0x2,lresp=3)\n"
@@ -20,7 +20,8 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> SetAnswers:
 
 def test_an_answer_is_connections_with_their_sessions() -> None:
     told = LINE.format(16, 7) + ASKS + LINE.format(0xF000000000000001, 9)
-    assert list(parse(told)) == [Connection(16, 7, 6_000), Connection(0xF000000000000001 - (1 << 64), 9, 6_000)]
+    negative = 0xF000000000000001 - (1 << 64)
+    assert list(parse(told)) == [SessionConnection(16, 7, 6_000), SessionConnection(negative, 9, 6_000)]
     assert list(parse("")) == []
 
 

@@ -8,7 +8,7 @@ from twisted.internet.testing import MemoryReactorClock
 
 from kafka_zk.recorder.recording.recording import Recording
 from kafka_zk.recorder.web import service as module
-from kafka_zk.recorder.web.heartbeats import Connection, Heartbeats
+from kafka_zk.recorder.web.heartbeats import Heartbeats, SessionConnection
 from kafka_zk.recorder.web.recorder import INTERVAL_S, RETRY_POLLS
 from kafka_zk.recorder.web.service import HEARTBEATS_INTERVAL_S, WATCH_TABLE_INTERVAL_S, Cluster, WebService
 from kafka_zk.recorder.web.watch_table import Watches, WatchTable
@@ -27,9 +27,9 @@ class Hearts(Heartbeats):
 
     received = 0
 
-    def look(self) -> list[Connection] | None:
+    def look(self) -> list[SessionConnection] | None:
         self.received += 1
-        return [Connection(7, self.received, 6_000)] if self.received < 4 else None
+        return [SessionConnection(7, self.received, 6_000)] if self.received < 4 else None
 
 
 def test_series_of_sessions_that_are_over_are_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_what_is_found_after_the_end_is_not_recorded(tmp_path: Path, monkeypatch
     taken: list[object] = []
     monkeypatch.setattr(service, "_take_heartbeats", lambda *found: taken.append(found))
     service.stop()
-    asked[0].callback([Connection(7, 1, 6_000)])
+    asked[0].callback([SessionConnection(7, 1, 6_000)])
     assert not taken
 
 

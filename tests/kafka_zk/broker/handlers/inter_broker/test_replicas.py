@@ -22,6 +22,7 @@ from kafka_zk.storage.segments.timestamp_search import AT_ONCE
 from tests.kafka_zk.broker.conftest import Harness, batch, leader_and_isr, update_metadata
 from tests.kafka_zk.broker.handlers.data.test_produce_and_fetch import fetch, fetched, produce, produced
 from tests.kafka_zk.broker.handlers.test_other_apis import list_offsets, listed
+from tests.storage.helpers import remove_due
 
 R = TypeVar("R")
 
@@ -324,7 +325,7 @@ def test_a_segment_that_retention_removes_during_a_lookup_is_no_disk_failure(two
     two_disks.start(ApiKey.LIST_OFFSETS, 7, list_offsets(1000)).addCallback(answers.append)
     path = Path(log.segments[0].path)
     assert running and not answers
-    assert log.delete_old_segments(10**15) == 2 and log.segments.remove_due(10**15) == 2 and not path.exists()
+    assert log.delete_old_segments(10**15) == 2 and remove_due(log.segments, 10**15) == 2 and not path.exists()
     work, done = running.pop()
     work()
     done.callback(None)
