@@ -123,7 +123,7 @@ def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
     return path
 
 
-def broker_command(properties: Path) -> list[str]:
+def broker_command(properties: Path, version: str = jars.ORACLE_VERSION) -> list[str]:
     """The command line that starts Apache Kafka's broker as its own scripts do."""
     folder = properties.parent
     return [
@@ -133,7 +133,7 @@ def broker_command(properties: Path) -> list[str]:
         f"-Dkafka.logs.dir={folder}",
         f"-Dlog4j.configuration=file:{java.SOURCES / 'broker-log4j.properties'}",
         "-cp",
-        jars.class_path(jars.ORACLE_VERSION),
+        jars.class_path(version),
         "kafka.Kafka",
         str(properties),
     ]

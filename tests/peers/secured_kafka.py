@@ -1,14 +1,15 @@
-"""Apache Kafka 3.9.1 with listeners that want to know who is there, and the files of its clients.
+"""A broker whose listeners authenticate every client, and the files of its clients: Apache Kafka 3.9.1, Apache Kafka
+4.3.0 without ZooKeeper, or ours.
 
-SCRAM users are written to ZooKeeper by our own code before the broker starts, so that it judges their format. The
-broker's certificate is for 127.0.0.1 only. A session of SCRAM-SHA-512 lasts three seconds.
+In ZooKeeper our own code writes the SCRAM users before the broker starts, so that it judges their format. The broker's
+certificate is for 127.0.0.1 only. A session of SCRAM-SHA-512 lasts three seconds.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,28 +17,44 @@ from pathlib import Path
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.security import scram
 from kafka_zk.testing.certificates import CertificateAuthority
-from tests.peers import apache_kafka, wire_probe
+from tests.peers import apache_kafka, java, wire_probe
+from tests.peers.jars import NEWEST_VERSION
 from tests.peers.processes import ServerProcess, free_port
 
 USER, PASSWORD = "alice", "alice-secret"
 STORE_PASSWORD = "store-secret"
+TOKEN_SECRET = "secret of the tokens"
 SESSION_MS = 3_000
+LISTENERS = ("PLAINTEXT", "SASL_SSL", "SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 MUTUAL_TLS = "mutual TLS"
 WAYS = (*MECHANISMS, MUTUAL_TLS)
 _START_TIMEOUT_S = 90
+_CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 _MODULES = "org.apache.kafka.common.security."
+_LOGIN_MODULES = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+    "OAUTHBEARER": "oauthbearer.OAuthBearerLoginModule",
+}
+
+
+def login_module(mechanism: str, **options: str) -> str:
+    """A ``sasl.jaas.config``."""
+    words = "".join(f' {name}="{value}"' for name, value in options.items())
+    return f"{_MODULES}{_LOGIN_MODULES[mechanism]} required{words};"
+
+
 _LOGINS = {
-    "PLAIN": f'{_MODULES}plain.PlainLoginModule required username="{USER}" password="{PASSWORD}";',
-    "SCRAM-SHA-256": f'{_MODULES}scram.ScramLoginModule required username="{USER}" password="{PASSWORD}";',
-    "SCRAM-SHA-512": f'{_MODULES}scram.ScramLoginModule required username="{USER}" password="{PASSWORD}";',
-    "OAUTHBEARER": f'{_MODULES}oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="{USER}";',
+    **{name: login_module(name, username=USER, password=PASSWORD) for name in MECHANISMS[:3]},
+    "OAUTHBEARER": login_module("OAUTHBEARER", unsecuredLoginStringClaim_sub=USER),
 }
 
 
 @dataclass(frozen=True)
 class SecuredKafka:
-    """A running broker. ``ports`` are by listener name."""
+    """A running broker. ``ports`` are by listener name. ``zookeeper`` is empty without one."""
 
     folder: Path
     zookeeper: str
@@ -74,30 +91,70 @@ class SecuredKafka:
 
 
 @contextmanager
-def secured_kafka(folder: Path) -> Iterator[SecuredKafka]:
-    """A ZooKeeper and one broker until the end of the block. Raises: ProcessFailed."""
+def secured_kafka(
+    folder: Path, command: Callable[[Path], list[str]] = apache_kafka.broker_command, *, session_ms: int = SESSION_MS
+) -> Iterator[SecuredKafka]:
+    """A ZooKeeper and one broker until the end of the block; ``command`` starts it from its server.properties.
+
+    Raises: ProcessFailed.
+    """
     zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
     try:
         _make_certificates(folder)
         _make_scram_users(zookeeper.connect_string)
-        ports = {name: free_port() for name in ("PLAINTEXT", "SASL_SSL", "SSL")}
-        logs = folder / "logs"
-        logs.mkdir()
+        ports = {name: free_port() for name in LISTENERS}
+        keys = _broker_keys(folder, ports, session_ms)
         properties = apache_kafka.server_properties(
-            0, ports["PLAINTEXT"], logs, zookeeper.connect_string, _broker_keys(folder, ports)
+            0, ports["PLAINTEXT"], _log_folder(folder), zookeeper.connect_string, keys
         )
         path = apache_kafka.write_properties(folder / "server.properties", properties)
-        broker = ServerProcess("secured Kafka", apache_kafka.broker_command(path), folder / "broker.out")
-        try:
-            broker.wait_ready(lambda: wire_probe.is_ready(ports["PLAINTEXT"], 1), _START_TIMEOUT_S)
-            yield SecuredKafka(folder, zookeeper.connect_string, ports, broker)
-        finally:
-            broker.stop()
+        with _running(command(path), folder, ports, zookeeper.connect_string) as running:
+            yield running
     finally:
         zookeeper.stop()
 
 
-def _broker_keys(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
+@contextmanager
+def secured_kraft(folder: Path) -> Iterator[SecuredKafka]:
+    """Apache Kafka 4.3.0, a broker that is its own controller, until the end of the block. Raises: ProcessFailed."""
+    _make_certificates(folder)
+    ports = {name: free_port() for name in (*LISTENERS, "CONTROLLER")}
+    keys = _broker_keys(folder, {name: ports[name] for name in LISTENERS})
+    protocols = ",".join(f"{name}:{'PLAINTEXT' if name == 'CONTROLLER' else name}" for name in ports)
+    controller = f"127.0.0.1:{ports['CONTROLLER']}"
+    path = apache_kafka.write_properties(folder / "server.properties", {
+        **keys,
+        "process.roles": "broker,controller", "node.id": "0",
+        "controller.quorum.voters": f"0@{controller}", "controller.listener.names": "CONTROLLER",
+        "listeners": f"{keys['listeners']},CONTROLLER://{controller}", "listener.security.protocol.map": protocols,
+        "log.dirs": str(_log_folder(folder)), "offsets.topic.replication.factor": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    })  # fmt: skip
+    users = [f"--add-scram={mechanism}=[name={USER},password={PASSWORD}]" for mechanism in scram.MECHANISMS]
+    java.run_tool(NEWEST_VERSION, "kafka.tools.StorageTool", [
+        "format", "--cluster-id", _CLUSTER_ID, "--config", str(path), *users,
+    ])  # fmt: skip
+    with _running(apache_kafka.broker_command(path, NEWEST_VERSION), folder, ports) as running:
+        yield running
+
+
+@contextmanager
+def _running(command: list[str], folder: Path, ports: Mapping[str, int], zookeeper: str = "") -> Iterator[SecuredKafka]:
+    broker = ServerProcess("secured broker", command, folder / "broker.out")
+    try:
+        broker.wait_ready(lambda: wire_probe.is_ready(ports["PLAINTEXT"], 1), _START_TIMEOUT_S)
+        yield SecuredKafka(folder, zookeeper, ports, broker)
+    finally:
+        broker.stop()
+
+
+def _log_folder(folder: Path) -> Path:
+    logs = folder / "logs"
+    logs.mkdir()
+    return logs
+
+
+def _broker_keys(folder: Path, ports: Mapping[str, int], session_ms: int = SESSION_MS) -> dict[str, str]:
     listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
     prefix = "listener.name.sasl_ssl."
     return {
@@ -109,11 +166,12 @@ def _broker_keys(folder: Path, ports: Mapping[str, int]) -> dict[str, str]:
         "ssl.truststore.location": str(folder / "authority.pem"),
         "listener.name.ssl.ssl.client.auth": "required",
         "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-        f"{prefix}plain.sasl.jaas.config": f'{_MODULES}plain.PlainLoginModule required user_{USER}="{PASSWORD}";',
-        f"{prefix}scram-sha-256.sasl.jaas.config": f"{_MODULES}scram.ScramLoginModule required;",
-        f"{prefix}scram-sha-512.sasl.jaas.config": f"{_MODULES}scram.ScramLoginModule required;",
+        f"{prefix}plain.sasl.jaas.config": login_module("PLAIN", **{f"user_{USER}": PASSWORD}),
+        f"{prefix}scram-sha-256.sasl.jaas.config": login_module("SCRAM-SHA-256"),
+        f"{prefix}scram-sha-512.sasl.jaas.config": login_module("SCRAM-SHA-256"),
         f"{prefix}oauthbearer.sasl.jaas.config": _LOGINS["OAUTHBEARER"],
-        f"{prefix}scram-sha-512.connections.max.reauth.ms": str(SESSION_MS),
+        f"{prefix}scram-sha-512.connections.max.reauth.ms": str(session_ms),
+        "delegation.token.secret.key": TOKEN_SECRET,
     }
 
 
