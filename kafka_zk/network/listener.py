@@ -5,16 +5,18 @@ Binding and accepting are separate: a broker binds its ports, registers itself w
 
 import math
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.protocol import Factory
 from twisted.internet.protocol import Protocol as TwistedProtocol
 from twisted.logger import Logger
 
+from kafka_zk.base.turns import in_slices
 from kafka_zk.network.addresses import peer_address
 from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_quotas import UNLIMITED, ConnectionQuotas
@@ -119,6 +121,7 @@ class Listener:
             self._idle_checks = math.ceil(settings.max_idle_ms / 1000 / self._check_interval_s)
         self._stalled_checks = math.ceil(STALLED_S / self._check_interval_s)
         self._quiet_checks: dict[SupervisedConnection, int] = {}
+        self._is_giving_up = False
         self._all_closed: Deferred[None] | None = None
         self._pause: Any = None  # timer, while a connection rate keeps the listener from accepting
         self._tls_context: Any = None  # the renewed one; ports are opened with the first one
@@ -304,13 +307,15 @@ class Listener:
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """Count the checks since each connection last made progress, and close stalled and idle ones.
+        """Count the checks since each connection last made progress, and close stalled and idle ones, which may be
+        thousands, in slices.
 
         While requests wait for memory, other waiting requests that hold some end early, and connections whose peer does
         not read its responses are closed.
         """
         self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
+        overdue: list[tuple[SupervisedConnection, Callable[[], None]]] = []
         least_bytes = int(SLOW_BYTES_PER_S * self._check_interval_s) if is_waited_for else 1
         for connection, checks in list(self._quiet_checks.items()):
             if is_waited_for:
@@ -321,11 +326,24 @@ class Listener:
             self._quiet_checks[connection] = checks + 1
             is_over = checks + 1 >= self._stalled_checks
             if is_over and connection.is_stalled:
-                connection.give_up_request(STALLED_S)
+                overdue.append((connection, partial(connection.give_up_request, STALLED_S)))
             elif is_over and is_waited_for and connection.holds_memory:
-                connection.give_up_answer(STALLED_S)
+                overdue.append((connection, partial(connection.give_up_answer, STALLED_S)))
             elif checks >= self._idle_checks > 0:
-                connection.abort()
+                overdue.append((connection, connection.abort))
+        if overdue and not self._is_giving_up:
+            self._is_giving_up = True
+            ensureDeferred(in_slices(self._reactor, self._given_up(overdue)))
+
+    def _given_up(self, overdue: list[tuple[SupervisedConnection, Callable[[], None]]]) -> Iterator[None]:
+        """Close those that are still open, one by one."""
+        try:
+            for connection, give_up in overdue:
+                if connection in self._quiet_checks:
+                    give_up()
+                yield
+        finally:
+            self._is_giving_up = False
 
     def stop_accepting(self) -> "Deferred[None]":
         """Close the port for good; connections stay open. Fires when the port is closed."""

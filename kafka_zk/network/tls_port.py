@@ -117,7 +117,14 @@ class TlsFrameServer(TlsFrameTransport, tcp.Server):
 def _sentence(error: BaseException) -> str:
     if isinstance(error, ssl.SSLEOFError):
         return "the peer closed the connection during the handshake"
-    return reason(error)
+    said = reason(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{said}: {error.verify_message}"
+    if getattr(error, "reason", None) == "HTTP_REQUEST":
+        return "the peer speaks HTTP, not HTTPS"
+    if getattr(error, "reason", None) in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        return f"the peer does not speak TLS, but perhaps Kafka's protocol in plain text ({said})"
+    return said
 
 
 class TlsPort(FramePort):

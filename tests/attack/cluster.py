@@ -51,6 +51,7 @@ class Victim:
         descriptor_limit: what ``ulimit -n`` gives it; None leaves it alone.
         arguments: more of ``kafka-zk broker``.
         client_port: of a listener of its own for clients; brokers have the other one.
+        secured_ports: of more listeners, by their protocol; brokers have one of their own then.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Victim:
         descriptor_limit: int | None = None,
         arguments: tuple[str, ...] = (),
         client_port: int | None = None,
+        secured_ports: Mapping[str, int] | None = None,
     ) -> None:
         port = free_port()
         settings = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
@@ -68,6 +70,13 @@ class Victim:
             settings["listeners"] = f"PLAINTEXT://127.0.0.1:{port},CLIENTS://127.0.0.1:{client_port}"
             settings["listener.security.protocol.map"] = "PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT"
             settings["inter.broker.listener.name"] = "PLAINTEXT"
+        if secured_ports is not None:
+            ports = {"PLAINTEXT": port, "INSIDE": free_port(), **secured_ports}
+            settings["listeners"] = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+            settings["listener.security.protocol.map"] = ",".join(
+                f"{name}:{'PLAINTEXT' if name == 'INSIDE' else name}" for name in ports
+            )
+            settings["inter.broker.listener.name"] = "INSIDE"
         self.broker = BrokerProcess(folder, 0, port, zookeeper_connect, settings)
         self.zookeeper_connect = zookeeper_connect
         self.connections: list[Connection] = []

@@ -93,6 +93,10 @@ def interrupted(api_key: ApiKey, version: int, **fields: Any) -> Callable[[SaslP
     return row
 
 
+def versions_first(version: int) -> Callable[[SaslProbe], Any]:
+    return lambda probe: [probe.versions(version), *log_in(probe), probe.groups()]
+
+
 def bare_after_session(probe: SaslProbe) -> list[Any]:
     logged_in = [probe.handshake("PLAIN", 0), probe.frame(plain())]
     time.sleep(SESSION_MS / 1000 + 0.5)
@@ -136,9 +140,7 @@ INTERRUPTING: Mapping[str, tuple[ApiKey, int, dict[str, Any]]] = {
 }  # fmt: skip
 
 ROWS: Mapping[str, Callable[[SaslProbe], Any]] = {
-    **{f"versions v{version}, then a login": (
-        lambda probe, version=version: [probe.versions(version), *log_in(probe), probe.groups()]
-    ) for version in (0, 1, 2)},
+    **{f"versions v{version}, then a login": versions_first(version) for version in (0, 1, 2)},
     "versions of a client without a name": lambda probe: [
         probe.named_versions(""), probe.named_versions("-"), *log_in(probe), probe.groups()
     ],

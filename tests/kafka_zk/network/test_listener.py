@@ -11,9 +11,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import LoopingCall
 
+from kafka_zk.base import turns
 from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.broker.config.kafka_config import parse_connections_override
 from kafka_zk.network import listener as listener_module
+from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.connection_rates import ConnectionRates
 from kafka_zk.network.connection_settings import ConnectionSettings
@@ -193,6 +195,39 @@ def test_a_request_that_does_not_come_is_given_up(
     assert len(server.listener.connections) == 3
     assert len(warnings) == 1
     assert "closed: 1996 of the" in warnings[0]
+
+
+def test_many_that_are_given_up_at_once_take_turns(
+    reactor: LocalReactor, make_server: Callable[..., Server], monkeypatch: pytest.MonkeyPatch, warnings: list[str]
+) -> None:
+    """Or their lines in the log would delay all others for as long as a thousand of them take."""
+    monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+    server = make_server()
+    peers = [server.connect() for _ in range(20)]
+    for peer in peers:
+        peer.sendall(struct.pack(">i", 5000) + bytes(100))
+    turn = 0
+    turns_of: list[int] = []
+    give_up = BrokerConnection.give_up_request
+
+    def count() -> None:
+        nonlocal turn
+        turn += 1
+
+    def told(connection: BrokerConnection, waited_s: float) -> None:
+        turns_of.append(turn)
+        give_up(connection, waited_s)
+
+    monkeypatch.setattr(BrokerConnection, "give_up_request", told)
+    counting = LoopingCall(count)
+    counting.clock = cast(IReactorTime, reactor)
+    counting.start(0)
+    reactor.until(lambda: len(turns_of) == len(peers))
+    counting.stop()
+    assert len(set(turns_of)) == len(peers), "they were closed in one turn"
+    reactor.until(lambda: not server.listener.connections)
+    assert len(warnings) == len(peers)
 
 
 def test_a_request_that_has_only_begun_is_not_stalled_yet(

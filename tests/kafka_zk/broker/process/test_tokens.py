@@ -32,7 +32,7 @@ def listener(tmp_path: Path) -> ListenerSecurity:
 
 
 def timers(reactor: LocalReactor) -> list[Any]:
-    return [call for call in reactor.getDelayedCalls() if "_fetch_soon" in repr(call.func)]  # type: ignore[misc]
+    return [call for call in reactor.getDelayedCalls() if "_fetch_soon" in repr(call.func)]
 
 
 @pytest.fixture
