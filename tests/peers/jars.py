@@ -28,15 +28,17 @@ MAGIC_1_VERSION = "0.10.2.2"
 LEGACY_VERSIONS = (MAGIC_0_VERSION, MAGIC_1_VERSION)
 #: Spark's own Kafka source: no Kafka version, but resolved in the same way.
 SPARK_KAFKA = "spark-kafka"
-#: Kafka Streams and Connect's file connector, of the oracle's version.
+#: Kafka Streams, Connect's file connector and MirrorMaker 2, of the oracle's version.
 APPLICATIONS = "applications"
+#: Flink with its Kafka connector.
+FLINK = "flink"
 #: S3 for Hadoop, with the parts of Amazon's SDK that it uses instead of the bundle of 650 MB; Delta Lake; Iceberg.
 SPARK_S3, SPARK_DELTA, SPARK_ICEBERG = "spark-s3", "spark-delta", "spark-iceberg"
 #: S3 for the Hadoop of the older Spark with which Iceberg runs.
 SPARK_4_1_S3 = "spark-4.1-s3"
 #: Hadoop's mini cluster.
 HDFS = "hdfs"
-OTHERS = (SPARK_KAFKA, APPLICATIONS, SPARK_S3, SPARK_4_1_S3, SPARK_DELTA, SPARK_ICEBERG, HDFS)
+OTHERS = (SPARK_KAFKA, APPLICATIONS, FLINK, SPARK_S3, SPARK_4_1_S3, SPARK_DELTA, SPARK_ICEBERG, HDFS)
 VERSIONS = tuple(sorted(folder.name for folder in POMS.iterdir() if folder.name not in OTHERS))
 
 _RESOLVE_TIMEOUT_S = 900

@@ -50,7 +50,11 @@ def run_tool(
 
     Raises: JavaFailed with the whole output if it ends with another code than 0 or runs too long.
     """
-    command = tool_command(version, main_class, arguments)
+    return run_to_its_end(tool_command(version, main_class, arguments), stdin=stdin, timeout_s=timeout_s)
+
+
+def run_to_its_end(command: Sequence[str], *, stdin: bytes = b"", timeout_s: float = _TOOL_TIMEOUT_S) -> ToolRun:
+    """Run a command line, as ``tool_command`` and ``driver_command`` make them. Raises: JavaFailed, as ``run_tool``."""
     try:
         done = subprocess.run(tied(command), input=stdin, capture_output=True, check=False, timeout=timeout_s)
     except subprocess.TimeoutExpired as late:
@@ -64,8 +68,8 @@ def run_tool(
 def compiled(version: str) -> Path:
     """A folder with our classes compiled against one Kafka version; compiled again when a source changes.
 
-    tests/peers/java for today's versions, tests/peers/java/legacy for those from before 0.11, and
-    tests/peers/java/applications for those that need Kafka Streams.
+    tests/peers/java for today's versions, tests/peers/java/legacy for those from before 0.11,
+    tests/peers/java/applications for those that need Kafka Streams, and tests/peers/java/flink for Flink's jobs.
     """
     sources = sorted(_sources(version).glob("*.java"))
     stamp = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
@@ -88,8 +92,8 @@ def _compile(version: str, sources: Sequence[Path], folder: Path) -> None:
 
 
 def _sources(version: str) -> Path:
-    if version == jars.APPLICATIONS:
-        return SOURCES / "applications"
+    if version in (jars.APPLICATIONS, jars.FLINK):
+        return SOURCES / version
     return SOURCES / "legacy" if version in jars.LEGACY_VERSIONS else SOURCES
 
 
