@@ -106,14 +106,15 @@ class KillRounds(ReplicationRounds):
             self.late.append(told)
 
     def _measure_transactions(self, seen: int, begun_s: float, led_s: float) -> None:
-        """Until each program has committed a record that was not there before the kill."""
+        """Until a reader was given a record of each program after everything was led."""
         committed_s: dict[str, float] = {}
 
         def have_all_committed() -> bool:
             for program in self._programs:
                 program.revive()
             for each in self._committed.observed[seen:]:
-                committed_s.setdefault(each.value[:2], time.monotonic())
+                if each.at_ns > led_s * 1e9:
+                    committed_s.setdefault(each.value[:2], each.at_ns / 1e9)
             return len(committed_s) == len(self._programs)
 
         try:
@@ -121,7 +122,7 @@ class KillRounds(ReplicationRounds):
         except TimeoutError:
             stalled = ", ".join(sorted({program.producer for program in self._programs} - committed_s.keys()))
             self.late.append(f"{stalled} committed nothing within {time.monotonic() - begun_s:.0f} s of a kill")
-        last_s = max(committed_s.values(), default=begun_s)
+        last_s = max(committed_s.values(), default=led_s)
         self._say(f"    every program committed {last_s - led_s:.1f} s after everything was led; longest waits:")
         for program in self._programs:
             for life, events in program.journals().items():
