@@ -112,6 +112,7 @@ class OneBroker:
             "producer id": _new_id,
         }
         self._dispatcher = Dispatcher(harness.services)
+        self._replicas = harness.services.replicas
         self._quotas = harness.services.client_quotas
         self._quotas.limit_fetches_by(self._dispatcher.limit_fetches)
         self._reactor = _Reactor()
@@ -132,8 +133,8 @@ class OneBroker:
         self._broker_socket: socket.socket = transport.socket
         self.extra: Callable[[memoryview], object] = lambda body: None
         self._requests = {
-            "produce 1 KB": self._produce(1_000),
-            "produce 64 KB": self._produce(64_000),
+            "produce 1 KB": produce_request(batch(b"x" * 1_000)),
+            "produce 64 KB": produce_request(batch(b"x" * 64_000)),
             "fetch 64 KB": self._fetch(1),
             "commit 1": _commit(1),
             "commit 100": _commit(_COMMITTED_PARTITIONS),
@@ -164,11 +165,6 @@ class OneBroker:
     def _dispatch(self, context: Any, header: Any, body: memoryview) -> Any:
         self.extra(body)
         return self._dispatcher.dispatch(context, header, body)
-
-    def _produce(self, size_bytes: int) -> bytes:
-        topics = [TopicData(_TOPIC, [PartitionData(0, batch(b"x" * size_bytes))])]
-        parts = write_produce_request(_PRODUCE_VERSION, ProduceRequest(None, -1, 30_000, topics))
-        return _framed(ApiKey.PRODUCE, _PRODUCE_VERSION, b"".join(bytes(part) for part in parts))
 
     def _fetch(self, offset: int) -> bytes:
         """One batch of 64 KB."""
@@ -267,6 +263,13 @@ class _Transactions:
             send()
         frames, self._wire.frames = self._wire.frames, []
         return b"".join(frames)
+
+
+def produce_request(records: bytes) -> bytes:
+    """The frame of a Produce with one batch."""
+    topics = [TopicData(_TOPIC, [PartitionData(0, records)])]
+    parts = write_produce_request(_PRODUCE_VERSION, ProduceRequest(None, -1, 30_000, topics))
+    return _framed(ApiKey.PRODUCE, _PRODUCE_VERSION, b"".join(bytes(part) for part in parts))
 
 
 def _no_connection(broker_id: int) -> Any:

@@ -90,12 +90,14 @@ def mirror_properties(here: Target, there: Target, topic: str, group: str) -> di
         "replication.factor": "1",
         **{f"{each}.replication.factor": "1" for each in internal},
         "offset.storage.partitions": "2",
+        "offset.lag.max": "0",  # every record is a place to which that of a group can be translated
         "there.exactly.once.source.support": "enabled",
         "sync.group.offsets.enabled": "true",
         "emit.checkpoints.interval.seconds": "1",
         "sync.group.offsets.interval.seconds": "1",
         "sync.topic.configs.interval.seconds": "1",
         "refresh.topics.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
         "here.consumer.auto.offset.reset": "earliest",
         "here.consumer.isolation.level": "read_committed",
     }

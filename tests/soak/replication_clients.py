@@ -4,7 +4,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -21,16 +21,33 @@ _FLUSH_S = 120
 _PAUSE_S = 0.004
 
 
+class Gap(NamedTuple):
+    """Between two acknowledgements of a partition to a sender; its times are those of ``time.monotonic``."""
+
+    begin_s: float
+    end_s: float
+    sender: str
+    partition: int
+
+    @property
+    def seconds(self) -> float:
+        return self.end_s - self.begin_s
+
+    def seconds_after(self, time_s: float) -> float:
+        """How much of it is after this time."""
+        return max(0.0, self.end_s - max(self.begin_s, time_s))
+
+
 class Sender(ClientThread):
     """Sends numbered records to all partitions in turn.
 
-    ``longest_gap_s`` is the longest time between two acknowledgements of a partition.
+    ``longest_gap`` is the longest time between two acknowledgements of a partition, since it was last set to None.
     """
 
     def __init__(self, topic: str, partitions: int) -> None:
         self.sent: dict[int, list[bytes]] = defaultdict(list)
         self.acknowledged: list[Acknowledged] = []
-        self.longest_gap_s = 0.0
+        self.longest_gap: Gap | None = None
         self._last_s: dict[int, float] = {}
         self._topic = topic
         self._partitions = partitions
@@ -49,8 +66,9 @@ class Sender(ClientThread):
     def _acknowledge(self, acknowledged: Acknowledged) -> None:
         self.acknowledged.append(acknowledged)
         now_s = time.monotonic()
-        last_s = self._last_s.get(acknowledged.partition, now_s)
-        self.longest_gap_s = max(self.longest_gap_s, now_s - last_s)
+        gap = Gap(self._last_s.get(acknowledged.partition, now_s), now_s, self.name, acknowledged.partition)
+        if self.longest_gap is None or gap.seconds > self.longest_gap.seconds:
+            self.longest_gap = gap
         self._last_s[acknowledged.partition] = now_s
 
     def _send(self, partition: int, value: bytes) -> None:

@@ -76,6 +76,6 @@ def test_brokers_are_upgraded_and_go_back_under_load(tmp_path: Path, pytestconfi
             wait_until(lambda: not not_read(rounds, group), _READ_S, "the group to read everything")
         finally:
             rounds.close()
-    gaps_s = {sender.name: round(sender.longest_gap_s, 1) for sender in rounds.senders}
+    gaps_s = {sender.name: round(sender.longest_gap.seconds, 1) for sender in rounds.senders if sender.longest_gap}
     print(rounds.story(), f"longest gaps: {gaps_s}", sep="\n")
     assert not found, "\n".join(found)

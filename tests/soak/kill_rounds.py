@@ -1,0 +1,136 @@
+"""Brokers are killed one after the other, while producers with acks=all and programs with transactions write.
+
+Measured is the longest time between two acknowledgements of a partition, and how long each program takes from a kill to
+its next committed record. The story tells how much of either is after every partition had a leader again: then it is
+the client that waits.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from tests.peers.processes import wait_until
+from tests.soak import transaction_rounds
+from tests.soak.readers import OurSource
+from tests.soak.replicated_cluster import START_S
+from tests.soak.replication_rounds import KILL, PARTITIONS, REPLICAS, Fault, ReplicationRounds
+from tests.soak.transaction_programs import READ_COMMITTED, Program, TransactionReader
+
+SESSION_TIMEOUT_MS = 4_000
+MOST_S = 10.0
+"""Between two acknowledgements of a partition, on a quiet machine."""
+
+PROPERTIES: Mapping[str, str] = MappingProxyType(
+    {**transaction_rounds.PROPERTIES, "zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS)}
+)
+
+_TOPIC = "transactions"
+_COMMITTED_S = 60.0
+
+
+class Wait(NamedTuple):
+    """Of a program, between two lines of its journal."""
+
+    seconds: float
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.seconds:.1f} s from {self.before} to {self.after}"
+
+
+def longest_wait(events: Sequence[Mapping[str, Any]], since_ns: int) -> Wait | None:
+    """The longest time between two lines of a journal, the later one after ``since_ns``; None without such lines."""
+    waits = [
+        Wait((after["at"] - before["at"]) / 1e9, before["event"], after["event"])
+        for before, after in pairwise(events)
+        if after["at"] > since_ns
+    ]
+    return max(waits, default=None)
+
+
+class KillRounds(ReplicationRounds):
+    """The campaign. Each round kills a broker that leads, coordinates or is the controller.
+
+    ``most_s`` is what a gap may last; ``gaps_s`` has the longest one of each round.
+    """
+
+    kind = "kills beside transactions"
+    actions = (KILL,)
+    roles = ("leader", "controller", "coordinator")
+    most_s = MOST_S
+
+    def _make_clients(self) -> None:
+        super()._make_clients()
+        self.gaps_s: list[float] = []
+        bootstrap = self._cluster.bootstrap
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        for created in admin.create_topics([NewTopic(_TOPIC, PARTITIONS, REPLICAS)]).values():
+            created.result(START_S)
+        folder = self._cluster.folder / "clients"
+        self._programs = [
+            Program(folder, bootstrap, _TOPIC, PARTITIONS, producer, library)
+            for producer, library in transaction_rounds.PRODUCERS.items()
+        ]
+        self._committed = TransactionReader(OurSource(bootstrap, _TOPIC, PARTITIONS, READ_COMMITTED))
+        self.clients.append(self._committed)
+
+    def _choose(self) -> list[Fault]:
+        victim = self._victim(self._random.choice(self.roles), [])
+        other = next(each for each in self._cluster.brokers if each is not victim)
+        return [self.fault(KILL, victim, other, self._cluster, 0.0)]
+
+    def play(self, chosen: Sequence[Fault], *, at_once: bool = False) -> None:
+        """Also measures what the kill costs the clients."""
+        for sender in self.senders:
+            sender.longest_gap = None
+        seen, begun_s = len(self._committed.observed), time.monotonic()
+        super().play(chosen, at_once=at_once)
+        led_s = begun_s + self.led_s[-1]
+        self._measure_transactions(seen, begun_s, led_s)
+        self._measure_gap(led_s)
+
+    def _measure_gap(self, led_s: float) -> None:
+        gaps = [sender.longest_gap for sender in self.senders if sender.longest_gap is not None]
+        gap = max(gaps, key=lambda gap: gap.seconds)
+        self.gaps_s.append(gap.seconds)
+        told = f"no acknowledgement of partition {gap.partition} to {gap.sender} for {gap.seconds:.1f} s"
+        told += f", {gap.seconds_after(led_s):.1f} s of it after everything was led"
+        self._say(f"    {told}")
+        if gap.seconds > self.most_s:
+            self.late.append(told)
+
+    def _measure_transactions(self, seen: int, begun_s: float, led_s: float) -> None:
+        """Until a reader was given a record of each program after everything was led."""
+        committed_s: dict[str, float] = {}
+
+        def have_all_committed() -> bool:
+            for program in self._programs:
+                program.revive()
+            for each in self._committed.observed[seen:]:
+                if each.at_ns > led_s * 1e9:
+                    committed_s.setdefault(each.value[:2], each.at_ns / 1e9)
+            return len(committed_s) == len(self._programs)
+
+        try:
+            wait_until(have_all_committed, _COMMITTED_S, "a transaction of every program", interval_s=0.05)
+        except TimeoutError:
+            stalled = ", ".join(sorted({program.producer for program in self._programs} - committed_s.keys()))
+            self.late.append(f"{stalled} committed nothing within {time.monotonic() - begun_s:.0f} s of a kill")
+        last_s = max(committed_s.values(), default=led_s)
+        self._say(f"    every program committed {last_s - led_s:.1f} s after everything was led; longest waits:")
+        for program in self._programs:
+            for life, events in program.journals().items():
+                if wait := longest_wait(events, int(begun_s * 1e9)):
+                    self._say(f"        {life}: {wait}")
+
+    def close(self) -> None:
+        """End the clients."""
+        super().close()
+        for program in self._programs:
+            program.kill_all()
