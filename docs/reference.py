@@ -6,12 +6,19 @@ from pathlib import Path
 from types import FunctionType
 
 import click
+from prometheus_client.core import CounterMetricFamily, Metric, SummaryMetricFamily
 
+from kafka_zk.broker.config.authorizer_class import ACL_AUTHORIZER
 from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
 from kafka_zk.broker.config.broker_key import BrokerKey, Use
+from kafka_zk.broker.metrics.certificates import certificate_metrics
+from kafka_zk.broker.metrics.collector import BrokerCollector
+from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.cli.commands import COMMANDS, cli
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.sim.scenarios.library import built_in
+from kafka_zk.sim.world.world import World
 from kafka_zk.storage.files.config_table import TOPIC_CONFIGS
 
 PUBLIC_PACKAGES = ("kafka_zk", "kafka_zk.testing", "kafka_zk.spark_jobs", "kafka_zk.registry")
@@ -84,6 +91,39 @@ def error_codes() -> Iterator[str]:
     yield from _table(("code", "name", "retriable"), rows)
 
 
+def metrics() -> Iterator[str]:
+    """The metrics of a broker, collected from one on a simulated machine."""
+    yield from ["# Metrics", ""]
+    yield "`kafka-zk broker --metrics-port PORT` serves these to Prometheus, with those of the process and its Python."
+    yield "The names are those that the JMX exporter gives Kafka's; names with `kafka_zk_` have no counterpart there."
+    rows = (
+        (f"`{_sample_name(each)}`", each.type, _labels(each), each.documentation)
+        for each in sorted(_collected(), key=lambda metric: metric.name)
+    )
+    yield from _table(("name", "type", "labels", "meaning"), rows)
+
+
+def _collected() -> list[Metric]:
+    """All metrics of a broker: one with an authorizer, a watchdog and certificates."""
+    with World(seed=0) as world:
+        simulated = world.broker(1, authorizer_class_name=ACL_AUTHORIZER)
+        world.start_all()
+        assert simulated.broker is not None
+        collector = BrokerCollector(simulated.broker.parts, simulated.client, RequestStats(), Watchdog(None))
+        return [*collector.collect(), *certificate_metrics({})]
+
+
+def _labels(metric: Metric) -> str:
+    return ", ".join(f"`{label}`" for label in vars(metric)["_labelnames"])
+
+
+def _sample_name(metric: Metric) -> str:
+    """The name of its samples."""
+    if isinstance(metric, CounterMetricFamily):
+        return f"{metric.name}_total"
+    return f"{metric.name}_{{count,sum}}" if isinstance(metric, SummaryMetricFamily) else metric.name
+
+
 def scenarios() -> Iterator[str]:
     """The outages of ``kafka-zk replay``: their first comment tells the story."""
     yield "# Scenarios"
@@ -139,6 +179,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "commands": commands,
     "configuration": configuration,
     "error-codes": error_codes,
+    "metrics": metrics,
     "python": python,
     "scenarios": scenarios,
 }

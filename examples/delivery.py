@@ -5,61 +5,29 @@ MODE is at-most-once, at-least-once or exactly-once. The work copies records in 
 `die` the program kills itself in the middle of its second ten; run it again without `die`, and count.
 """
 
+import itertools
 import os
 import sys
 
 from exactly_once import member, next_offsets
 
-from kafka_zk import BlockingConsumer, BlockingProducer, ConsumerRecord
+from kafka_zk import BlockingProducer, ConsumerRecord
 
 
-class Copying:
-    """Copies records, and dies in the middle of portion ``deadly``."""
-
-    def __init__(self, producer: BlockingProducer, consumer: BlockingConsumer, target: str, deadly: int) -> None:
-        self._producer, self._consumer, self._target = producer, consumer, target
-        self._portions_left = deadly
-
-    def at_most_once(self, records: list[ConsumerRecord]) -> None:
-        """Commit the offsets first: records that are not copied then are lost."""
-        self._consumer.commit()
-        self._worst_moment()
-        self._copy(records)
-
-    def at_least_once(self, records: list[ConsumerRecord]) -> None:
-        """Copy first: the copied records are delivered again."""
-        self._copy(records)
-        self._worst_moment()
-        self._consumer.commit()
-
-    def exactly_once(self, records: list[ConsumerRecord]) -> None:
-        """Commit records and offsets together."""
-        generation = self._consumer.group_metadata()
-        with self._producer.transaction():
-            self._copy(records)
-            self._producer.send_offsets(next_offsets(records), generation)
-            self._worst_moment()
-
-    def _copy(self, records: list[ConsumerRecord]) -> None:
-        for record in records:
-            self._producer.send(self._target, record.value.upper(), key=record.key)
-        self._producer.flush()
-
-    def _worst_moment(self) -> None:
-        self._portions_left -= 1
-        if self._portions_left == 0:
-            os._exit(1)  # like a kill or a power failure: no clean-up
+def copy(producer: BlockingProducer, target: str, records: list[ConsumerRecord]) -> None:
+    for record in records:
+        producer.send(target, record.value.upper(), key=record.key)
+    producer.flush()
 
 
-def main(
-    mode: str,
-    bootstrap: str = "127.0.0.1:9092",
-    source: str = "greetings",
-    target: str = "loud-greetings",
-    group: str = "copying",
-    seconds: str = "5",
-    die: str = "",
-) -> None:
+def die_at(portion: int, deadly: int) -> None:
+    if portion == deadly:
+        os._exit(1)  # like a kill or a power failure: no clean-up
+
+
+def main(mode: str, bootstrap: str = "127.0.0.1:9092", source: str = "greetings", target: str = "loud-greetings",
+         group: str = "copying", seconds: str = "5", die: str = "") -> None:  # fmt: skip
+    deadly = 2 if die else 0
     transactional_id = f"{group}-1" if mode == "exactly-once" else None
     with (
         BlockingProducer(bootstrap_servers=bootstrap, transactional_id=transactional_id) as producer,
@@ -67,14 +35,25 @@ def main(
     ):
         if transactional_id is not None:
             producer.init_transactions()
-        copying = Copying(producer, consumer, target, 2 if die else -1)
-        work = {
-            "at-most-once": copying.at_most_once,
-            "at-least-once": copying.at_least_once,
-            "exactly-once": copying.exactly_once,
-        }[mode]
-        while records := consumer.poll(int(float(seconds) * 1000)):
-            work(records)
+        for portion in itertools.count(1):
+            records = consumer.poll(int(float(seconds) * 1000))
+            if not records:
+                return
+            match mode:
+                case "at-most-once":  # after a death in between, records are lost
+                    consumer.commit()
+                    die_at(portion, deadly)
+                    copy(producer, target, records)
+                case "at-least-once":  # after a death in between, records are delivered again
+                    copy(producer, target, records)
+                    die_at(portion, deadly)
+                    consumer.commit()
+                case "exactly-once":  # records and offsets are committed together
+                    generation = consumer.group_metadata()
+                    with producer.transaction():
+                        copy(producer, target, records)
+                        producer.send_offsets(next_offsets(records), generation)
+                        die_at(portion, deadly)
 
 
 if __name__ == "__main__":

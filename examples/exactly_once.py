@@ -9,13 +9,7 @@ one left open. Readers of TARGET set isolation.level=read_committed.
 
 import sys
 
-from kafka_zk import (
-    BlockingConsumer,
-    BlockingProducer,
-    ConsumerRecord,
-    TopicPartition,
-    TransactionAbortable,
-)
+from kafka_zk import BlockingConsumer, BlockingProducer, ConsumerRecord, TopicPartition, TransactionAbortable
 
 
 def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
@@ -26,16 +20,10 @@ def next_offsets(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
 def member(bootstrap: str, topic: str, group: str, *, max_poll_records: int = 500) -> BlockingConsumer:
     """A member that does not commit its offsets automatically."""
     return BlockingConsumer(
-        [topic],
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        isolation_level="read_committed",
-        max_poll_records=max_poll_records,
-        session_timeout_ms=6_000,
-        heartbeat_interval_ms=500,
-    )
+        [topic], bootstrap_servers=bootstrap, group_id=group, max_poll_records=max_poll_records,
+        auto_offset_reset="earliest", enable_auto_commit=False, isolation_level="read_committed",
+        session_timeout_ms=6_000, heartbeat_interval_ms=500,
+    )  # fmt: skip
 
 
 def work(producer: BlockingProducer, consumer: BlockingConsumer, target: str, idle_ms: int) -> None:
@@ -48,22 +36,14 @@ def work(producer: BlockingProducer, consumer: BlockingConsumer, target: str, id
             producer.send_offsets(next_offsets(records), generation)
 
 
-def main(
-    bootstrap: str = "127.0.0.1:9092",
-    source: str = "greetings",
-    target: str = "loud-greetings",
-    group: str = "shouting",
-    name: str = "anna",
-    seconds: str = "5",
-) -> None:
+def main(bootstrap: str = "127.0.0.1:9092", source: str = "greetings", target: str = "loud-greetings",
+         group: str = "shouting", name: str = "anna", seconds: str = "5") -> None:  # fmt: skip
     with BlockingProducer(bootstrap_servers=bootstrap, transactional_id=f"{group}-{name}") as producer:
         producer.init_transactions()
-        done = False
-        while not done:
+        while True:
             try:
                 with member(bootstrap, source, group) as consumer:
-                    work(producer, consumer, target, int(float(seconds) * 1000))
-                    done = True
+                    return work(producer, consumer, target, int(float(seconds) * 1000))
             except TransactionAbortable as error:
                 # The transaction has no effect. After rejoining, the member begins at the committed offsets.
                 print(f"again: {error}", file=sys.stderr)

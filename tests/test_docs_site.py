@@ -42,6 +42,7 @@ def test_reference_pages_come_from_the_tables(site: Path) -> None:
     for page, words in {
         "configuration": ["unclean.leader.election.enable", "min.cleanable.dirty.ratio"],
         "error-codes": ["NOT_LEADER_OR_FOLLOWER"],
+        "metrics": ["kafka_server_brokertopicmetrics_messagesin_total", "kafka_zk_certificate_days_left"],
         "commands": ["kafka-zk topics create", "--replication-factor"],
         "scenarios": ["zombie-controller"],
         "python": ["BlockingProducer", "init_transactions"],

@@ -1,7 +1,6 @@
-"""Words that betray prose which reads like a translation, in docstrings, comments and messages.
+"""Words that betray prose which reads like a translation, in docstrings, comments, messages and pages.
 
-A word has its few right places in ``WORDS``. Folders that were not read yet are listed in ``NOT_READ_YET``; an entry of
-either list that is no longer needed fails, so that both can only shrink.
+A word has its few right places in ``WORDS``. An entry that is no longer needed fails, so that the list can only shrink.
 """
 
 import io
@@ -45,8 +44,8 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 """Pattern -> the files in which it is right."""
 
-NOT_READ_YET = ("kafka_zk/learn",)
-"""Folders whose prose has not been rewritten: recorded lessons quote their texts."""
+PAGES = (".css", ".html", ".js")
+"""Suffixes of files that are searched as a whole: their names follow the same rule as their prose."""
 
 
 def folders() -> list[str]:
@@ -67,35 +66,28 @@ def prose_of(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], " ".join(token.string.split())
 
 
-def found(source: str) -> set[str]:
-    """The patterns that occur in the prose of a module."""
-    texts = [text for _, text in prose_of(source)]
+def found(source: str, suffix: str = ".py") -> set[str]:
+    """The patterns that occur in the prose of a module, or anywhere in a file of a page."""
+    texts = [" ".join(source.split())] if suffix in PAGES else [text for _, text in prose_of(source)]
     return {word for word in WORDS if any(re.search(rf"\b({word})\b", text, re.IGNORECASE) for text in texts)}
 
 
 @cache
 def found_in(folder: str) -> set[tuple[str, str]]:
-    """(Pattern, file) for each pattern in a folder's files, except those of inner folders that were not read."""
-    others = [ROOT / each for each in NOT_READ_YET if each != folder]
-    paths = [path for path in sorted((ROOT / folder).rglob("*.py")) if not any(map(path.is_relative_to, others))]
-    return {(word, str(path.relative_to(ROOT))) for path in paths for word in found(path.read_text())}
+    """(Pattern, file) for each pattern in a folder's modules and pages."""
+    paths = [path for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".py", *PAGES)]
+    return {(word, str(path.relative_to(ROOT))) for path in paths for word in found(path.read_text(), path.suffix)}
 
 
-@pytest.mark.parametrize("folder", [each for each in folders() if each not in NOT_READ_YET])
-def test_a_folder_that_was_read_has_plain_words(folder: str) -> None:
+@pytest.mark.parametrize("folder", folders())
+def test_a_folder_has_plain_words(folder: str) -> None:
     assert not sorted((word, path) for word, path in found_in(folder) if path not in WORDS[word])
 
 
 def test_no_right_place_is_left_over() -> None:
     """An allowed file that no longer has its word is removed from ``WORDS``."""
     places = {(word, path) for word, paths in WORDS.items() for path in paths}
-    assert not places - set().union(*map(found_in, {*folders(), *NOT_READ_YET}))
-
-
-@pytest.mark.parametrize("folder", NOT_READ_YET)
-def test_a_folder_that_was_not_read_has_such_words(folder: str) -> None:
-    """A folder without them is removed from ``NOT_READ_YET``."""
-    assert found_in(folder)
+    assert not places - set().union(*map(found_in, folders()))
 
 
 @pytest.mark.parametrize(
@@ -109,3 +101,8 @@ def test_a_word_is_found_wherever_prose_is(source: str) -> None:
 @pytest.mark.parametrize("source", ["nobody = told", "'nobody'", "# The header, this, and a cloned repository."])
 def test_names_and_parts_of_words_are_not_prose(source: str) -> None:
     assert not found(source)
+
+
+@pytest.mark.parametrize("source", ["// Whoever asks.", '<p title="Nobody leads">', ".nobody { color: red; }"])
+def test_a_word_is_found_anywhere_in_a_page(source: str) -> None:
+    assert found(source, ".js")

@@ -35,7 +35,7 @@ def test_the_new_controller_is_asked_for_and_is_the_one_that_the_recording_shows
     question = played.question({"step": str(number)})["question"]
     controller = played.state({"seq": str(steps[number]["seq"])})["cluster"]["controller"]["broker"]
     assert (question["text"], question["answer"]) == ("Which broker is the controller now?", f"broker {controller}")
-    assert {"broker 1", "broker 2", "broker 3", "nobody"} == set(question["options"])
+    assert {"broker 1", "broker 2", "broker 3", "none"} == set(question["options"])
     assert steps[number]["happened"]
 
 

@@ -156,7 +156,7 @@ class Workload:
         name = str(request.get("member"))
         member = self._members.get(name)
         if member is None:
-            known = ", ".join(self._members) or "nobody"
+            known = ", ".join(self._members) or "no member"
             raise ActionRefused(f"{name} was not started by kafka-zk break join; it knows {known}")
         return member
 

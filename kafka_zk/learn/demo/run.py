@@ -276,7 +276,7 @@ class Demo:
             group.join("anna", "ben", "cleo")
             tell("dora starts")
             group.join("dora")
-            tell(f"ben is killed; his session, and so his claims, last up to {SESSION_TIMEOUT_MS // 1000} s")
+            tell(f"ben is killed; the session, and with it the claims, lasts up to {SESSION_TIMEOUT_MS // 1000} s")
             other.start("emil", "fay")  # they can join their group meanwhile
             group.kill("ben")
             tell("emil and fay have started meanwhile, in a group that a broker coordinates")

@@ -17,17 +17,17 @@ def acks_and_min_isr(room: BrokerRoom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(CHAPTER, "What an acknowledgement is worth")
     teacher.say(
-        "With acks=1 the leader acknowledges a record when it has written it to its own log. With acks=all it waits "
-        "until every replica of the ISR has the record, too. Two topics with three replicas: letters, and payments, "
-        "which has min.insync.replicas=2."
+        "With acks=1 the leader acknowledges a record after writing it to its own log. With acks=all it waits until "
+        "every replica of the ISR has the record. This chapter uses two topics with three replicas: letters, and "
+        "payments, which has min.insync.replicas=2."
     )
     letters = room.topic("letters", LEADER)
     payments = room.topic("payments", CONTROLLER, {"min.insync.replicas": "2"})
     report = {"acks=1": _lost(room, letters), "acks=all": _refused(room, payments)}
     teacher.say(
-        "So nothing that was acknowledged is lost as long as one replica of the ISR survives, if it was acks=all; and "
-        "min.insync.replicas=2 makes sure that the ISR had two then. acks=all alone does not: an ISR can be the leader "
-        "alone. The price is that nobody can write when two of three brokers are dead. Everybody can still read."
+        "With acks=all, an acknowledged record survives as long as one replica of the ISR survives. acks=all alone "
+        "does not guarantee a second copy, because the ISR can be the leader alone; min.insync.replicas=2 does. The "
+        "price: if two of three brokers are dead, producers cannot write. Consumers can still read."
     )
     return report
 
@@ -36,9 +36,10 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
     """A record that only the leader had when it died is lost."""
     teacher = room.teacher
     teacher.tell(
-        "First acks=1. The record a is sent and copied. Then the followers, brokers 0 and 2, are paused for a moment, "
-        "as if the network were slow, and b is sent. Broker 1, the leader, acknowledges it; then it is killed, before "
-        "anybody has fetched b. (In this chapter sessions of the dead expire at once.)"
+        "First acks=1. The producer sends a, and the followers copy it. Then the followers, brokers 0 and 2, are "
+        "paused for a moment, as if the network were slow, and the producer sends b. Broker 1, the leader, "
+        "acknowledges b and is then killed, before a follower has fetched it. (In this chapter the session of a dead "
+        "broker expires immediately.)"
     )
     with room.producer("1") as producer:
         producer.send(tp.topic, b"a", partition=0).result()
@@ -58,9 +59,9 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
     read = room.read(tp)
     teacher.show(f"a consumer reads: {' '.join(read)}")
     teacher.say(
-        "b is lost, although it was acknowledged: broker 0 was in the ISR and did not have it. Being in the ISR means "
-        f"to have kept up within replica.lag.time.max.ms, not to have everything. c has offset {after} now, which b "
-        "had."
+        "b is lost, although it was acknowledged: broker 0 was in the ISR and did not have it. A replica of the ISR "
+        f"has kept up within replica.lag.time.max.ms; it does not have to have every record. Now c has offset {after}, "
+        "which was b's."
     )
     return {"acknowledged": {"b": offset, "c": after}, "read": read}
 

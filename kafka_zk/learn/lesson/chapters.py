@@ -35,8 +35,8 @@ def idle_member(room: Classroom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(1, "Five consumers, four partitions")
     teacher.say(
-        "Each consumer of a group creates an ephemeral znode under /consumers/<group>/ids and watches that list. "
-        f"This is how it learns that others join and leave. {teacher.watches}"
+        "Each consumer of a group creates an ephemeral znode under /consumers/<group>/ids and watches that list. The "
+        f"watch notifies it when others join or leave. {teacher.watches}"
     )
     topic = room.topic("lesson", 4)
     group = room.group("class", topic, 4, "cooperative")
@@ -47,15 +47,15 @@ def idle_member(room: Classroom) -> dict[str, Any]:
     _shares(room, group)
     (idle,) = [member for member in group.living if not member.owned]
     teacher.say(
-        f"{idle.name} is idle: a partition has one owner in a group, or its order would be lost. A fifth consumer is "
-        "only a spare; more parallelism needs more partitions."
+        f"{idle.name} is idle: within a group, a partition has only one owner, or the order of its records would be "
+        "lost. A fifth consumer is only a spare; more parallelism needs more partitions."
     )
     leaver = next(member for member in group.living if member.owned)
-    teacher.tell(f"{leaver.name} leaves. Its owner znodes go, and the spare takes over.")
+    teacher.tell(f"{leaver.name} leaves. Its owner znodes are deleted, and the spare takes over.")
     room.leave(group, leaver)
     _tell(room, group)
     _shares(room, group)
-    teacher.tell("All of it, by partition and time. Only the partitions that moved were silent, each for a moment.")
+    teacher.tell("The whole chapter, by partition and time. Only partitions that moved were silent, each for a moment.")
     teacher.picture(group.picture(teacher.width - 3))
     shares = {member.name: len(member.owned) for member in group.living}
     silences = [each.longest_silence_ms for each in group.timeline.summaries]
@@ -68,8 +68,8 @@ def two_groups(room: Classroom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(2, "Two groups on one topic")
     teacher.say(
-        "A group is a name with offsets. Two groups do not know each other: each has its own ids, owners and "
-        "offsets under /consumers, so each gets every record."
+        "A group is a name with offsets. Two groups are independent: each has its own ids, owners and offsets under "
+        "/consumers, so each receives every record."
     )
     topic = room.topic("news", 2)
     with BlockingProducer(None, bootstrap_servers=room.bootstrap) as producer:
@@ -96,12 +96,12 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(3, "The same kill, eager and cooperative")
     teacher.say(
-        "Two groups of three read the same topic. One is eager (range): at any change all members stop and release "
-        "everything. The other is cooperative: only partitions that move stop. Now ben is killed, first in one group, "
-        f"then in the other, {KILLS} times; he comes back in between. His session expires at once here; otherwise "
-        "ZooKeeper waits for the session timeout, 6 s by default. Watches are not held back in this chapter, since it "
-        f"measures time. But every answer of ZooKeeper comes {DELAY_MS} ms late, as from far away: on one machine it "
-        "would all be over too soon to be seen."
+        "Two groups of three members read the same topic. One is eager (range): at any change, all members stop and "
+        "release everything. The other is cooperative: only partitions that move are stopped. Now ben is killed, "
+        f"first in one group, then in the other, {KILLS} times, and rejoins between kills. Here ben's session "
+        "expires immediately; normally ZooKeeper waits for the session timeout, 6 s by default. Watches are not held "
+        f"back in this chapter, because it measures time. But every response of ZooKeeper is delayed by {DELAY_MS} ms, "
+        "as from a distant server: on one machine the rebalance would be too short to see."
     )
     room.gate.closed, room.gate.delay_s = False, DELAY_MS / 1000
     topic = room.topic("input", LAG_PARTITIONS)
@@ -125,8 +125,8 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     _wait(room, lambda: all(len(group.firsts()) >= written for group in groups.values()), "both groups to catch up")
     lags = {name: usual_lag(kills[name], writer.written, group.firsts()) for name, group in groups.items()}
     teacher.tell(
-        f"The lag of the four partitions that ben did not have, in records: the median of {KILLS} kills. They had "
-        "nothing to do with ben; whoever waits here waits only for the rebalance."
+        f"The lag of the four partitions that ben did not have, in records: the median of {KILLS} kills. These "
+        "partitions had nothing to do with ben; where they wait, they wait only for the rebalance."
     )
     killed_at = TIMES_MS.index(0)
     inputs = average_input([kill for each in kills.values() for kill in each], writer.written)
@@ -137,8 +137,8 @@ def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
     twice = ", ".join(f"{name} {each['delivered_twice'] // KILLS}" for name, each in measured.items())
     teacher.show(f"records delivered again per kill: {twice}")
     teacher.say(
-        "Both lost nothing; the difference is who had to wait. What ben had read since his last commit was delivered "
-        "again, to others: that is what `at least once` means."
+        "Neither group lost a record; they differ in which members had to wait. Records that ben had read since the "
+        "last commit were delivered again, to others: this is what `at least once` means."
     )
     room.dismiss()
     return {"written": written, **measured}
@@ -171,7 +171,7 @@ CHAPTERS: dict[int, Chapter] = {
 
 
 def _kill(room: Classroom, group: Group, again: bool) -> Kill:
-    """Kill ben in the group, observe for a while, and let him join again if needed."""
+    """Kill ben in the group and observe the effects; ``again``: let a new ben join."""
     time.sleep(BEFORE_S)
     ben = group.member("ben")
     kill = Kill(time.time(), frozenset(tp.partition for tp in ben.owned))

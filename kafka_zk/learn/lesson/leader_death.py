@@ -17,10 +17,10 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(CHAPTER, "A leader dies")
     teacher.say(
-        "Each partition has a replica on each of three brokers here. One replica is the leader: it takes all writes, "
-        "and the others, the followers, fetch from it. Those that have kept up are the in-sync replicas, the ISR. One "
-        "broker is the controller: it decides who leads. All of this is in znodes. Broker 0 is the controller, and "
-        "broker 1 leads a partition:"
+        "Each partition has a replica on each of the three brokers. One replica is the leader: it takes all writes. "
+        "The others are followers: they fetch from the leader. The replicas that have kept up are the in-sync "
+        "replicas (ISR). One broker is the controller: it chooses the leaders. All of this is in znodes. Broker 0 is "
+        "the controller, and broker 1 leads a partition:"
     )
     tp = room.topic("orders", LEADER)
     room.show_znode("/controller")
@@ -28,9 +28,10 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
     room.show_znode(broker_path(LEADER), data_matters=False)
     room.show_state(tp)
     teacher.say(
-        "An ephemeral znode lives as long as the session of the client that made it. Broker 1 is now killed, and says "
-        "goodbye to nobody. ZooKeeper only hears nothing from it any more, and ends its session after "
-        f"{SESSION_TIMEOUT_MS / 1000:g} s (18 s by default). A producer with acks=all has a record to send meanwhile."
+        "An ephemeral znode exists as long as the session of the client that created it. Now broker 1 is killed, "
+        "without closing its session. ZooKeeper receives no more heartbeats from it and ends the session after "
+        f"{SESSION_TIMEOUT_MS / 1000:g} s (18 s by default). In the meantime, a producer with acks=all has a record to "
+        "send."
     )
     with room.watched() as news, room.producer("all") as producer:
         producer.send(tp.topic, b"before the death", partition=0).result()
@@ -41,7 +42,7 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         acknowledged = news.seconds()
         offset = future.value().offset
         shown = room.wait_state(tp, lambda state: state.leader not in (-1, LEADER))
-        teacher.tell("This is what happened, in seconds after the death, and who did it:")
+        teacher.tell("What happened, in seconds after the kill, and which process did it:")
         for line in news.lines():
             teacher.show(line)
         teacher.show(f"{acknowledged}  {'producer':<12}  its record is acknowledged, offset {offset}")
@@ -49,11 +50,12 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         room.show_znode(broker_path(LEADER), data_matters=False)
         room.show_state(tp)
         teacher.say(
-            "Read it from the top. The session ends and the ephemeral znode goes with it. The controller had a watch "
-            "on /brokers/ids. It takes the first replica in the list of the partition that lives and is in the ISR, "
-            "counts up the leader epoch, and writes the state znode; only then it tells the brokers: LeaderAndIsr to "
-            "those that have a replica, UpdateMetadata to all. Requests with the old leader epoch are refused from "
-            "then on. The producer asked for the leader again and again, and lost nothing."
+            "Read it from the top. The session ends, and ZooKeeper deletes its ephemeral znode. The controller had "
+            "set a watch on /brokers/ids. From the partition's list of replicas it chooses the first one that is "
+            "alive and in the ISR, increases the leader epoch and writes the state znode. Only then does it notify "
+            "the brokers: with LeaderAndIsr those that have a replica, with UpdateMetadata all of them. From then on, "
+            "brokers refuse requests with the old leader epoch. The producer retried until it found the new leader, "
+            "and lost nothing."
         )
         teacher.tell(f"Broker {LEADER} is started again.")
         news.begin()
@@ -64,10 +66,10 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
         room.show_znode(broker_path(LEADER), data_matters=False)
         room.show_state(tp)
     teacher.say(
-        "It is back in a new session. It follows, and when it has fetched all that is committed the leader asks the "
-        "controller to add it to the ISR (AlterPartition); the leader epoch stays, as the leader is the same. The "
-        "old leader leads again when the preferred leader is elected: by request, or by the controller, which looks "
-        "every five minutes whether too few brokers lead (not in this lesson)."
+        "The broker is back, in a new session, as a follower. When it has fetched all committed records, the leader "
+        "asks the controller to add it to the ISR (AlterPartition). The leader epoch stays, because the leader is the "
+        "same. The old leader leads again after a preferred leader election: on request, or by the controller, which "
+        "checks every five minutes whether leaders are unevenly distributed (not in this lesson)."
     )
     return {
         "killed": LEADER,

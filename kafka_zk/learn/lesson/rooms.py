@@ -74,5 +74,5 @@ class Rooms:
         self._closing.close()
 
     def _tell_where(self, zookeeper: str, path: str) -> None:
-        self._teacher.aside("… and serve. In another terminal you can look at what this lesson does to the znodes:")
+        self._teacher.aside("… and serve requests. To see how this lesson changes the znodes, run in another terminal:")
         self._teacher.aside(f"kafka-zk znodes --zookeeper {zookeeper} {path}")

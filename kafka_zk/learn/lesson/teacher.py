@@ -19,8 +19,8 @@ _MAX_WIDTH = 100
 _MEANINGS = {
     "ids": "A member joined or left. Each of these members reads the list again, which sets its watch again.",
     "assignment": "The leader, which is the oldest member, wrote who gets what. Each of these members reads it.",
-    "owners": "A partition is free: its owner deleted this znode. Who waits for it claims it now. (Owners watch their "
-    "own znodes, too.)",
+    "owners": "A partition is free: its owner deleted this znode. The member that waits for it claims it now. (Owners "
+    "watch their own znodes, too.)",
     "topics": "The topic changed. Each of these members reads its partitions again.",
 }
 _VERBS = {EventType.CHILD: "changed"}

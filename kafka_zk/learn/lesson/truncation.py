@@ -16,14 +16,15 @@ def truncation(room: BrokerRoom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Why a follower truncates")
     teacher.say(
-        "Replicas are equal up to the high watermark: what the whole ISR has. Beyond it the leader may have records "
-        "that nobody else has. In the logs of all replicas each batch has the epoch of the leader that took it, and "
-        "the file leader-epoch-checkpoint beside the log tells where each epoch begins."
+        "Replicas are equal up to the high watermark, which is the end of what the whole ISR has. Beyond it, the "
+        "leader may have records that no other replica has. In every replica's log, each batch carries the epoch of "
+        "the leader that wrote it, and the file leader-epoch-checkpoint beside the log lists the offset at which each "
+        "epoch begins."
     )
     tp = room.topic("diary", LEADER)
     teacher.tell(
-        "The records a and b are copied. Then the followers are paused, broker 1 takes c with acks=1, and is killed. "
-        "Broker 0 becomes the leader, and takes d. The files of both (offset: record):"
+        "The followers copy the records a and b. Then they are paused; broker 1 takes c with acks=1 and is killed. "
+        "Broker 0 becomes the leader and takes d. The files of both brokers (offset: record):"
     )
     _diverge(room, tp)
     with room.producer("all") as producer:
@@ -32,21 +33,21 @@ def truncation(room: BrokerRoom) -> dict[str, Any]:
     leader = _show(room, NEXT, tp)
     room.show_state(tp)
     teacher.say(
-        "At offset 2 broker 1 has c, and broker 0 has d. If broker 1 only went on fetching from its end, offset 3, "
-        "their logs would differ for ever, and consumers would get another record from another broker. So a follower "
-        "tells its last epoch with each Fetch (before Kafka 2.7 with a request of its own, OffsetForLeaderEpoch), and "
-        "the leader answers where that epoch ends in its log. Here that is epoch 0, which ends at offset "
-        f"{_end_of(leader, 0)}. Broker 1 is started again:"
+        "At offset 2, broker 1 has c and broker 0 has d. If broker 1 just continued to fetch from its end, offset 3, "
+        "the two logs would stay different, and the record that a consumer reads would depend on the broker. So a "
+        "follower sends its last epoch with each Fetch (before Kafka 2.7 in a separate request, "
+        "OffsetForLeaderEpoch), and the leader responds with the offset at which that epoch ends in its own log. Here "
+        f"epoch 0 ends at offset {_end_of(leader, 0)}. Broker 1 is restarted:"
     )
     room.restart(LEADER)
     room.wait_in_isr(tp, LEADER)
     back = _show(room, LEADER, tp)
     _show(room, NEXT, tp)
     teacher.say(
-        "It has truncated to offset 2, c is gone, and d was fetched. Until Kafka 0.11 a follower asked nobody: it "
-        "truncated to the high watermark that it knew itself. But a follower hears of the high watermark one fetch "
-        "late. So it could throw away a record that was committed, and when the leader died just then and it became "
-        "the leader itself, the record was lost everywhere, although it was acknowledged with acks=all. This is why "
+        "Broker 1 has truncated its log to offset 2, which removes c, and has fetched d. Until Kafka 0.11, a follower "
+        "truncated to the high watermark that it knew itself. But a follower receives the high watermark one fetch "
+        "late, so it could remove a committed record. If the leader died at that moment and this follower became the "
+        "leader, the record was lost on every replica, although it was acknowledged with acks=all. For this reason "
         "KIP-101 made leader epochs part of the log."
     )
     return {

@@ -23,7 +23,7 @@ class Change(NamedTuple):
 
 CHANGES = (
     Change("join", "cleo joins.", lambda room, group: _join(room, group, "cleo")),
-    Change("leave", "anna leaves, who came first.", lambda room, group: room.leave(group, group.member("anna"))),
+    Change("leave", "anna leaves; she joined first.", lambda room, group: room.leave(group, group.member("anna"))),
     Change("kill", "ben is killed.", lambda room, group: _kill(room, group, "ben")),
 )
 
@@ -33,10 +33,10 @@ def same_change_twice(room: Classroom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(4, "The same change, twice")
     teacher.say(
-        "Since Kafka 0.9 a broker can keep a group together: the group's coordinator. Its members watch nothing. They "
-        "send heartbeats, and when the group changes the answer tells them to join again. Here are two groups of one "
-        "topic, one in ZooKeeper and one of the broker, both eager (range), and the same happens to both. Watches are "
-        "not held back in this chapter, since it measures time."
+        "Since Kafka 0.9, a broker can coordinate a group. Its members set no watches. They send heartbeats, and when "
+        "the group changes, the response asks them to join again. Here are two groups that read one topic, one in "
+        "ZooKeeper and one of the broker, both eager (range), and both go through the same changes. Watches are not "
+        "held back in this chapter, because it measures time."
     )
     room.gate.closed = False
     topic = room.topic("orders", PARTITIONS)
@@ -54,7 +54,7 @@ def same_change_twice(room: Classroom) -> dict[str, Any]:
         found[change.name] = {kind: _changed(room, group, change) for kind, group in groups.items()}
         for kind, rebalance in found[change.name].items():
             teacher.show(f"{kind:<{len(ZOOKEEPER)}}  {Summaries(groups[kind].name).line(rebalance)}")
-    teacher.tell("How long each partition was silent, in ms, and how many requests it took:")
+    teacher.tell("The silence of each partition in ms, and the number of requests:")
     teacher.picture(table(found))
     _who_decides(room, found)
     room.dismiss()
@@ -80,17 +80,18 @@ def table(found: Mapping[str, Mapping[str, GroupRebalance]]) -> Iterator[str]:
 def _who_decides(room: Classroom, found: Mapping[str, Mapping[str, GroupRebalance]]) -> None:
     teacher = room.teacher
     teacher.say(
-        "Who decided what. In ZooKeeper only the members: each hears of the change by its watch of ids, reads members "
-        "and partitions again, and computes the same assignment as the others. It claims a partition when its owner "
-        "has released it. ZooKeeper decides nothing but who is alive: whose session it has not ended."
+        "Who decided what? In ZooKeeper, only the members did: the watch on ids notifies each member of the change. "
+        "The member reads members and partitions again, and computes the same assignment as the others. It claims a "
+        "partition when the previous owner has released it. ZooKeeper decides only who is alive: the owners of the "
+        "sessions that it has not ended."
     )
     teacher.say(
-        "With the broker, the coordinator decides who is a member and when all have joined. The group's leader, the "
-        "member that came first, computes the assignment for all; the coordinator stores it in __consumer_offsets and "
-        "hands it out. Members go on until their next heartbeat is answered, and who hears of the change first waits "
-        f"for who hears of it last: heartbeats come every {HEARTBEAT_MS} ms here, every 3 s by default. The session of "
-        f"a dead member ends after {SESSION_TIMEOUT_MS / 1000:g} s here and 45 s by default; its partitions count from "
-        "then on, in both groups."
+        "With the broker, the coordinator decides who is a member, and when all have joined. The group's leader, "
+        "which is the member that joined first, computes the assignment for all. The coordinator stores it in "
+        "__consumer_offsets and distributes it. A member continues until the response to its next heartbeat, and the "
+        f"first member to learn of the change waits for the last: heartbeats are sent every {HEARTBEAT_MS} ms here, "
+        f"every 3 s by default. A dead member's session ends after {SESSION_TIMEOUT_MS / 1000:g} s here, 45 s by "
+        "default; in both groups, the silence of its partitions is measured from then on."
     )
 
 

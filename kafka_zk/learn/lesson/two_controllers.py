@@ -16,9 +16,9 @@ def two_controllers(room: BrokerRoom) -> dict[str, Any]:
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Two controllers and the epoch")
     teacher.say(
-        "Whoever creates the ephemeral znode /controller is the controller; with the same write it counts up "
-        "/controller_epoch. But a session can end while its owner still runs: a long pause is enough. Then there are "
-        "two brokers that think they are the controller. Broker 0 is the controller, and leads a partition:"
+        "The broker that creates the ephemeral znode /controller is the controller; in the same write it increases "
+        "/controller_epoch. But a session can end while its owner is still running: a long pause is enough. Then two "
+        "brokers believe that they are the controller. Broker 0 is the controller and leads a partition:"
     )
     tp = room.topic("ledger", OLD)
     before = room.state(tp)
@@ -40,11 +40,11 @@ def two_controllers(room: BrokerRoom) -> dict[str, Any]:
         room.show_znode(EPOCH)
         room.show_state(tp)
         teacher.say(
-            "There is another controller, with a higher epoch. What if the old one has orders under way, or sends one "
-            "before it notices? This lesson now sends what broker 0 could send: first a write to ZooKeeper that makes "
-            "it the leader again, then the request LeaderAndIsr to broker 2 that says the same. A controller writes "
-            "only together with a check that /controller_epoch has the version that it made, all or nothing; and each "
-            "of its requests carries its epoch."
+            "Another broker is the controller now, with a higher epoch. What happens to requests that the old "
+            "controller has already sent, or sends before it notices? The lesson now sends two of them in the name of "
+            "broker 0: a write to ZooKeeper that makes broker 0 the leader again, and the same in a LeaderAndIsr "
+            "request to broker 2. A controller makes each write together with a check that /controller_epoch still "
+            "has the version that it created, all or nothing. Each of its requests carries its epoch."
         )
         news.begin()
         refusal = late_write(room.client, old_version, tp, before)
@@ -55,7 +55,7 @@ def two_controllers(room: BrokerRoom) -> dict[str, Any]:
             teacher.show(line)
         ignored = any(isinstance(event, ControllerIgnored) for event in news.all)
         room.show_state(tp)
-        teacher.tell("Nothing has changed. Broker 0 goes on now, and finds that its session is over:")
+        teacher.tell("Nothing has changed. Now broker 0 is resumed, and finds that its session has ended:")
         news.begin()
         room.resume(OLD)
         after = room.wait_in_isr(tp, OLD)
@@ -63,9 +63,8 @@ def two_controllers(room: BrokerRoom) -> dict[str, Any]:
             teacher.show(line)
         room.show_state(tp)
     teacher.say(
-        "So one number decides: who has the lower epoch is not obeyed. kafka-zk replay zombie-controller plays such a "
-        "late order in a simulation, with this rule and without it; without it a topic with acknowledged records is "
-        "deleted."
+        "One number decides: a request with a lower epoch is refused. `kafka-zk replay zombie-controller` simulates "
+        "such a late request with this rule and without it; without it, a topic with acknowledged records is deleted."
     )
     return {
         "old_epoch": old_epoch,

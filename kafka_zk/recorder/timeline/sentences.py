@@ -263,7 +263,7 @@ def _denied(event: Denied, names: Names) -> str:
 
 
 def _clients_seen(event: ClientsSeen, names: Names) -> Sentence:
-    connected = ", ".join(f"{each.principal} ×{each.connection_count}" for each in event.clients) or "nobody"
+    connected = ", ".join(f"{each.principal} ×{each.connection_count}" for each in event.clients) or "none"
     throttled = ", ".join(
         f"{' '.join(filter(None, (each.user, each.client_id)))} by {each.throttle_ms} ms ({each.key})"
         for each in event.throttled

@@ -26,11 +26,11 @@ def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]
     return name in closed or (by_itself and name not in opened)
 
 
-def silences(nobodys: Iterable[tuple[int, int | None]]) -> list[Silence]:
-    """How many lanes had no holder, by time. ``nobodys``: the spans without a holder."""
+def silences(vacant: Iterable[tuple[int, int | None]]) -> list[Silence]:
+    """How many lanes had no holder, by time. ``vacant``: the spans without a holder."""
     change_count: dict[int, int] = {}
     lasting = 0
-    for from_ms, to_ms in nobodys:
+    for from_ms, to_ms in vacant:
         change_count[from_ms] = change_count.get(from_ms, 0) + 1
         if to_ms is None:
             lasting += 1

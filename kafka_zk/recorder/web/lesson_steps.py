@@ -14,7 +14,7 @@ from kafka_zk.recorder.zookeeper_files.snapshot import Znode
 
 KEY = "lesson"
 """Key of the recording's note."""
-NOBODY = "nobody"
+NONE = "none"
 NOTE, TOLD = "note", "told"
 """Kinds of steps: a remark, and an announcement of what happens next."""
 
@@ -74,21 +74,21 @@ def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Questio
         if what in was and was[what] != holder:
             asked, kind = what
             options = members if kind == "owner" else brokers
-            return Question(asked, tuple(dict.fromkeys([*options, was[what], holder, NOBODY])), holder)
+            return Question(asked, tuple(dict.fromkeys([*options, was[what], holder, NONE])), holder)
     return None
 
 
 def _roles(cluster: Document) -> Iterator[tuple[tuple[str, str], str]]:
     """The holder for each (question, kind)."""
     broker = cluster["controller"]["broker"]
-    yield ("Which broker is the controller now?", "controller"), NOBODY if broker is None else f"broker {broker}"
+    yield ("Which broker is the controller now?", "controller"), NONE if broker is None else f"broker {broker}"
     for topic in cluster["topics"]:
         for each in topic["partitions"]:
             if not is_internal(topic["name"]) and each["epoch"] is not None:
-                leader = NOBODY if each["leader"] < 0 else f"broker {each['leader']}"
+                leader = NONE if each["leader"] < 0 else f"broker {each['leader']}"
                 yield (f"Who leads {topic['name']}-{each['partition']} now?", "leader"), leader
     for group in cluster["groups"]:
         for tp in group["offsets"].keys() | group["owners"].keys():
-            owner = group["owners"].get(tp, NOBODY)
+            owner = group["owners"].get(tp, NONE)
             member = next((each["id"] for each in group["members"] if owner.startswith(each["id"])), owner)
             yield (f"Who owns {tp} in group {group['name']} now?", "owner"), member

@@ -50,5 +50,5 @@ def _data(document: Document) -> str:
 
 def _session(entry: Entry) -> str:
     """The session by its process's name, if known."""
-    nobodys = unnamed(entry.document["session"])
-    return nobodys if entry.actor == nobodys else f"the session of {entry.actor}"
+    unknown = unnamed(entry.document["session"])
+    return unknown if entry.actor == unknown else f"the session of {entry.actor}"

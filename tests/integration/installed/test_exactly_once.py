@@ -1,4 +1,7 @@
-"""Each program of docs/explanation/exactly-once.md fails only in the ways that its guarantee allows."""
+"""Each program of docs/explanation/exactly-once.md fails only in the ways that its guarantee allows.
+
+``exactly_once_zookeeper.py`` imports "fenced_producers.py".
+"""
 
 import os
 import subprocess

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.integration
 EXAMPLES = ROOT / "examples"
 NEEDED = ("kafka-zk[embedded]",)
 TIMEOUT_S = 60
+MOST_LINES = 60
 
 RunExample = Callable[..., str]
 
@@ -47,6 +48,12 @@ def test_every_example_is_in_the_list_and_tested() -> None:
     names = ("test_examples", "test_exactly_once", "test_rebalance_notebook", "test_extract_notebook")
     tested = "".join(path.read_text() for name in names for path in Path(__file__).parents[1].rglob(f"{name}.py"))
     assert all(f'"{name}"' in tested for name in there)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
+def test_an_example_is_short(path: Path) -> None:
+    """A reader starts from it."""
+    assert len(path.read_text().splitlines()) <= MOST_LINES
 
 
 def test_produce_and_read(run_example: RunExample, kafka_zk_cluster: EmbeddedCluster) -> None:

@@ -75,7 +75,7 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
     assert "kill broker 2. Expect:" in second.text("#happened"), "who did it"
     failover = second.text("[data-episode]").split("\n")
     second.press("[data-episode]", next(at for at, text in enumerate(failover) if "lost its session" in text))
-    until(lambda: "What came of it?" in second.text("#chosen:not([hidden]) #details"), "the failover's first event")
+    until(lambda: "Effects" in second.text("#chosen:not([hidden]) #details"), "the failover's first event")
     assert "The session of broker-2 ended" in second.text("#details h2")
     check_keys_and_steps(second)
     assert "kill broker 2" in second.text("#details ol.chain"), "why"
@@ -106,7 +106,7 @@ def test_a_leader_is_killed_by_a_button_and_brought_back_by_the_slider(
     until(lambda: second.count("#timeline [data-seq]"), "events")
     check_zookeepers_lane(second)
     second.press("#timeline [data-seq]", -1)
-    until(lambda: "What came of it?" in second.text("#details"), "its causes")
+    until(lambda: "Effects" in second.text("#details"), "its causes")
     second.press("#view-tree")
     until(lambda: "topics" in second.text("#view table.tree"), "the znodes")
     second.press("#live")
@@ -265,7 +265,7 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
         page.press("#view-tree")
         until(lambda: page.text("#view table.tree"), "the znodes")
         page.press("#view button.znode")
-        until(lambda: "What became of it" in page.text("#details"), "a znode")
+        until(lambda: "Its history" in page.text("#details"), "a znode")
         found += [f"{scheme} znode {each}" for each in page.violations()]
         page.press("#view-cluster")
         page.press("#live")
@@ -289,7 +289,7 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
     until(lambda: page.count("#view tr[data-path]") == 1, "the filter")
     page.focus("#view button.znode")
     page.keys(Keys.ENTER)
-    until(lambda: "What became of it" in page.text("#details"), "a znode by a key")
+    until(lambda: "Its history" in page.text("#details"), "a znode by a key")
     page.keys(Keys.ESCAPE, "c", "l")
     until(lambda: page.driver.find_element(By.ID, "live").get_attribute("aria-pressed") == "true", "live, by a key")
 
@@ -308,7 +308,7 @@ def test_a_scenario_is_learnt_step_by_step() -> None:
             if lesson.count("[data-choice]"):
                 before = lesson.text("#moment")
                 asked += 1
-                lesson.press("[data-choice=nobody]")
+                lesson.press("[data-choice=none]")
                 until(lambda: lesson.text("#lesson [role=status]"), "whether that is right")
                 until(partial(lambda shown: lesson.text("#moment") != shown, before), "the moment after")
         assert "of 3 right" in lesson.text("#lesson")
@@ -317,7 +317,7 @@ def test_a_scenario_is_learnt_step_by_step() -> None:
         lesson.press("#view-tree")
         until(lambda: "topics" in lesson.text("#view table.tree"), "the znodes")
         lesson.press("[data-key='znode /brokers']")
-        until(lambda: "What became of it" in lesson.text("#details"), "the znode's history")
+        until(lambda: "Its history" in lesson.text("#details"), "the znode's history")
         lesson.driver.find_element(By.ID, "filter").send_keys("controller_epoch")
         until(lambda: lesson.count("#view tr[data-path]") == 1, "the filter")
         assert lesson.errors() == []

@@ -77,6 +77,13 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     shot("cluster")
     members[0].kill()
     until(lambda: page.count("[data-group=board]") == 1, "the member to be gone")
+    _wind_into_rebalance(page)
+    page.press("[data-key='leader flights-']")  # folds the leaders, so that the owners are in the picture
+    page.show_time("10")
+    shot("rebalance")
+    page.show_time("60")
+    page.press("[data-key='leader flights-']")
+    page.press("#live")
     page.press("#break summary")
     page.press("[data-broker='1']")
     page.press("[data-break=kill]")
@@ -84,7 +91,7 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     shot("broker-killed")
     failover = page.text("[data-episode]").split("\n")
     page.press("[data-episode]", next(number for number, text in enumerate(failover) if "lost its session" in text))
-    until(lambda: "What came of it?" in page.text("#details"), "the failover's first event")
+    until(lambda: "Effects" in page.text("#details"), "the failover's first event")
     shot("why")
     page.press("#view-tree")
     shot("znodes")
@@ -93,6 +100,28 @@ def _take(page: Page, members: list[Popen[bytes]], folder: Path) -> None:
     page.press("#view-cluster")
     page.screen(1280, 760, "dark")
     shot("dark")
+
+
+def _wind_into_rebalance(page: Page) -> None:
+    """Rewind to the moment at which partitions of the group board have no owner."""
+
+    def lines() -> list[str]:
+        return page.text("[data-episode]").split("\n")
+
+    def numbers() -> list[int]:
+        return [number for number, text in enumerate(lines()) if "board" in text]
+
+    until(lambda: numbers(), "the rebalance")
+    page.press("[data-episode]", numbers()[0])
+    until(lambda: "Effects" in page.text("#details"), "its first event")
+
+    def is_within() -> bool:
+        if "without an owner" in page.text("#view"):
+            return True
+        page.press("#next")
+        return False
+
+    until(is_within, "a partition without an owner")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-// Break it: what can be done to a cluster of kafka-zk up, what to expect of it, and what came of it.
+// Break it: faults for a cluster of `kafka-zk up`, the expected effect of each, and what happened after it.
 
 import { html, readable } from "./dom.js";
 
@@ -7,14 +7,14 @@ const PROCESS = { kill: "kill", restart: "restart", pause: "pause", resume: "res
 const NETWORK = { cut: "cut", delay: "delay", mend: "mend" };
 const DISK = { "fill-disk": "full", "free-disk": "free" };
 
-// `post` asks the server to do it; it throws an Error that says why not.
+// `post` sends a request to the server; it throws an Error with the reason if the server refuses.
 export class BreakPanel {
   constructor(element, post, brokers) {
     Object.assign(this, { element, post, brokers, broker: brokers[0], since: null, expected: {} });
     this.state = html("span", { class: "soft" });
     this.toast = html("p", { class: "toast", role: "status" });
-    this.came = html("ul", { class: "came", "aria-label": "What came of it" });
-    this.running = html("ul", { class: "running", "aria-label": "Members and producers that run" });
+    this.came = html("ul", { class: "came", "aria-label": "Effects" });
+    this.running = html("ul", { class: "running", "aria-label": "Running members and producers" });
     element.hidden = false;
     element.replaceChildren(html("details", {}, html("summary", {}, html("h2", {}, "Break it "),
       html("small", { class: "soft" }, "kill, cut off, slow down, add members")), ...this.rows()));
@@ -78,7 +78,7 @@ export class BreakPanel {
     try {
       this.told = await this.post({ action: "describe" });
     } catch {
-      return; // whoever presses a button is told
+      return; // `act` shows the error if a button is pressed
     }
     this.expected = this.told.expected ?? {};
     this.showState();
@@ -88,7 +88,7 @@ export class BreakPanel {
     const producers = this.told.producers.map((each) => [each.topic, `${each.rate} records/s to ${each.topic}`, each, [
       this.button("produce", "stop", () => ({ action: "produce", topic: each.topic, rate: 0 }))]]);
     const key = JSON.stringify([this.told.members, this.told.producers]);
-    if (this.running.dataset.key === key) return; // the keyboard's focus stays
+    if (this.running.dataset.key === key) return; // keep the keyboard's focus
     this.running.dataset.key = key;
     this.running.replaceChildren(...[...members, ...producers].map(([name, text, each, buttons]) =>
       html("li", { "data-runs": name }, text, each.state === "running" ? " " : html("span", { class: "bad", title: each.why ?? "" }, ` ${each.state} `), ...buttons)));
@@ -102,7 +102,7 @@ export class BreakPanel {
       now.disk_full ? "disk full" : ""].filter(Boolean).join(", ");
   }
 
-  // Of all that happened, what began since the last action.
+  // Show the episodes that began after the last action.
   happened(episodes) {
     if (this.since === null) return;
     const came = episodes.filter((each) => each.subject !== "you" && each.from_ms >= this.since && each.from_ms < this.since + WATCHED_MS);

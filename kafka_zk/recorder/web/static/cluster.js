@@ -1,4 +1,4 @@
-// The cluster at one moment: who lives, who leads, who owns what, and what goes from whom to whom just now.
+// The cluster at one moment: live processes, leaders, owners, and recent messages between them.
 
 import { clients } from "./clients.js";
 import { clock, colour, counted, foldButton, html, readable, svg } from "./dom.js";
@@ -10,7 +10,7 @@ const SMALL = { width: 42, height: 20, gap: 4 }, IN_ROW = 8;
 const BAR = 28, BETWEEN = 26, ABOVE = 14, MEMBERS_IN_ROW = 3;
 const MOST_BOXES = 4, MOST_MEMBERS = 8, MOST_NAMED = 20, MOST_TOPICS = 300, MANY_BROKERS = 12, MOST_SORTED_BY_NAME = 12;
 
-// `again` draws once more, when something was folded; `filter`: what names must contain.
+// `again` redraws after an item was folded; `filter`: a part of the names to show.
 export function clusterView(cluster, recording, flow, measured, filter, again) {
   return html("div", {}, headline(cluster, recording, measured), html("div", { class: "columns" },
     html("div", {}, html("h2", {}, "Who talks to whom ", html("small", { class: "soft" }, "just now")),
@@ -18,7 +18,7 @@ export function clusterView(cluster, recording, flow, measured, filter, again) {
     html("div", { class: "wide" }, ...partitions(cluster, measured, filter, again), ...clients(cluster.clients, filter), ...others(cluster))));
 }
 
-// How it is, in one line: what is wrong, or that nothing is.
+// The cluster's state in one line: its problems, or that it has none.
 function headline(cluster, recording, measured) {
   const dead = recording.known_brokers.filter((id) => !cluster.brokers.some((each) => each.id === id));
   const silent = cluster.brokers.filter((each) => heartOf(each.session, measured) === SILENT).map((each) => each.id);
@@ -27,7 +27,7 @@ function headline(cluster, recording, measured) {
   const stranded = total((topic) => dead.reduce((sum, id) => sum + (topic.leaders[id] ?? 0), 0));
   const wrong = [
     dead.length ? `${named(dead)} ${dead.length === 1 ? "has" : "have"} no session${stranded ? `, and ${dead.length === 1 ? "is" : "are"} still the leader of ${counted(stranded, "partition", "partitions")}` : ""}` : "",
-    silent.length ? `ZooKeeper has not heard from ${named(silent)} for a while` : "",
+    silent.length ? `ZooKeeper receives no heartbeats from ${named(silent)}` : "",
     cluster.brokers.length && cluster.controller.broker === null ? "there is no controller" : "",
     leaderless ? `${counted(leaderless, "partition has", "partitions have")} no leader` : "",
     behind ? `${behind} of ${counted(cluster.partition_count, "partition", "partitions")} ${behind === 1 ? "is" : "are"} not fully replicated` : "",
@@ -40,7 +40,7 @@ function headline(cluster, recording, measured) {
 
 const named = (ids) => `${ids.length === 1 ? "broker" : "brokers"} ${ids.slice(0, MOST_NAMED).join(", ")}${ids.length > MOST_NAMED ? ` and ${ids.length - MOST_NAMED} more` : ""}`;
 
-// Members of both kinds of groups; those of ZooKeeper have a session of their own.
+// Members of both kinds of groups. Only those of ZooKeeper groups have a session.
 function membersOf(cluster) {
   const owned = (group, id) => Object.values(group.owners).filter((owner) => owner.startsWith(id)).length;
   return [
@@ -50,7 +50,7 @@ function membersOf(cluster) {
   ];
 }
 
-// Brokers above, members below, and between them ZooKeeper, so that nothing lies between it and them.
+// Brokers above, ZooKeeper in the middle, members below.
 function flowPicture(cluster, recording, flow, measured) {
   const ids = [...new Set([...recording.known_brokers, ...cluster.brokers.map((each) => each.id)])].sort((a, b) => a - b);
   const all = membersOf(cluster), members = all.length > MOST_MEMBERS ? groupsOf(all) : all.map((each) => ({ ...each, ids: [each.id] }));
@@ -85,7 +85,7 @@ function flowPicture(cluster, recording, flow, measured) {
   return more ? html("div", {}, picture, html("p", { class: "soft" }, `and ${counted(more, "more group", "more groups")}`)) : picture;
 }
 
-// So many in a row, each row in the middle.
+// Places for `all`, at most `most` in a row, each row centred.
 const inRows = (all, most, size, width, top) => all.map((_, index) => {
   const row = Math.floor(index / most), count = Math.min(most, all.length - row * most);
   const step = size === SMALL ? SMALL.width + SMALL.gap : width / Math.max(count, 1) > 2 * (BOX.width + BOX.gap) ? width / count : BOX.width + BOX.gap;
@@ -93,14 +93,14 @@ const inRows = (all, most, size, width, top) => all.map((_, index) => {
   return { width: size.width, height: size.height, x: left + (index % most + 0.5) * step, y: top + row * (size.height + size.gap) + size.height / 2 };
 });
 
-// Too many members to be shown one by one: a box for each group.
+// One box for each group, if there are too many members.
 const groupsOf = (members) => [...Map.groupBy(members, (each) => `${each.broker} ${each.group}`).values()].map((own) => ({
   ...own[0], id: own[0].group, ids: own.map((each) => each.id), of: own.length, count: own.reduce((sum, each) => sum + each.count, 0) }));
 
 function said(cluster, ids, members) {
   const dead = ids.filter((id) => !cluster.brokers.some((each) => each.id === id));
   return `ZooKeeper, brokers ${ids.join(", ")}${dead.length ? `, of which ${dead.join(", ")} have no session` : ""}; `
-    + `controller: ${cluster.controller.broker === null ? "nobody" : `broker ${cluster.controller.broker}`}; `
+    + `controller: ${cluster.controller.broker === null ? "none" : `broker ${cluster.controller.broker}`}; `
     + `members: ${members.slice(0, MOST_NAMED).map(({ id, group }) => `${readable(id)} of ${group}`).join(", ") || "none"}`
     + `${members.length > MOST_NAMED ? ` and ${members.length - MOST_NAMED} more` : ""}`;
 }
@@ -131,20 +131,20 @@ const frame = ({ x, y, width, height }, edge, fill) => [
   svg("rect", { class: "box", x: x - width / 2, y: y - height / 2, width, height, rx: 6 }),
   svg("rect", { x: x - width / 2, y: y - height / 2, width: edge, height, rx: 3, fill })];
 
-// A session that ZooKeeper hears of, one that it has not heard of for long, and one of which nobody knows.
+// A session with recent heartbeats, one without, and one whose heartbeats are unknown.
 const HEARD = "heard", SILENT = "silent", STEADY = "steady";
 const BEAT_MS = 900;
 const beaten = new Map();
 const heartOf = (session, measured) => ({ 1: HEARD, 0: SILENT })[measured[`heard ${session}`]] ?? STEADY;
 
-// It beats once when it is drawn, not more often than a heart does; nothing moves between two pictures.
+// Beats when it is drawn, at most once in BEAT_MS; nothing is animated between two pictures.
 function heartSign(heart, name, x, y) {
   const now = performance.now(), beats = heart === HEARD && now - (beaten.get(name) ?? -BEAT_MS) >= BEAT_MS;
   if (beats) beaten.set(name, now);
   return svg("text", { class: `heart ${heart}${beats ? " beats" : ""}`, "data-heart": heart, x, y, "text-anchor": "middle" }, heart === SILENT ? "♡" : "♥");
 }
 
-// What happened last, as arrows: one for each process and direction, a write before any read; requests go above.
+// The latest events as arrows, one for each process and direction; a write hides reads; requests are drawn above.
 function arrows(picture, places, flow) {
   picture.append(svg("defs", {}, svg("marker", { id: "tip", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 6,
     markerHeight: 6, orient: "auto" }, svg("path", { d: "M0 0L8 4L0 8z", fill: "context-stroke" }))));
@@ -181,7 +181,7 @@ function ends(entry) {
 
 const process = (actor) => actor.replace(/^controller-/, "broker-");
 
-// A topic is one line, which unfolds into its partitions.
+// One line for each topic, which unfolds into its partitions.
 function partitions(cluster, measured, filter, again) {
   if (!cluster.partition_count) return [html("h2", {}, "Partitions"), html("p", { class: "soft" }, "No topics.")];
   const ids = [...new Set([...cluster.brokers.map((each) => each.id),
@@ -194,13 +194,13 @@ function partitions(cluster, measured, filter, again) {
   return [html("h2", {}, "Partitions ", html("small", { class: "soft" }, "who leads, who follows (✓ in sync)")),
     html("table", { class: ids.length > MANY_BROKERS ? "dense" : "" },
       html("tr", {}, html("th", {}, ids.length > MANY_BROKERS ? "partitions, by leading broker" : "partition"), ids.map((id) => html("th", { class: `cell${alive.has(id) ? "" : " bad"}`, title: `broker ${id}${alive.has(id) ? "" : ": no session"}` }, name(id))),
-        html("th", { title: "leader epoch: one more for each new leader" }, "epoch"),
+        html("th", { title: "leader epoch: increases with each new leader" }, "epoch"),
         html("th", { class: "number", title: "high watermark: consumers see the records below this offset" }, "end")),
       topics.slice(0, MOST_TOPICS).flatMap((topic) => topicRows(topic, ids, alive, measured, again))),
     topics.length > MOST_TOPICS ? html("p", { class: "soft" }, `${topics.length - MOST_TOPICS} more topics: use the filter`) : ""];
 }
 
-// One without a leader is worse than any number that is not in sync.
+// A partition without a leader weighs more than any number of replicas that are not in sync.
 const troubles = (topic) => (topic.leaders["-1"] ?? 0) * 1e6 + topic.under_replicated;
 
 function topicRows(topic, ids, alive, measured, again) {
@@ -227,14 +227,14 @@ function topicRows(topic, ids, alive, measured, again) {
 
 function leaderlessCells(partition, ids) {
   return ids.map((id) => html("td", { class: "cell" }, partition.replicas.includes(id)
-    ? html("span", { class: "nobody", title: `nobody leads; broker ${id} has a replica`, "data-role": "leaderless" }, "no leader") : ""));
+    ? html("span", { class: "vacant", title: `no leader; broker ${id} has a replica`, "data-role": "leaderless" }, "no leader") : ""));
 }
 
 function replica(partition, id, alive, isDense) {
   if (!partition.replicas.includes(id)) return "";
   const leads = partition.leader === id, inSync = partition.isr.includes(id);
-  if (leads && !alive.has(id)) return html("span", { class: "nobody", "data-role": "stranded",
-    title: `broker ${id} leads by the partition's znode, but has no session: the controller has not chosen another one yet` }, "was leader");
+  if (leads && !alive.has(id)) return html("span", { class: "vacant", "data-role": "stranded",
+    title: `broker ${id} is the leader in the partition's znode, but has no session: the controller has not elected another leader yet` }, "was leader");
   const told = leads ? "leads" : inSync ? "in sync" : "behind";
   return html("span", { class: `tag${inSync ? "" : " out"}`,
     style: null, title: `broker ${id} ${told}`, "data-role": told },
@@ -248,7 +248,7 @@ function tinted(text, fill) {
   return element;
 }
 
-// Both kinds of groups in the same words: who owns what, and how far it is committed.
+// Groups of both kinds: owners and committed offsets.
 function groups(cluster, measured, filter, again) {
   const inZooKeeper = cluster.groups.filter((group) => group.members.length || Object.keys(group.owners).length)
     .map((group) => ({ ...group, where: "in ZooKeeper" }));
@@ -263,16 +263,16 @@ function groupTable(group, measured, again) {
   const key = `group ${group.where.slice(0, 8)} ${group.name}`;
   const tps = [...new Set([...Object.keys(group.owners), ...Object.keys(group.offsets)])]
     .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }));
-  const nobodys = tps.filter((tp) => !group.owners[tp]).length;
+  const ownerless = tps.filter((tp) => !group.owners[tp]).length;
   const open = isOpen(key, tps.length <= 30);
   return [html("h2", {}, foldButton(key, open, () => { toggle(key, open); again(); }, `Group ${group.name} `,
     html("small", { class: "soft" }, `${group.where} · ${counted(tps.length, "partition", "partitions")} `),
-    nobodys ? html("small", { class: "bad" }, `${nobodys} owned by nobody`) : "")),
+    ownerless ? html("small", { class: "bad" }, `${ownerless} without an owner`) : "")),
   open ? html("table", {}, html("tr", {}, html("th", {}, "partition"), html("th", {}, "owner"), html("th", { class: "number" }, "committed"),
-    html("th", { class: "number", title: "records that it has not committed yet" }, "lag")),
+    html("th", { class: "number", title: "records that are not committed yet" }, "lag")),
     tps.slice(0, 300).map((tp) => html("tr", {}, html("td", {}, tp), html("td", {}, group.owners[tp]
       ? html("span", { class: "tag", title: group.owners[tp] }, tinted(readable(memberOf(group.owners[tp], group)), colour(memberOf(group.owners[tp], group))))
-      : html("span", { class: "bad" }, "nobody")), ...behind(group, tp, measured)))) : ""];
+      : html("span", { class: "bad" }, "none")), ...behind(group, tp, measured)))) : ""];
 }
 
 function behind(group, tp, measured) {
@@ -282,15 +282,15 @@ function behind(group, tp, measured) {
   return [html("td", { class: "number" }, committed ?? ""), html("td", { class: "number" }, lag)];
 }
 
-// In ZooKeeper an owner is a thread of a member.
+// In ZooKeeper, an owner is a thread of a member.
 const memberOf = (owner, group) => (group.members?.some((each) => each.id === owner) ? owner
   : group.where.startsWith("in Z") ? owner.replace(/-\d+$/, "") : owner);
 
 function others(cluster) {
   const found = [];
-  if (cluster.pending.length) found.push(html("h2", {}, "Waits for the controller"),
+  if (cluster.pending.length) found.push(html("h2", {}, "Waiting for the controller"),
     html("p", { class: "mono" }, cluster.pending.join("\n")));
-  if (cluster.faults.length) found.push(html("h2", {}, "Znodes that cannot be understood"),
+  if (cluster.faults.length) found.push(html("h2", {}, "Znodes that cannot be decoded"),
     html("pre", {}, cluster.faults.join("\n")));
   return found;
 }

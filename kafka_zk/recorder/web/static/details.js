@@ -1,32 +1,32 @@
-// One event or one znode: what it means, why it came, what came of it, what it changed, and where the code is.
+// One event or one znode: its meaning, causes, effects, changes, and the code behind it.
 
 import { clock, html, readable } from "./dom.js";
 import { differingLines, pretty } from "./difference.js";
 
 const MOST_MEANWHILE = 200;
 
-// `episode`: what this event began, and what was recorded `meanwhile`, of it or not; null: it was chosen by itself.
+// `episode`: the episode that this event began, with all events recorded `meanwhile`; null if an event was chosen directly.
 export function detailsView(entry, episode, choose) {
   const document = entry.document;
   const isChange = document.before !== undefined;
   return html("div", {},
-    episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " It began so:")) : null,
+    episode ? html("p", { class: "episode" }, episode.said, html("span", { class: "soft" }, " Its first event:")) : null,
     episode?.meanwhile.length > 1 ? meanwhileView(episode.meanwhile, choose) : null,
     html("h2", {}, capital(readable(entry.title))),
     html("p", { class: "soft" }, `${clock(entry.time_ms)} · ${readable(entry.actor)}${entry.zxid ? ` · zxid ${hex(entry.zxid)}` : ""} · entry ${entry.seq}`),
     isChange ? difference(document) : null,
     html("h2", {}, "Why?"),
     entry.why.length ? chain([entry, ...entry.why], entry.why, choose)
-      : html("p", { class: "soft" }, entry.cause ? "" : "Nothing recorded comes before it: somebody outside did it, or time did."),
-    html("h2", {}, "What came of it?"),
+      : html("p", { class: "soft" }, entry.cause ? "" : "No recorded event caused it: the cause was outside the cluster, or a timeout."),
+    html("h2", {}, "Effects"),
     entry.effects.length ? chain(entry.effects, entry.effects, choose)
-      : html("p", { class: "soft" }, "Nothing that was recorded."),
+      : html("p", { class: "soft" }, "None was recorded."),
     entry.explanation ? [html("h2", {}, "What it means"), html("p", {}, entry.explanation.meaning)] : null,
     entry.explanation ? code(entry.explanation) : null,
-    html("details", {}, html("summary", {}, "as it was recorded"), html("pre", {}, JSON.stringify(plain(document), null, 1))));
+    html("details", {}, html("summary", {}, "raw record"), html("pre", {}, JSON.stringify(plain(document), null, 1))));
 }
 
-// Ours is shown by this server; Apache's is a name to look up.
+// This server shows our module; Kafka's is only named.
 function code({ ours, kafkas }) {
   const link = html("a", { href: `api-code?${new URLSearchParams({ file: ours })}`, target: "_blank", title: "Read this module" }, ours);
   return html("div", {}, html("h2", {}, "The code"),
@@ -34,32 +34,32 @@ function code({ ours, kafkas }) {
       kafkas ? html("tr", {}, html("th", {}, "Apache's"), html("td", { class: "mono" }, kafkas)) : null));
 }
 
-// `told`: a znode at the moment that is shown.
+// `told`: a znode at the shown moment.
 export function znodeView(told, choose) {
   const znode = told.znode;
   return html("div", {},
     html("h2", { class: "mono" }, told.path),
-    html("p", { class: "soft" }, !znode ? "is not there at this moment"
+    html("p", { class: "soft" }, !znode ? "does not exist at this moment"
       : `version ${znode[1]} · created by zxid ${hex(znode[2])}, written by zxid ${hex(znode[3])} at ${clock(znode[4])}`
-        + `${znode[5] ? ` · ephemeral: goes when the session of ${readable(told.actor)} ends` : ""}`),
-    html("p", {}, told.watchers.length ? `Watched by ${told.watchers.map((name) => readable(name)).join(", ")}` : "No process told that it watches it."),
+        + `${znode[5] ? ` · ephemeral: deleted when the session of ${readable(told.actor)} ends` : ""}`),
+    html("p", {}, told.watchers.length ? `Watched by ${told.watchers.map((name) => readable(name)).join(", ")}` : "No process reports a watch on it."),
     told.last ? difference(told.last) : znode ? html("pre", {}, pretty(znode[0])) : null,
-    html("h2", {}, "What became of it until now"),
+    html("h2", {}, "Its history until this moment"),
     told.changes.length ? chain(told.changes.map(() => ({ certain: true })), told.changes, choose)
-      : html("p", { class: "soft" }, "It was there before the recording began."));
+      : html("p", { class: "soft" }, "It existed before the recording began."));
 }
 
 function meanwhileView(entries, choose) {
   const cut = entries.length > MOST_MEANWHILE ? ` (the first ${MOST_MEANWHILE})` : "";
-  return html("details", { class: "steps" }, html("summary", {}, `${entries.length} events of that time${cut}`),
+  return html("details", { class: "steps" }, html("summary", {}, `${entries.length} events in that time${cut}`),
     html("ol", { class: "chain unmarked" }, entries.slice(0, MOST_MEANWHILE).map((entry) => html("li", {}, entryButton(entry, null, choose)))));
 }
 
-// A solid line: ZooKeeper or the process says so. A dotted one is likely.
+// A solid line: reported by ZooKeeper or the process. A dotted line: likely.
 function chain(effects, shown, choose) {
   return html("ol", { class: "chain" }, shown.map((entry, index) => {
     const certain = effects[index].certain;
-    return html("li", { class: certain ? "" : "perhaps" }, entryButton(entry, certain ? "certain" : "likely, but nobody said so", choose));
+    return html("li", { class: certain ? "" : "perhaps" }, entryButton(entry, certain ? "certain" : "likely, but not reported", choose));
   }));
 }
 

@@ -1,4 +1,4 @@
-// Elements from data: text is always text, never markup.
+// Elements from data. Text is never parsed as markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -15,8 +15,8 @@ export const html = (name, attributes = {}, ...children) => fill(document.create
 export const svg = (name, attributes = {}, ...children) =>
   fill(document.createElementNS(SVG, name), attributes, children);
 
-// Okabe and Ito's colours and two more, which the colour-blind can tell apart (tests/kafka_zk/recorder/web/test_palette.py); every
-// coloured thing has a name beside it.
+// Okabe and Ito's colours and two more, which colour-blind readers can distinguish (tests/kafka_zk/recorder/web/test_palette.py); a name
+// stands beside every colour.
 const COLOURS = ["#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#8c64f0", "#b2df8a"];
 const chosen = new Map();
 
@@ -28,12 +28,12 @@ export function colour(name) {
   return chosen.get(name);
 }
 
-// Ids of members, wherever they stand, as short as a name: "board_vm-1795403243048-ce9453fc" is "vm-ce94".
+// Shortens the ids of members in a text: "board_vm-1795403243048-ce9453fc" is "vm-ce94".
 const IN_ZOOKEEPER = /[^\s:,/]*_([^\s_:,/]+)-\d{13}-([0-9a-f]{4})[0-9a-f]{4}(?:-0(?!\d))?/g;
 const IN_BROKER = /([^\s:,/]+)-([0-9a-f]{4})[0-9a-f]{4}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 export const readable = (text) => text.replace(IN_ZOOKEEPER, "$1-$2").replace(IN_BROKER, "$1-$2").replace(named, "");
 
-// A member of the group class that was named anna is class_anna in ZooKeeper. Returns whether these are other groups.
+// Learn the groups' names: ZooKeeper knows the member anna of the group class as class_anna. Returns True if they changed.
 let named = /(?!)/g;
 export function knowGroups(names) {
   if (!names.length) return false;
@@ -42,14 +42,14 @@ export function knowGroups(names) {
   return named.source !== before;
 }
 
-// A button that folds what follows it. After a redraw the keyboard's focus is found again by its key.
+// A button that folds the content after it. Its key restores the keyboard's focus after a redraw.
 export function foldButton(name, open, toggled, ...children) {
   const label = children.length ? null : `what is below ${name.split(" ").at(-1)}`;
   return html("button", { class: "fold", "aria-expanded": String(open), "aria-label": label, "data-key": name, onclick: toggled },
     html("span", { class: "arrow", "aria-hidden": "true" }, open ? "▾" : "▸"), ...children);
 }
 
-// Draws anew, but the focus stays where it was.
+// Replace the content, but keep the focus.
 export function replace(element, content) {
   const key = element.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
   element.replaceChildren(content);

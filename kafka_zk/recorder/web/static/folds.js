@@ -1,4 +1,4 @@
-// What the reader folded or unfolded. Names are those of lanes ("leader flights-"), topics ("topic flights"), znodes.
+// The items that the reader folded or unfolded, by name of a lane ("leader flights-"), topic ("topic flights") or znode.
 
 const opened = new Set(), closed = new Set();
 
@@ -9,7 +9,7 @@ export function toggle(name, wasOpen) {
   (wasOpen ? closed : opened).add(name);
 }
 
-// As the server takes them: one a line.
+// The names for the server, one on each line.
 export const lanesQuery = () => ({ open: lines(opened, /^(leader|owner|assigned) /), close: lines(closed, /^(leader|owner|assigned) /) });
 export const topicsQuery = () => ({ open: lines(opened, /^topic /).replaceAll(/^topic /gm, "") });
 

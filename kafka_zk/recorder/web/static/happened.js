@@ -1,4 +1,4 @@
-// What happened, folded: failovers, rebalances, sessions that ended, each with what it cost and a way to its moment.
+// Episodes: failovers, rebalances, sessions that ended; each with its cost and a link to its moment.
 
 import { clock, counted, html, readable } from "./dom.js";
 
@@ -6,7 +6,7 @@ export function happenedView(told, choose) {
   const list = [...told.episodes].reverse();
   return html("div", {},
     html("h2", {}, "What happened"),
-    html("p", { class: "soft" }, "The latest first. Choose one to see why it came."),
+    html("p", { class: "soft" }, "The latest first. Choose one to see its cause."),
     told.count > list.length ? html("p", { class: "soft" }, `The latest ${list.length} of ${told.count}.`) : null,
     list.length ? html("ol", { class: "happened" }, list.map((each) => line(each, choose)))
       : html("p", { class: "soft" }, "No failover and no rebalance yet."));

@@ -5,25 +5,25 @@ import { html } from "./dom.js";
 const SAID = [
   ["Cluster", "Brokers above, ZooKeeper in the middle, members of groups below. An arrow into ZooKeeper is a read or a write, an "
     + "arrow out of it a watch that fired, an arc between brokers a request of the controller. ♥ is a live session: when it ends, "
-    + "all ephemeral znodes of that process go. Where ZooKeeper tells when it heard from whom, hearts beat, and ♡ has been "
-    + "silent for half of its timeout. The table has a row for each partition and a column for each broker."],
-  ["Znodes", "Everything that is in ZooKeeper at this moment. A coloured line says whose session an ephemeral znode lives by; choose one "
-    + "to see its data, what its last write changed, and its history. Who watches it is as processes tell."],
-  ["Timeline", "Bars: who was the controller, led a partition, owned it in a group, from when to when; red is nobody. "
-    + "Marks: what each process did. A square is a write to ZooKeeper, a triangle a watch that fired, a dot something "
-    + "that a process told (brokers tell with --trace). Choose one."],
+    + "all ephemeral znodes of that process are deleted. If ZooKeeper reports heartbeats, hearts beat; ♡ is a session without a "
+    + "heartbeat for half of its timeout. The table has a row for each partition and a column for each broker."],
+  ["Znodes", "Everything that is in ZooKeeper at this moment. A coloured line names the session of an ephemeral znode; choose one "
+    + "to see its data, its last change, and its history. Its watchers are those that processes report."],
+  ["Timeline", "Bars: the controller, each partition's leader and its owner in a group, over time; red means none. "
+    + "Marks: events of each process. A square is a write to ZooKeeper, a triangle a watch that fired, a dot another event "
+    + "that the process reported (brokers report with --trace). Choose one to see it."],
   ["Numbers", "The line beside the name of a topic in the timeline is its records a second, beside that of a group its lag; "
     + "red: no answer from a leader. end: the high watermark, below which consumers see records."],
-  ["What happened", "A failover or a rebalance is one line there, with what it cost: how long it took, how long a "
-    + "partition had no leader or owner, and how many writes and watches there were in that time."],
-  ["Why?", "The chain back from an event to what set it off. A solid line is certain: ZooKeeper or the process says so. "
-    + "A dotted one is likely: the last thing that the same process told before, or for a broker's new role the last write "
+  ["What happened", "A failover or a rebalance is one line there, with its cost: its duration, the longest time that a "
+    + "partition had no leader or owner, and the number of writes and watches in that time."],
+  ["Why?", "The chain of causes of an event. A solid line is certain: ZooKeeper or the process reported it. "
+    + "A dotted line is likely: the previous event of the same process, or for a broker's new role the last write "
     + "of the partition's state."],
-  ["Keys", "Left and right: the event before, the next one. Space: play. L: live. C: cluster. Z: znodes. /: the filter. W: why, the event that "
+  ["Keys", "Left and right: the event before, the next one. Space: play. L: live. C: cluster. Z: znodes. /: the filter. W: the event that "
     + "caused the chosen one. E: its first effect. Escape: back to the list of what happened."],
   ["Save", "The picture as an SVG file, or the shown time as a recording, which kafka-zk web FILE opens."],
-  ["Rewind", "Drag the slider, or step with the arrow keys: cluster and znodes show that moment, always. The address of "
-    + "the page carries the moment; a copy of it shows the same."],
+  ["Rewind", "Drag the slider, or step with the arrow keys: cluster and znodes always show that moment. The address of "
+    + "the page contains the moment, so a copy of the address shows the same."],
 ];
 
 export function helpView() {

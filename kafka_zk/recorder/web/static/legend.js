@@ -1,4 +1,4 @@
-// What the signs mean, where they are.
+// Legends: the meaning of each sign.
 
 import { html } from "./dom.js";
 
@@ -9,4 +9,4 @@ export const clusterLegend = () => html("p", { class: "legend", role: "note", "a
 
 export const timelineLegend = () => html("p", { class: "legend", role: "note", "aria-label": "Legend of the timeline" },
   sign("■", "write to ZooKeeper"), sign("▼", "watch fired"), sign("●", "anything else"),
-  sign(" ", "who leads or owns it", "swatch held"), sign(" ", "nobody does", "swatch missing"));
+  sign(" ", "its leader or owner", "swatch held"), sign(" ", "none", "swatch missing"));

@@ -1,4 +1,4 @@
-// A scenario, or kafka-zk lesson, at the learner's pace: what is done, a question about what comes of it, then what came.
+// A scenario, or `kafka-zk lesson`, at the learner's pace: an action, a question about its effect, then the effect.
 
 import { html, readable, replace } from "./dom.js";
 
@@ -19,24 +19,24 @@ export class LessonPanel {
     return !this.element.hidden;
   }
 
-  // More steps may have come: a lesson goes on while its first steps are read.
+  // Fetch new steps: a lesson continues while its first steps are read.
   async refresh() {
     if (this.element.hidden || this.lesson.finished || this.busy) return;
     const before = this.atTheEnd();
     this.lesson = await this.ask("lesson");
-    if (before) this.draw(); // its button can be pressed now
+    if (before) this.draw(); // enables its button
   }
 
   atTheEnd() { return this.step >= this.lesson.steps.length - 1; }
 
-  // The chapters, or the plays of a scenario, by the step with which each begins.
+  // The first step of each chapter, or of each play of a scenario.
   parts() {
     const found = new Map();
     this.lesson.steps.forEach((each, index) => { if (!found.has(each.play)) found.set(each.play, index); });
     return found;
   }
 
-  // Every step is shown as it was before, if there is something to guess; then as it is.
+  // A step with a question is shown before its effect first, then after it.
   async go(step) {
     this.busy = true;
     this.step = Math.min(Math.max(step, -1), this.lesson.steps.length - 1);
@@ -72,7 +72,7 @@ export class LessonPanel {
         html("button", { "data-key": "lesson-back", id: "lesson-back", onclick: () => this.go(this.step - 1) }, "◀ back"),
         html("button", { "data-key": "lesson-next", id: "lesson-next", disabled: !open && (comes || over),
           onclick: () => (open ? this.skip() : this.go(this.step + 1)) },
-        open ? "show me" : over ? "the end" : comes ? "the cluster is at it …" : now ? "next step ▶" : "begin ▶"))));
+        open ? "show me" : over ? "the end" : comes ? "the cluster is working …" : now ? "next step ▶" : "begin ▶"))));
     this.skipped = false;
   }
 

@@ -1,4 +1,4 @@
-// The page's state, and what follows when it changes. The server knows everything; this only asks and draws.
+// The page's state and its changes. All data come from the server; this only asks and draws.
 
 import { BreakPanel } from "./break.js";
 import { clusterView } from "./cluster.js";
@@ -17,30 +17,30 @@ const NOT_IN_XML = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu; 
 const id = (name) => document.getElementById(name);
 const hash = new URLSearchParams(location.hash.slice(1));
 const token = hash.get("token") ?? "";
-// Kept out of the address, which people share: this tab remembers it.
+// This tab keeps the token; the address, which people share, must not contain it.
 if (hash.has("break")) sessionStorage.setItem("break", hash.get("break"));
 const breakToken = sessionStorage.getItem("break") ?? "";
 
 const page = {
   recording: null,
   seq: hash.has("seq") ? Number(hash.get("seq")) : null, // null: live
-  at: null, // the time that the slider was taken to, after the entry: hearts fade and numbers rise between two entries
+  at: null, // the slider's time, after the entry: hearts and numbers change between two entries
   moment: 0,
   view: hash.get("view") ?? "cluster",
   chosen: null,
   related: {}, // the cause of the chosen event, and its first effect
   below: "",
   scrolledTo: null,
-  znode: null, // the path of the chosen one
-  told: null, // what happened, and when the page asked for that
+  znode: null, // path of the chosen znode
+  told: null, // the episodes; `toldAt`: when the page asked for them
   toldAt: 0,
-  breaking: null, // the panel, where the cluster can be broken
+  breaking: null, // the panel for faults, if the cluster allows them
   inLesson: false,
   lesson: null, // its panel
   playing: false,
   drawing: false,
-  timeline: null, // as it was drawn last
-  held: false, // while a button is down nothing is drawn: else it would be another one when it comes up
+  timeline: null, // the last drawing
+  held: false, // True while a button is pressed: a redraw would replace the button before it is released
   again: false,
 };
 
@@ -100,7 +100,7 @@ async function drawOnce() {
   controls();
 }
 
-// Returns the spans. Whoever winds through the same time sees the same picture, and only its moment is another one.
+// Draw the timeline if its content changed, else only move its moment. Returns the spans.
 async function drawTimeline(range, told) {
   const width = Math.max(600, id("timeline").clientWidth - 16);
   const every = id("every").checked, { count, live, now_ms, last_ms } = page.recording;
@@ -117,7 +117,7 @@ async function drawTimeline(range, told) {
   return page.timeline.spans;
 }
 
-// Of the whole recording, which may be long: not with each picture.
+// The episodes of the whole recording, cached because there may be many.
 async function whatHappened() {
   if (page.told === null || performance.now() - page.toldAt > HAPPENED_MS) {
     const { first_ms, last_ms, now_ms, live } = page.recording;
@@ -130,7 +130,7 @@ async function whatHappened() {
   return { episodes: over, count: over.length };
 }
 
-// Drawn only if it is another one, so that the keyboard's focus stays.
+// Redraws the list only if it changed, to keep the keyboard's focus.
 function showHappened(told) {
   const chosen = page.chosen !== null || page.znode !== null;
   id("happened").hidden = chosen;
@@ -157,18 +157,18 @@ async function viewOf(seq, here) {
     return (flow) => treeView(tree, changedNow(here ? [...flow, here] : flow), at, filter, openZnode, enterZnode, draw);
   }
   const { cluster } = await ask("state", { seq, ...topicsQuery() });
-  if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names are shorter now
+  if (knowGroups(cluster.groups.map((group) => group.name))) { page.timeline = null; page.again = true; } // names became shorter
   return (flow, measured, known) => clusterView(cluster, { ...page.recording, known_brokers: known }, flow, measured, filter, draw);
 }
 
-// Once for each moment: who scrolls away, stays there.
+// Scrolls to the chosen znode only once for each moment, so that the reader can scroll away.
 function showChosenZnode(seq) {
   if (page.view !== "tree" || page.scrolledTo === seq) return;
   page.scrolledTo = seq;
   if (page.seq !== null) document.querySelector("#view tr.chosen")?.scrollIntoView({ block: "center" });
 }
 
-// Those of the cluster, and in a recording those that were there in the shown time.
+// Brokers of the live cluster, or of the recording's shown time.
 const brokersUntil = (moment, spans) => [...new Set([...page.recording.known_brokers, ...spans
   .filter(([kind, , , , from_ms]) => kind === "broker" && from_ms <= moment).map(([, lane]) => Number(lane.split(" ")[1]))])];
 
@@ -182,7 +182,7 @@ function openZnode(path) {
   draw();
 }
 
-// Of too many znodes, shows those below this one.
+// Show only the znodes below this one.
 function enterZnode(path) {
   page.below = path;
   draw();
@@ -190,7 +190,7 @@ function enterZnode(path) {
 
 async function showZnode(seq) {
   const told = await ask("znode", { seq, path: page.znode }).catch(() => null);
-  replace(id("details"), told ? znodeView(told, choose) : html("p", {}, `${page.znode} is not there yet at this moment`));
+  replace(id("details"), told ? znodeView(told, choose) : html("p", {}, `${page.znode} does not exist at this moment`));
 }
 
 function shownRange() {
@@ -225,11 +225,11 @@ function say(problem) {
   id("problem").textContent = problem;
 }
 
-// --- what somebody does ---
+// --- actions of the reader ---
 
-// `episode`: the folded line that this event is the first of; of a lesson only what its reader has come to.
+// `episode`: the episode that begins with this event; in a lesson, only its part up to the shown moment.
 async function choose(seq, episode = null) {
-  const until_ms = page.inLesson ? page.moment : Infinity; // before the draw goes to another moment
+  const until_ms = page.inLesson ? page.moment : Infinity; // read before the draw changes the moment
   page.chosen = seq;
   page.znode = null;
   page.playing = false;
@@ -247,7 +247,7 @@ async function step(by) {
   await choose((await ask("step", { seq: from, by })).seq);
 }
 
-// What the buttons lead to; a znode has neither.
+// Set the targets of the buttons for cause and effect; a znode has none.
 function relate(related) {
   page.related = related;
   for (const name of ["cause", "effect"]) id(name).disabled = !related[name];
@@ -300,7 +300,7 @@ function savePicture() {
   if (!picture) return;
   const copy = picture.cloneNode(true);
   const style = document.createElementNS("http://www.w3.org/2000/svg", "style");
-  style.textContent = "text{font:12px sans-serif}.silence{fill:url(#nobody)}.under{fill:#fff}.stripe{fill:#c4221b}"
+  style.textContent = "text{font:12px sans-serif}.silence{fill:url(#vacant)}.under{fill:#fff}.stripe{fill:#c4221b}"
     + ".episode-mark{fill:#0b62a4}.many{fill:#ddd}.axis{stroke:#ddd}.now{stroke:#c4221b}.sparkline path{stroke:#0b62a4}";
   copy.prepend(style);
   const text = new XMLSerializer().serializeToString(copy).replace(NOT_IN_XML, "\ufffd");
@@ -342,7 +342,7 @@ function begin() {
   for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(release, 0));
   hash.delete("break");
   history.replaceState(null, "", `#${hash}`);
-  if (!token) return say("Reading this page needs the token of the address that kafka-zk printed: open that address.");
+  if (!token) return say("This page needs the token in the address that kafka-zk printed: open that address.");
   const news = new EventSource(`api-news?${new URLSearchParams({ token })}`);
   let due = null;
   news.onmessage = (message) => {
@@ -357,10 +357,10 @@ function begin() {
     else controls();
     page.lesson?.refresh();
   };
-  news.onerror = () => say("the recorder does not answer any more; what was recorded until now can still be seen");
+  news.onerror = () => say("the recorder does not respond; this page still shows what was recorded before");
 }
 
-// A scenario begins where it begins, not at its end, and its whole time is shown.
+// A scenario starts at its first event, not at its last.
 async function beginLesson() {
   if (page.recording.can_break && breakToken) page.breaking = new BreakPanel(id("break"), post, page.recording.known_brokers);
   if (page.recording.live) return;

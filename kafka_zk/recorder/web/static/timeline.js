@@ -1,4 +1,4 @@
-// Lanes by time: who held what, where nobody did, and what each process and ZooKeeper did.
+// Lanes over time: holders, gaps without a holder, and events of each process and of ZooKeeper.
 
 import { clock, colour, counted, readable, svg } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
@@ -6,7 +6,7 @@ import { chooseEpisode } from "./happened.js";
 import { atMoment, rates, sparkline } from "./sparkline.js";
 
 const ROW = 18, LABEL = 205, TOP = 18, RIGHT = 10, WORD_WIDTH = 6.3, TICK = 85;
-const ZOOKEEPER = "ZooKeeper"; // a lane of its own for all that is written there, in the colours of who wrote it
+const ZOOKEEPER = "ZooKeeper"; // a lane for all writes, in the colours of their writers
 const FROM_ZOOKEEPER = new Set(["created", "changed", "deleted", "session began", "session ended"]);
 const DETAILS = new Set(["WatchArmed", "WatchSeen", "WatchGone", "PartitionsMoved", "ReplicasMoved", "ClientsSeen"]);
 export const isDetail = (entry) => DETAILS.has(entry.kind);
@@ -15,8 +15,8 @@ const TITLES = { leader: (stem) => `${stem} leaders`, owner: (stem) => `${stem} 
   assigned: (stem) => `${stem} owners`, broker: () => "brokers", member: () => "members" };
 const WHOSE = { broker: "brokers", member: "members" };
 
-// `told`: what happened, folded; `held`: what the server says of spans; `again` draws once more, when something was folded. Returns the picture and
-// `wind`, which takes it to another moment: what the moment does not change is drawn once.
+// `told`: episodes; `held`: spans and groups from the server; `again` redraws after an item was folded. Returns the picture and
+// `wind`, which moves it to another moment without a redraw.
 export function timelinePicture(width, range, told, held, samples, entries, moment, chosen, every, choose, again) {
   const scale = (ms) => LABEL + ((ms - range.from_ms) / Math.max(1, range.to_ms - range.from_ms)) * (width - LABEL - RIGHT);
   const lanes = [...episodeLanes(told, range), ...lanesOf(held, entries)];
@@ -50,11 +50,11 @@ export function timelinePicture(width, range, told, held, samples, entries, mome
   return { picture, wind };
 }
 
-// What nobody has is red and striped: the stripes are for those to whom a red is like a broker's colour.
-const stripes = () => svg("defs", {}, svg("pattern", { id: "nobody", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+// A span without a holder is red and striped: the stripes distinguish it for colour-blind readers.
+const stripes = () => svg("defs", {}, svg("pattern", { id: "vacant", width: 5, height: 5, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
   svg("rect", { class: "under", width: 5, height: 5 }), svg("rect", { class: "stripe", width: 3, height: 5 })));
 
-// What happened, in words, above what everybody did: each kind has a lane if there is anything to tell.
+// Lanes for episodes, above all others; a kind without episodes has no lane.
 function episodeLanes(told, range) {
   const shown = told.filter((each) => each.from_ms <= range.to_ms && each.to_ms >= range.from_ms);
   const of = (name, belongs) => ({ lane: name, episodes: shown.filter(belongs) });
@@ -62,7 +62,7 @@ function episodeLanes(told, range) {
     of("groups", (each) => each.subject.startsWith("group"))].filter((lane) => lane.episodes.length);
 }
 
-// As long as it took; its words stand behind it, or before it where there is more room. The latest ones come first.
+// A mark as long as its episode. Its text stands after it, or before it if there is more room. The latest episode is placed first.
 function episodeRow({ picture, scale, range }, { lane, episodes }, y, choose) {
   picture.append(label(lane, y, 0));
   const marks = episodes.map((each) => {
@@ -88,8 +88,8 @@ function said({ subject, text }) {
   return readable(subject === "cluster" ? text : `${subject.split(" ").at(-1)}: ${text}`);
 }
 
-// The controller and the brokers, then what the user made: topics, members, what they own; then what only asked; at
-// the end Kafka's own topics. A process has one lane: its registration as a bar, what it did as marks.
+// Order: controller, brokers, topics, members, partitions by owner, other clients, internal topics. A process has one lane:
+// its registration as a bar, its events as marks.
 function lanesOf(held, entries) {
   const lanes = new Map();
   const laneOf = (kind, lane) => {
@@ -119,10 +119,10 @@ function lanesOf(held, entries) {
     .slice(0, MOST_LANES);
 }
 
-// Members come and go: one that has left for good is no trouble, as a broker is.
+// A member that has left is normal; a broker that has left is a problem.
 const hasLeft = (span) => !span.holder && span.to_ms === null;
 
-// Many processes are one lane until somebody unfolds them.
+// Many processes share one lane until the reader unfolds it.
 function together(kind, lanes) {
   if (lanes.length <= MOST_PROCESSES) return lanes;
   const here = kind === "member" ? lanes.filter((lane) => !lane.spans.some(hasLeft)) : lanes;
@@ -154,7 +154,7 @@ function label(text, y, indent) {
   return svg("text", { x: indent, y: y + 13 }, shown, svg("title", {}, text));
 }
 
-// A topic's lanes as one: red where somebody is missing. Its name folds and unfolds them.
+// All lanes of a topic in one: red where a leader or owner is missing. Its name folds and unfolds them.
 function groupRow(drawing, group, y) {
   const { picture, scale, range, again, samples, winds } = drawing;
   const name = `${group.kind} ${group.stem}`, open = !group.folded;
@@ -172,7 +172,7 @@ function groupRow(drawing, group, y) {
     const from = Math.max(LABEL, scale(from_ms)), to = scale(Math.min(to_ms ?? range.to_ms, range.to_ms));
     if (to < LABEL) continue;
     picture.append(svg("rect", { class: "silence", x: from, y: y + 3, width: Math.max(1.5, to - from), height: ROW - 6 },
-      svg("title", {}, WHOSE[group.kind] ? `no session from ${clock(from_ms)}` : `${count} of ${group.lane_count} partitions have nobody from ${clock(from_ms)}`)));
+      svg("title", {}, WHOSE[group.kind] ? `no session from ${clock(from_ms)}` : `${count} of ${group.lane_count} partitions have none from ${clock(from_ms)}`)));
   }
   if (end - x < 200 || WHOSE[group.kind]) return;
   picture.append(svg("text", { class: "soft", x: x + 4, y: y + 13 },
@@ -202,7 +202,7 @@ function laneRow({ picture, scale, range, winds }, lane, y) {
   const row = svg("g", { role: "img" });
   winds.push((at) => {
     const now = lane.spans.findLast((span) => span.from_ms <= at && (span.to_ms === null || span.to_ms >= at));
-    const whose = lane.kind === "zookeeper" ? "what is written there" : now ? told(now) : "nobody yet";
+    const whose = lane.kind === "zookeeper" ? "all writes" : now ? told(now) : "none yet";
     row.setAttribute("aria-label", `${readable(laneName(lane))}: ${whose}`);
   });
   row.append(label(readable(laneName(lane)), y, /leader|owner|assigned/.test(lane.kind) ? 16 : 0));
@@ -226,7 +226,7 @@ function laneName(lane) {
 
 function told(span) {
   const note = /^[\d,]+$/.test(span.note) ? `, ISR ${span.note}` : span.note ? `, ${span.note}` : "";
-  return `${span.holder ? readable(span.holder) : "nobody"}${note} from ${clock(span.from_ms)}`;
+  return `${span.holder ? readable(span.holder) : "none"}${note} from ${clock(span.from_ms)}`;
 }
 
 function holderColour(holder, lane) {
@@ -252,7 +252,7 @@ function dots(picture, entries, actor, y, scale, chosen, choose) {
   }
 }
 
-// One shape for each actor: a thousand rectangles would make each picture wait.
+// One path for each actor: a thousand rectangles would slow down each redraw.
 function buckets(picture, entries, actor, y, scale) {
   const most = Math.max(...entries.buckets.map(([, , count]) => count));
   const own = entries.buckets.filter(([name]) => name === actor);

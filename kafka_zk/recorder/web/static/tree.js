@@ -1,4 +1,4 @@
-// All znodes at one moment: what changed just now, who watches what, whose ephemeral znodes are.
+// All znodes at one moment: recent changes, watchers, and owners of ephemeral znodes.
 
 import { colour, foldButton, html, readable } from "./dom.js";
 import { isOpen, toggle } from "./folds.js";
@@ -20,7 +20,7 @@ export function treeView(tree, changed, at, filter, open, enter, again) {
     more ? html("p", { class: "soft" }, `and ${more} more: use the filter`) : null);
 }
 
-// Each znode with how many are below it; what was deleted just now has a place, too.
+// Each znode with the number of znodes below it, including those that were just deleted.
 function nested(tree, changed) {
   const rows = new Map(tree.znodes.map((each) => [each.path, { ...each, change: changed.get(each.path) }]));
   for (const [path, change] of changed) {
@@ -45,7 +45,7 @@ function compared(a, b) {
 const parent = (path) => path.slice(0, path.lastIndexOf("/"));
 const opensItself = (node) => node.below <= MOST_BELOW && !/^\/(brokers\/topics\/__|config$|zookeeper$)/.test(node.path);
 
-// Without what lies below a folded one; but what the chosen event changed is always there.
+// Leaves out znodes below a folded one, but never the znode that the chosen event changed.
 function unfolded(nodes, at) {
   const folded = [];
   return nodes.filter((node) => {
@@ -59,7 +59,7 @@ function unfolded(nodes, at) {
 const ROOTS = new Set(["/brokers", "/brokers/topics", "/consumers"]);
 const byItself = (node) => ROOTS.has(node.path) || opensItself(node);
 
-// Where one is among too many znodes, and the way up.
+// The path to the current folder, with a button for each parent.
 function whereabouts(path, enter) {
   const parts = path.split("/").filter(Boolean);
   return html("p", {}, html("button", { "data-key": "enter /", onclick: () => enter("") }, "all"), parts.flatMap((part, index) => {
