@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 
 def test_what_the_chapter_shows() -> None:
-    """No ACL: refused. An ACL: written. A Deny beats the Allow of a prefix. A quota holds back until its rate is kept."""
+    """No ACL: refused. An ACL: written. A Deny beats the Allow of a prefix. A quota throttles."""
     done = kafka_zk("lesson", "--json", "--chapter", "10", timeout_s=120)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)["chapter 10"]

@@ -15,13 +15,13 @@ from kafka_zk.base import turns
 from kafka_zk.base.rate import QuotaWindow
 from kafka_zk.broker.config.kafka_config import parse_connections_override
 from kafka_zk.network import listener as listener_module
-from kafka_zk.network.connection import BrokerConnection
 from kafka_zk.network.connection_quotas import ConnectionQuotas, descriptors_for_connections
 from kafka_zk.network.connection_rates import ConnectionRates
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.network.in_flight import Response
 from kafka_zk.network.listener import Listener, ListenerSettings
 from kafka_zk.network.memory_pool import MemoryPool
+from kafka_zk.network.supervised_connection import SupervisedConnection
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.kafka_zk.network.harness import LocalReactor, is_closed, receive_all
 from tests.kafka_zk.network.server import Server, answer, request
@@ -209,17 +209,17 @@ def test_many_that_are_given_up_at_once_take_turns(
         peer.sendall(struct.pack(">i", 5000) + bytes(100))
     turn = 0
     turns_of: list[int] = []
-    give_up = BrokerConnection.give_up_request
+    give_up = SupervisedConnection.give_up_request
 
     def count() -> None:
         nonlocal turn
         turn += 1
 
-    def told(connection: BrokerConnection, waited_s: float) -> None:
+    def given_up(connection: SupervisedConnection, waited_s: float) -> None:
         turns_of.append(turn)
         give_up(connection, waited_s)
 
-    monkeypatch.setattr(BrokerConnection, "give_up_request", told)
+    monkeypatch.setattr(SupervisedConnection, "give_up_request", given_up)
     counting = LoopingCall(count)
     counting.clock = cast(IReactorTime, reactor)
     counting.start(0)
