@@ -2,8 +2,8 @@
 
 Topic t exists and has one partition; u does not exist. Nothing else does. OK: no error of authorization. ACLs are
 written ``Read Topic t``; ``Write Topic p*`` is of a prefix, ``!Read Topic t`` a denial, ``Read@10.9.8.7 Topic t`` for
-one host, and ``Read Topic t of User:bob`` for another user. ``tests/acl_visible.py`` has the cases in which responses leave
-something out.
+one host, and ``Read Topic t of User:bob`` for another user. ``tests/acl_visible.py`` has the cases in which
+responses leave something out.
 """
 
 from collections.abc import Iterator, Mapping
