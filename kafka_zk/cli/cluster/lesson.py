@@ -17,7 +17,9 @@ from kafka_zk.cli.terminal.output import note, print_json, say
 
 @click.command("lesson", short_help="A guided lesson on groups and replicas, on a live cluster.")
 @click.option("--pause/--no-pause", default=True, help="Stop after each explanation and at each new kind of watch.")
-@click.option("--chapter", "chapters", type=click.IntRange(1, 10), multiple=True, help="One only; may be repeated.")
+@click.option(
+    "--chapter", "chapters", type=click.IntRange(1, 10), multiple=True, help="Only this one; may be repeated."
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every step of each rebalance, not only its summary.")
 @web_option(f"Read it in a browser, with pictures and questions, on this port (default {WEB_PORT}).")
 @json_option
