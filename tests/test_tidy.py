@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("storage", "registry", "rebalance", "kafka_zk", "spark_jobs", "examples")
 MODULE_LINES = 500
 FUNCTION_LINES = 70
+CONSTRUCTOR_ARGUMENTS = 7
 FOLDER_LINES = 6000
 
 # No "later": a thing is done, or an issue says that it is not.
@@ -58,6 +59,25 @@ def test_no_module_and_no_function_is_too_long(trees: Trees) -> None:
         for each in functions(tree)
         if lines_of(each) > FUNCTION_LINES
     ]
+
+
+LONG_CONSTRUCTORS = {
+    "BrokerProcess", "ContainerCluster", "EmbeddedCluster", "KafkaZkContainer", "ZooKeeperContainer",
+    "ZookeeperConsumer",
+    "ExtractionRun", "GroupDriver",
+}  # fmt: skip
+"""Servers and a consumer, whose arguments are options; and two that a test gives another clock or observers."""
+
+
+def arguments(definition: ast.ClassDef) -> int:
+    """How many arguments the constructor of a class takes; 0 if it has none of its own."""
+    constructors = [node for node in definition.body if isinstance(node, ast.FunctionDef) and node.name == "__init__"]
+    return sum(len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) - 1 for node in constructors)
+
+
+def test_constructors_take_few_arguments(trees: Trees) -> None:
+    classes = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    assert {node.name for node in classes if arguments(node) > CONSTRUCTOR_ARGUMENTS} == LONG_CONSTRUCTORS
 
 
 def test_a_module_says_what_it_is_in_its_docstring(trees: Trees) -> None:

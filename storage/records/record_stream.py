@@ -1,7 +1,10 @@
 """Decodes the records of a batch as a stream, with one chunk of uncompressed bytes or one record in memory.
 
 For untrusted batches, in which a few bytes can stand for millions of records. No objects are created per record.
-``record_decoder.decode_records`` returns whole records. Tests: tests/storage/records/test_record_stream.py.
+``record_decoder.decode_records`` returns whole records. It, ``record_check`` and ``record_filter`` have loops of their
+own: with ``walk``, reading keys and values takes 1.3 times as long, and a check 3.6 times.
+
+Tests: tests/storage/records/test_record_stream.py.
 """
 
 from collections.abc import Iterator
