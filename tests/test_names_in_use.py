@@ -26,7 +26,7 @@ CALLED_BY_LIBRARIES = {
 """Methods that override a library's; those with a decorator are left out anyway, and Twisted's ``render_GET``."""
 
 PUBLIC = {"send_all", "send_nowait", "internal_bootstrap"}
-"""Of classes in docs/api.md, whose methods are public without being named there."""
+"""Of classes in docs/reference/api.md, whose methods are public without being named there."""
 
 EXCEPTIONS = {
     "client_count": "that quotas of clients that went away are forgotten",
@@ -73,7 +73,7 @@ def parsed(*folders: str) -> dict[Path, ast.Module]:
 def test_the_product_uses_what_it_defines() -> None:
     product = parsed(*PRODUCT)
     used = {name for tree in (*product.values(), *parsed("examples").values()) for name in uses(tree)}
-    used |= {word for page in (ROOT / "docs").glob("*.md") for word in re.findall(r"\w+", page.read_text())}
+    used |= {word for page in (ROOT / "docs").rglob("*.md") for word in re.findall(r"\w+", page.read_text())}
     known = used | CALLED_BY_LIBRARIES | PUBLIC
     unused = {name: path.relative_to(ROOT) for path, tree in product.items() for name in definitions(tree)
               if name not in known and not name.startswith(("__", "render_"))}  # fmt: skip
