@@ -7,7 +7,7 @@ the client that waits.
 
 import time
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ from tests.soak import transaction_rounds
 from tests.soak.readers import OurSource
 from tests.soak.replicated_cluster import START_S
 from tests.soak.replication_rounds import KILL, PARTITIONS, REPLICAS, Fault, ReplicationRounds
+from tests.soak.transaction_client import now_ns
 from tests.soak.transaction_programs import READ_COMMITTED, Program, TransactionReader
 
 SESSION_TIMEOUT_MS = 4_000
@@ -124,10 +125,10 @@ class KillRounds(ReplicationRounds):
             self.late.append(f"{stalled} committed nothing within {time.monotonic() - begun_s:.0f} s of a kill")
         last_s = max(committed_s.values(), default=led_s)
         self._say(f"    every program committed {last_s - led_s:.1f} s after everything was led; longest waits:")
+        now = {"event": "now", "at": now_ns()}
         for program in self._programs:
-            for life, events in program.journals().items():
-                if wait := longest_wait(events, int(begun_s * 1e9)):
-                    self._say(f"        {life}: {wait}")
+            events = [*chain.from_iterable(program.journals().values()), now]  # of all its lives
+            self._say(f"        {program.producer}: {longest_wait(events, int(begun_s * 1e9))}")
 
     def close(self) -> None:
         """End the clients."""
