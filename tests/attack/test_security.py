@@ -165,6 +165,7 @@ def test_certificates_that_do_not_count(broker: Secured) -> None:
     broker.siege("T certificates that do not count", attack, deadline_s=60)
 
 
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion")
 def test_older_versions_and_weak_ciphers(broker: Secured) -> None:
     def old() -> ssl.SSLContext:
         context = broker.context()

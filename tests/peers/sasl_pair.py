@@ -2,7 +2,7 @@
 
 The login modules are those of one JAAS file, which a JVM gets as its option and ours by ``KAFKA_OPTS``. The listener
 SASL has PLAIN with sessions of three seconds, SCRAM and unsecured tokens; SIGNED takes tokens of a provider, whose keys
-are in a file; the brokers log in to each other at INSIDE.
+are in a file; the brokers log in to each other at INSIDE; TLS asks for certificates.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,13 @@ from kafka_zk.embedded.ports import free_ports
 from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
 from kafka_zk.registry.config import ConfigRegistry
 from kafka_zk.security import scram
+from kafka_zk.testing.certificates import CertificateAuthority
 from tests.peers import apache_kafka, wire_probe
 from tests.peers.processes import ServerProcess
 from tests.peers.targets import kafka_zk_command
 
 KAFKA, OURS = 0, 1
-LISTENERS = ("PLAINTEXT", "INSIDE", "SASL", "SIGNED")
+LISTENERS = ("PLAINTEXT", "INSIDE", "SASL", "SIGNED", "TLS")
 USERS = {"alice": "alice-secret", "bob": "bob-secret", "broker": "broker-secret"}
 SESSION_MS = 3_000
 _START_TIMEOUT_S = 180
@@ -78,6 +80,7 @@ def sasl_pair(folder: Path) -> Iterator[SaslPair]:
         _make_users(zookeeper.connect_string)
         signer = RSAKey.generate_key(2048, {"kid": "k1", "alg": "RS256", "use": "sig"})
         (folder / "keys.json").write_text(json.dumps({"keys": [signer.as_dict(private=False)]}))
+        _make_certificates(folder)
         login_file = folder / "jaas.conf"
         login_file.write_text(_LOGIN_FILE)
         free = free_ports(2 * len(LISTENERS))
@@ -108,7 +111,10 @@ def _properties(folder: Path, broker: int, ports: dict[str, int], zookeeper: str
     keys = {
         "listeners": listeners, "advertised.listeners": listeners,
         "listener.security.protocol.map":
-            "PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT,SASL:SASL_PLAINTEXT,SIGNED:SASL_PLAINTEXT",
+            "PLAINTEXT:PLAINTEXT,INSIDE:SASL_PLAINTEXT,SASL:SASL_PLAINTEXT,SIGNED:SASL_PLAINTEXT,TLS:SSL",
+        "ssl.keystore.type": "PEM", "ssl.keystore.location": str(folder / "broker.pem"),
+        "ssl.truststore.type": "PEM", "ssl.truststore.location": str(folder / "authority.pem"),
+        "listener.name.tls.ssl.client.auth": "required",
         "inter.broker.listener.name": "INSIDE", "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
         "listener.name.inside.sasl.enabled.mechanisms": "SCRAM-SHA-512",
         "listener.name.sasl.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
@@ -126,6 +132,15 @@ def _properties(folder: Path, broker: int, ports: dict[str, int], zookeeper: str
     }  # fmt: skip
     properties = apache_kafka.server_properties(broker, ports["PLAINTEXT"], logs, zookeeper, keys)
     return apache_kafka.write_properties(folder / str(broker) / "server.properties", properties)
+
+
+def _make_certificates(folder: Path) -> None:
+    authority, other = CertificateAuthority("CA of the test"), CertificateAuthority("another CA")
+    authority.write_truststore(folder / "authority.pem")
+    authority.write_keystore(folder / "broker.pem", "broker", ["127.0.0.1"])
+    authority.write_keystore(folder / "client.pem", "client")
+    authority.write_keystore(folder / "expired.pem", "client", lifetime=timedelta(minutes=-5))
+    other.write_keystore(folder / "other.pem", "client")
 
 
 def _make_users(connect_string: str) -> None:
