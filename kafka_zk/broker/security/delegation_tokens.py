@@ -8,6 +8,7 @@ import base64
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from random import Random
+from typing import Any
 
 from twisted.internet.defer import DeferredLock, ensureDeferred
 from twisted.logger import Logger
@@ -34,6 +35,8 @@ MOST_OF_OWNER = 1_000
 MOST_TOKEN_BYTES = 8 * 1024
 """Maximum size of a token's znode, renewers included: every broker must be able to read all tokens, and keeps them in
 memory."""
+
+RETRY_S = 5
 
 _log = Logger()
 
@@ -70,6 +73,8 @@ class DelegationTokens:
         self._reading = DeferredLock()  # an earlier read must not overwrite a later one
         self._session_id: int | None = None
         self._watcher: ChangeWatcher | None = None
+        self._retry: Any = None  # the timer of the next read, after one that an ACL prevented
+        self._is_closed = False
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -87,6 +92,9 @@ class DelegationTokens:
 
     def close(self) -> None:
         """The broker stops."""
+        self._is_closed = True
+        if self._retry is not None and self._retry.active():
+            self._retry.cancel()
         if self._watcher is not None:
             self._watcher.close()
 
@@ -104,6 +112,13 @@ class DelegationTokens:
             await self._load(token_id)
         except RegistryError as error:  # a new session reads all tokens
             _log.warn("cannot read the delegation tokens: {error}", error=error)
+            if isinstance(error, NoAuth):
+                self._read_later()
+
+    def _read_later(self) -> None:
+        """A changed ACL of the znode is not announced."""
+        if not (self._is_closed or (self._retry is not None and self._retry.active())):
+            self._retry = self._clock.callLater(RETRY_S, self._announced, None)
 
     async def _load(self, token_id: str | None = None) -> None:
         """Read all tokens, or one. If listing is not permitted, all are forgotten."""

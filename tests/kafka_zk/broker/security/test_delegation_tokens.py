@@ -215,17 +215,47 @@ def test_a_new_session_reads_what_was_announced_meanwhile() -> None:
     cluster.run(story)
 
 
-def test_tokens_that_cannot_be_listed_let_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokens_that_cannot_be_listed_let_nobody_in_until_they_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing announces that the znode's ACL has changed."""
+    cluster = Cluster()
+    listed: list[float] = []
+
+    async def hidden() -> list[str]:
+        listed.append(cluster.world.clock.seconds())
+        raise NoAuth("/delegation_token/tokens")
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], 60_000)
+        await cluster.pause()
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster.registries[0], "token_ids", hidden)
+            for _ in range(2):
+                await ensureDeferred(cluster.one._read_again(None))
+            assert cluster.lets_in(cluster.one, token) is None
+            await cluster.pause(2.5)
+            assert len(listed) == 2
+        await cluster.pause(2)
+        assert list(cluster.one.all()) == []
+        await cluster.pause(1)
+        assert list(cluster.one.all()) == [token]
+        assert cluster.one._retry is not None and not cluster.one._retry.active()
+
+    cluster.run(story)
+
+
+def test_a_broker_that_stops_reads_no_tokens_later(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
 
     async def hidden() -> list[str]:
         raise NoAuth("/delegation_token/tokens")
 
     async def story() -> None:
-        token = await cluster.one.create(ALICE, ALICE, [], -1)
         monkeypatch.setattr(cluster.registries[0], "token_ids", hidden)
         await ensureDeferred(cluster.one._read_again(None))
-        assert cluster.lets_in(cluster.one, token) is None
+        cluster.one.close()
+        assert not cluster.one._retry.active()
+        await ensureDeferred(cluster.one._read_again(None))
+        assert not cluster.one._retry.active()
 
     cluster.run(story)
 
