@@ -315,9 +315,13 @@ class AclRules:
                 return Reason(False, f"its ACLs are not known: {self.unknown[pattern]}", pattern)
         for permission in (Permission.DENY, Permission.ALLOW):
             for pattern in sorted(applying, key=lambda each: (each.name != name, each.pattern_type, -len(each.name))):
-                for acl in sorted(self._acls[pattern]):
-                    if acl.permission is permission and _applies(acl, principal, host, operation):
-                        return Reason(permission is Permission.ALLOW, f"by the ACL {acl}", pattern, acl)
+                deciding = [
+                    acl for acl in self._acls[pattern]
+                    if acl.permission is permission and _applies(acl, principal, host, operation)
+                ]  # fmt: skip
+                if deciding:
+                    acl = min(deciding)
+                    return Reason(permission is Permission.ALLOW, f"by the ACL {acl}", pattern, acl)
         if applying:
             return Reason(False, f"no ACL of {', '.join(map(str, applying[:3]))} allows it")
         if self._allow_if_none:
