@@ -21,7 +21,7 @@ class Lease:
         self._reporter = reporter
         self._stalls = StallGuard(clock, client.sync)
         self.in_doubt = False  # the connection broke, and ownership was not checked since
-        self._end_was_told = False
+        self._end_was_reported = False
 
     def start(self) -> None:
         """Start to watch the clock. Call on the reactor thread."""
@@ -38,11 +38,11 @@ class Lease:
         """True if an offset may be committed now."""
         held = self._client.lease_held()
         if held:
-            self._end_was_told = False
+            self._end_was_reported = False
         return held and not self.in_doubt
 
     def held_back(self) -> None:
         """Records cannot be delivered. Report once if the reason is the end of the lease."""
-        if not self.in_doubt and not self._end_was_told and not self.may_write():
-            self._end_was_told = True
+        if not self.in_doubt and not self._end_was_reported and not self.may_write():
+            self._end_was_reported = True
             self._reporter.event(LeaseEnded, "ZooKeeper has not answered")

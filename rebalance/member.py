@@ -52,8 +52,8 @@ class GroupMember:
         self._unregistering = False
         self._out = Outbox(consumer_id)
         self._hand_over = HandOver(self._out, config)
-        self._strategy_told = ""  # the strategy last reported to observers
-        self._problem_told = ""  # the problem last reported to observers
+        self._reported_strategy = ""  # the strategy last reported to observers
+        self._reported_problem = ""  # the problem last reported to observers
         self._start_over()
 
     @property
@@ -153,8 +153,8 @@ class GroupMember:
             self._out.cause = _difference(before, event.members)
         choice = choose(event.members)
         self._view.members, self._view.strategy = event.members, choice.strategy
-        if choice.strategy.name != self._strategy_told:
-            self._strategy_told = choice.strategy.name
+        if choice.strategy.name != self._reported_strategy:
+            self._reported_strategy = choice.strategy.name
             self._out.note(events.StrategyChosen, choice.strategy.name, choice.warning, cause=choice.why)
             if self._registration.instance_id is not None and not choice.strategy.by_leader:
                 told = f"group.instance.id has no effect while the group runs {choice.strategy.name} ({choice.why})"
@@ -241,7 +241,7 @@ class GroupMember:
         except InvalidTopicFilter as error:
             self._problem(str(error))
             return
-        self._problem_told = ""
+        self._reported_problem = ""
         if target is not None and self._view.strategy is not None:
             self._hand_over.aim(target, self._view.strategy.name, self._view.generation, self._view.basis())
 
@@ -271,8 +271,8 @@ class GroupMember:
         self._out.do(effects.Finish())
 
     def _problem(self, cause: str) -> None:
-        if cause != self._problem_told:
-            self._problem_told = cause
+        if cause != self._reported_problem:
+            self._reported_problem = cause
             self._out.note(events.GroupNotUnderstood, cause=cause)
 
 

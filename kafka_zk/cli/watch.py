@@ -115,7 +115,7 @@ def _watch_group(
         cleanup.callback(show.close)
         cleanup.callback(read)
         cleanup.callback(seen.close)
-        if seen.sees_nobody and not sys.stdout.isatty():
+        if seen.has_no_members and not sys.stdout.isatty():
             note(f"waiting for members of group {group}")
         while time.monotonic() < end_s and len(seen.timeline.summaries) < rebalances:
             seen.poll(POLL_MS)

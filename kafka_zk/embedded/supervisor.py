@@ -17,7 +17,7 @@ from typing import Self
 from kafka_zk.registry.client import connect_string
 from kafka_zk.registry.client.close_session import close_session
 from kafka_zk.registry.client.security_keys import zookeeper_security
-from kafka_zk.registry.client.session_pipe import VARIABLE, ToldSession, described, last_told
+from kafka_zk.registry.client.session_pipe import VARIABLE, ReportedSession, described, last_session
 from kafka_zk.registry.client.tls import client_context
 
 CHUNK_BYTES = 4096
@@ -81,7 +81,7 @@ class Life:
         return told
 
 
-def session_to_close(told: bytes, reaped_pid: int) -> ToldSession | None:
+def session_to_close(told: bytes, reaped_pid: int) -> ReportedSession | None:
     """The last reported session, if the reaped process reported it: a wrapper's death proves nothing."""
-    session = last_told(told)
+    session = last_session(told)
     return session if session is not None and session.pid == reaped_pid else None

@@ -43,7 +43,7 @@ class Allowance:
         if self.count < 0:
             raise ProtocolError(f"{-self.count} elements more than such a message needs")
 
-    def told_bytes(self) -> int:
+    def take_small_bytes(self) -> int:
         """Return and reset ``small_bytes``."""
         told, self.small_bytes = self.small_bytes, 0
         return told
@@ -147,9 +147,9 @@ def _array_step_reader(field: Field, version: int, flexible: bool) -> StepReader
             item, position = result if isinstance(result, tuple) else (yield from result)
             items.append(item)
             if number % _ELEMENTS_AT_ONCE == 0:
-                yield allowance.told_bytes()
+                yield allowance.take_small_bytes()
         if allowance.small_bytes:
-            yield allowance.told_bytes()
+            yield allowance.take_small_bytes()
         return items, position
 
     return read

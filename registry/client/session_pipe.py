@@ -20,7 +20,7 @@ from kafka_zk.registry.client.client import SessionState
 VARIABLE = "KAFKA_ZK_SESSION_PIPE"
 
 
-class ToldSession(NamedTuple):
+class ReportedSession(NamedTuple):
     """A reported session, with everything needed to close it."""
 
     pid: int
@@ -31,12 +31,12 @@ class ToldSession(NamedTuple):
         return f"{self.pid} {self.session_id:#x} {self.password.hex()}\n".encode()
 
 
-def last_told(lines: bytes) -> ToldSession | None:
+def last_session(lines: bytes) -> ReportedSession | None:
     """The session in the last complete line; None without one, or if it is invalid."""
     whole = lines.split(b"\n")[:-1]
     try:
         pid, session_id, password = whole[-1].decode("ascii").split(" ")
-        return ToldSession(int(pid), int(session_id, 16), bytes.fromhex(password))
+        return ReportedSession(int(pid), int(session_id, 16), bytes.fromhex(password))
     except (IndexError, ValueError):
         return None
 
@@ -67,7 +67,7 @@ class SessionPipe:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         """Helpers that write the process's files inherit it: while they live, the process is not dead."""
-        self._told_id: int | None = None
+        self._reported_id: int | None = None
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)
 
@@ -89,14 +89,14 @@ class SessionPipe:
 
         def changed(state: SessionState) -> None:
             session_id = client.session_id
-            if state is SessionState.CONNECTED and session_id is not None and session_id != self._told_id:
-                self._told_id = session_id
-                self._tell(ToldSession(os.getpid(), session_id, client.session_password))
+            if state is SessionState.CONNECTED and session_id is not None and session_id != self._reported_id:
+                self._reported_id = session_id
+                self._tell(ReportedSession(os.getpid(), session_id, client.session_password))
 
         client.add_session_listener(changed)
         changed(client.state)
 
-    def _tell(self, session: ToldSession) -> None:
+    def _tell(self, session: ReportedSession) -> None:
         """Write a line, which is short enough to be atomic. A supervisor that is gone or does not read is ignored."""
         with contextlib.suppress(OSError):
             os.write(self.descriptor, session.line())

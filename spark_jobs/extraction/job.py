@@ -37,7 +37,7 @@ from kafka_zk.spark_jobs.extraction.dead_letters import DeadLetter
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
 from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 from kafka_zk.spark_jobs.extraction.planning import Brokers, Extraction, Planning, Report
-from kafka_zk.spark_jobs.extraction.progress import Progress, untold
+from kafka_zk.spark_jobs.extraction.progress import Progress, silent
 from kafka_zk.spark_jobs.extraction.read_tasks import ReadTasks, read_tasks
 from kafka_zk.spark_jobs.extraction.steps import Leftover, Phase, Step, leftover
 from kafka_zk.spark_jobs.extraction.stores import check_store
@@ -155,7 +155,7 @@ def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
 
 def extract(
     spark: Any, extraction: Extraction, *,
-    progress: Progress = untold, note: Note = lambda _: None, observe: Observe = lambda *_: None,
+    progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
     """Extract new records, and finish what a killed run left. With nothing new it publishes nothing.
 
@@ -221,7 +221,7 @@ def started(spark: Any, note: Note) -> tuple[Any, float]:
 
 def run(
     spark: Any, extraction: Extraction, connections: Connections, *,
-    progress: Progress = untold, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
+    progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
 ) -> Report:  # fmt: skip
     """Run the protocol over connections that may have been idle for long. Raises what ``extract`` raises.
 

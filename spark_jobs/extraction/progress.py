@@ -13,7 +13,7 @@ Progress = Callable[[int, int], None]
 """Receives how many records are read, and how many there are to read; both count offsets."""
 
 
-def untold(done: int, total: int) -> None:
+def silent(done: int, total: int) -> None:
     """For runs without an observer: Spark is not asked for its progress."""
 
 
@@ -45,7 +45,7 @@ class JobProgress:
 
     def __enter__(self) -> None:
         self._context.setJobGroup(self._job_group, self._job_group)
-        if self._progress is not untold:
+        if self._progress is not silent:
             self._thread.start()
 
     def __exit__(self, failure: object, *_: object) -> None:

@@ -33,12 +33,12 @@ class Lines:
     def __init__(self, note: Note, clock_s: Callable[[], float] = monotonic_s) -> None:
         self._note = note
         self._clock_s = clock_s
-        self._told_s = clock_s()
+        self._reported_s = clock_s()
 
     def __call__(self, done: int, total: int) -> None:
         now_s = self._clock_s()
-        if now_s - self._told_s >= LINE_EVERY_S:
-            self._told_s = now_s
+        if now_s - self._reported_s >= LINE_EVERY_S:
+            self._reported_s = now_s
             self._note(f"{done:,} of {total:,} records read")
 
 

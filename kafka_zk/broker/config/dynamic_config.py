@@ -170,18 +170,18 @@ class DynamicBrokerConfig:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"{key}: {error}") from None
         return stored
 
-    def encoded_anew(self, stored: Mapping[str, str]) -> dict[str, str]:
+    def reencoded(self, stored: Mapping[str, str]) -> dict[str, str]:
         """Return ``stored``, with passwords encoded with ``password.encoder.old.secret`` encoded again with the new
         secret. Raises ApiError."""
-        anew = dict(stored)
+        changed = dict(stored)
         for key in filter(_is_password, stored if self._old_encoder is not None else ()):
             try:
                 plain = self._old_encoder.decode(stored[key]) if self._old_encoder else None
             except InvalidSecurity:
                 continue  # encoded with the new secret at an earlier start
             if plain is not None:
-                anew |= self.stored({key: plain.value})
-        return anew
+                changed |= self.stored({key: plain.value})
+        return changed
 
     def _decoded(self, key: str, value: str) -> str:
         """Raises ApiError."""

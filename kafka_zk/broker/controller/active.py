@@ -138,9 +138,9 @@ class ActiveController:
             elected = {**await self._changes.elect_waiting(), **await self._changes.elect_returned()}
         await self.brokers.leaders_lead(elected)
         shrunk = await self._changes.move_replicas(offline, ReplicaEvent.TAKE_OFFLINE)
-        untold = [replica for replica in online if replica.partition not in elected]
+        not_elected = [replica for replica in online if replica.partition not in elected]
         everything = SendUpdateMetadata(None, self.context.partitions_with_leadership())
-        online_again = await self._changes.move_replicas(untold, ReplicaEvent.BRING_ONLINE)
+        online_again = await self._changes.move_replicas(not_elected, ReplicaEvent.BRING_ONLINE)
         await self._changes.send([*shrunk, *online_again, everything])
         await self.brokers.forget_unclean_starts()
         await self._watch_assignments(self.context.topics)
@@ -169,7 +169,7 @@ class ActiveController:
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
         if moving:  # the leader does not wait for what follows
-            self._put("reassignment", lambda: self.reassignments.go_on(moving))
+            self._put("reassignment", lambda: self.reassignments.advance(moving))
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
@@ -263,7 +263,7 @@ class ActiveController:
         await self._watch_assignments(topics)
 
     async def _isrs_notified(self) -> None:
-        await self.reassignments.go_on(await self._isr_changes.notified())
+        await self.reassignments.advance(await self._isr_changes.notified())
 
     def _balance(self) -> None:
         self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)

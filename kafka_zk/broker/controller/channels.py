@@ -104,7 +104,7 @@ class BrokerChannel:
         """Fires when the broker has answered every request queued before this call, or is gone."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append((self._queued_count, waiting))
-        self._tell_waiting()
+        self._wake_waiting()
         return waiting
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class BrokerChannel:
         self._closed = True
         self._failing.discard(self.info.broker_id)
         self._queue.clear()
-        self._tell_waiting()
+        self._wake_waiting()
         self._disconnect()
 
     async def _run(self) -> None:
@@ -135,9 +135,9 @@ class BrokerChannel:
         self._answered_count += 1
         for answer in answers:
             self._tell(self._on_answer, request, answer)
-        self._tell_waiting()
+        self._wake_waiting()
 
-    def _tell_waiting(self) -> None:
+    def _wake_waiting(self) -> None:
         while self._waiting and (self._closed or self._waiting[0][0] <= self._answered_count):
             self._waiting.popleft()[1].callback(None)
 

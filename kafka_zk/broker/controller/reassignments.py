@@ -23,7 +23,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 class Reassignments:
-    """Call ``go_on`` after any event that may unblock a reassignment."""
+    """Call ``advance`` after any event that may unblock a reassignment."""
 
     def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -42,7 +42,7 @@ class Reassignments:
         moving = self._context.partitions_being_reassigned()
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
-    async def go_on(self, tps: Iterable[TopicPartition]) -> None:
+    async def advance(self, tps: Iterable[TopicPartition]) -> None:
         """The ISRs of these partitions changed: complete reassignments that wait for nothing else."""
         moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
         await self._complete(await self._completable(moving))

@@ -134,10 +134,10 @@ class Group(GroupMetadata):
         """Extend a member's session. REBALANCE_IN_PROGRESS asks the member to rejoin."""
         refusal = self.refusal(Event.HEARTBEAT, member_id, group_instance_id, generation_id)
         if refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
-            self.hear_of(member_id, now)
+            self.extend_session(member_id, now)
         return refusal
 
-    def hear_of(self, member_id: str, now: Now) -> None:
+    def extend_session(self, member_id: str, now: Now) -> None:
         """Extend the session of a member that sent a request."""
         member = self.members.get(member_id)
         if member is not None:

@@ -60,15 +60,15 @@ class OffsetManager:
         if error is not _NONE:
             return dict.fromkeys(offsets, error)
         if len(offsets) > _MANY:
-            return await whoever_goes(self._store_in_turns(group_id, committer, offsets))
+            return await to_completion(self._store_in_turns(group_id, committer, offsets))
         batch = self._new_batch(group_id)
         batch.add(offsets.items())
         if not batch.offsets:
             return dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        live = self._heard_of(group_id, committer)
+        live = self._live_group(group_id, committer)
         written = self._manager.appends.store_offsets(live.partition, batch)
         if not isinstance(written, OffsetsWritten):
-            error = await whoever_goes(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
+            error = await to_completion(self._written_later(Turns(self._clock, goes_on=True), live, batch, written))
         else:
             error = written.error
             if error is _NONE:
@@ -87,10 +87,10 @@ class OffsetManager:
             return error
         return ErrorCode.NONE if committer.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
 
-    def _heard_of(self, group_id: str, committer: Committer) -> LiveGroup:
+    def _live_group(self, group_id: str, committer: Committer) -> LiveGroup:
         live = self._manager.get_or_create(group_id)
         if committer.member_id != UNKNOWN_MEMBER_ID:
-            live.group.hear_of(committer.member_id, now_of(self._clock))
+            live.group.extend_session(committer.member_id, now_of(self._clock))
             live.wake_in_time()
         return live
 
@@ -105,7 +105,7 @@ class OffsetManager:
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
         if batch.offsets:
-            live = self._heard_of(group_id, committer)
+            live = self._live_group(group_id, committer)
             written = self._manager.appends.store_offsets(live.partition, batch)
             error = await self._written_later(turns, live, batch, written)
         return codes_of(offsets, batch, error)
@@ -228,7 +228,7 @@ class OffsetManager:
             )
 
 
-async def whoever_goes(storing: Coroutine[Any, Any, T]) -> T:
+async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
     """Await a commit that continues even if the client disconnects. Raises: ClientGone."""
     done: ClientWait[T] = ClientWait()
 

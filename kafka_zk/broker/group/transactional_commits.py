@@ -16,7 +16,7 @@ from kafka_zk.broker.group.appends import OffsetsWritten
 from kafka_zk.broker.group.config import CoordinatorConfig
 from kafka_zk.broker.group.live_group import LiveGroup, now_of
 from kafka_zk.broker.group.metadata_manager import GroupMetadataManager
-from kafka_zk.broker.group.offset_manager import Codes, Committer, codes_of, whoever_goes
+from kafka_zk.broker.group.offset_manager import Codes, Committer, codes_of, to_completion
 from kafka_zk.broker.group.offsets import Offsets
 from kafka_zk.broker.group.offsets_batch import OffsetsBatch
 from kafka_zk.broker.group.partitions import OFFSETS_TOPIC
@@ -69,9 +69,9 @@ class TransactionalCommits:
         if error is _NONE:
             batch.add(offsets.items())
             if committer.member_id != UNKNOWN_MEMBER_ID:
-                live.group.hear_of(committer.member_id, now_of(self._clock))
+                live.group.extend_session(committer.member_id, now_of(self._clock))
             if batch.offsets:
-                error = await whoever_goes(self._store(live, producer, batch, guard))
+                error = await to_completion(self._store(live, producer, batch, guard))
         live.carry_out([])  # drops a group created for a refused commit
         return codes_of(offsets, batch, error) if error is _NONE or batch.offsets else dict.fromkeys(offsets, error)
 

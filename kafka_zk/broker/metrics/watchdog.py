@@ -48,7 +48,7 @@ class Watchdog:
         self._seconds = seconds
         self._thread_id = 0
         self._ran_s = 0.0
-        self._told_s: float | None = None  # the ``_ran_s`` of the turn logged last
+        self._reported_s: float | None = None  # the ``_ran_s`` of the turn logged last
         self._seen: dict[str, object] = {}
         self._timer: Any = None
         self._stopped = threading.Event()
@@ -85,9 +85,9 @@ class Watchdog:
         """Runs in the watchdog's thread: log the current turn once if it is already too long."""
         ran_s = self._ran_s
         for_s = self._seconds() - ran_s
-        if for_s < LONG_TURN_S or ran_s == self._told_s:
+        if for_s < LONG_TURN_S or ran_s == self._reported_s:
             return
-        self._told_s = ran_s
+        self._reported_s = ran_s
         frame = sys._current_frames().get(self._thread_id)
         seen = describe(frame) if frame is not None else {}
         if ran_s == self._ran_s:  # otherwise the stack is that of a later turn

@@ -41,7 +41,7 @@ async def start_authorizer(
     return authorizer
 
 
-def telling_requests(authorizer: Authorizer, dispatch: Dispatch) -> Dispatch:
+def with_api_key(authorizer: Authorizer, dispatch: Dispatch) -> Dispatch:
     """Adds each request's API key to its context, for the authorizer."""
     if isinstance(authorizer, NoAuthorizer):
         return dispatch

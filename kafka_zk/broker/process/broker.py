@@ -31,9 +31,9 @@ from kafka_zk.broker.process.live_listeners import LiveListeners
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import (
     StartAbandoned,
+    log_full_producers,
     open_logs,
     tell_finding,
-    tell_of_full_producers,
     usable_configs,
 )
 from kafka_zk.broker.process.parts import BrokerParts
@@ -192,7 +192,7 @@ class Broker:
                 self._run_blocking, tell_finding, self._directory_failed, random=self._machine.random
             ),
         )
-        logs.producer_ids.on_full = tell_of_full_producers
+        logs.producer_ids.on_full = log_full_producers
         return logs
 
     async def _open(self, logs: LogManager, configs: ConfigRegistry) -> None:

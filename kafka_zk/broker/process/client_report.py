@@ -37,7 +37,7 @@ class ClientReport:
         self._quotas = quotas
         self._periodic: Periodic | None = None
         self._told: tuple[object, ...] | None = None  # the process before may have told of others
-        self._told_s = 0.0
+        self._reported_s = 0.0
 
     def start(self) -> None:
         if self._periodic is None:
@@ -57,8 +57,8 @@ class ClientReport:
         left_out = max(0, len(connections) - MOST_CONNECTIONS) + counts.total() - sum(count for _, count in shown)
         told = tuple(clients), tuple(self._throttled()), left_out
         now_s = self._clock.seconds()
-        if told != self._told or now_s - self._told_s >= REPEAT_S:
-            self._told, self._told_s = told, now_s
+        if told != self._told or now_s - self._reported_s >= REPEAT_S:
+            self._told, self._reported_s = told, now_s
             self._events.emit(ClientsSeen, *told, cause="looked at connections and quotas")
 
     def _throttled(self) -> Iterator[ThrottledClient]:

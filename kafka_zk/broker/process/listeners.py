@@ -9,7 +9,7 @@ from kafka_zk.broker.config.kafka_config import KafkaConfig
 from kafka_zk.broker.config.kafka_config import Listener as WantedListener
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.metrics.request_stats import RequestStats
-from kafka_zk.broker.process.authorization import telling_requests
+from kafka_zk.broker.process.authorization import with_api_key
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.parts import BrokerParts
 from kafka_zk.broker.security.login_stats import LoginStats
@@ -52,7 +52,7 @@ def listener_maker(
     """The factory of a broker's listeners. ``stats`` counts their requests."""
     dispatcher = Dispatcher(parts.services)
     parts.services.client_quotas.limit_fetches_by(dispatcher.limit_fetches)
-    dispatch: Dispatch = telling_requests(parts.services.authorizer, dispatcher.dispatch)
+    dispatch: Dispatch = with_api_key(parts.services.authorizer, dispatcher.dispatch)
     if stats is not None:
         dispatch = stats.measure(dispatch)
     return partial(_new_listener, machine, parts, quotas, dispatch)

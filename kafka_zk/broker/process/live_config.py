@@ -41,8 +41,8 @@ async def read_broker_config(
             raise NoAuth(f"{entity_path('brokers', name)}: its ACL does not let this broker read its configuration")
     if starting:
         dynamic.refuse_unbuilt_security(stored[own], stored[DEFAULT_ENTITY])
-        if dynamic.encoded_anew(stored[own]) != stored[own]:
-            await configs.update_entity("brokers", own, dynamic.encoded_anew)
+        if dynamic.reencoded(stored[own]) != stored[own]:
+            await configs.update_entity("brokers", own, dynamic.reencoded)
     return dynamic.take(stored[own], stored[DEFAULT_ENTITY])
 
 

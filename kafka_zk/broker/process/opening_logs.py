@@ -60,7 +60,7 @@ async def open_logs(
     Raises: StartAbandoned; errors of ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)
-    begun_s = told_s = clock.seconds()
+    begun_s = shown_s = clock.seconds()
     slice_end_s = begun_s + SLICE_S
     while True:
         try:
@@ -70,8 +70,8 @@ async def open_logs(
             _tell_findings(report, clock.seconds() - begun_s)
             return report
         now_s = clock.seconds()
-        if now_s - told_s >= PROGRESS_INTERVAL_S:
-            told_s = now_s
+        if now_s - shown_s >= PROGRESS_INTERVAL_S:
+            shown_s = now_s
             _tell_progress(progress)
         if progress.is_waiting or now_s >= slice_end_s:
             await after(clock, HELPER_POLL_S if progress.is_waiting else 0)
@@ -88,7 +88,7 @@ def tell_finding(finding: Finding) -> None:
     )
 
 
-def tell_of_full_producers(limit: int) -> None:
+def log_full_producers(limit: int) -> None:
     """Log that the log manager has reached its limit of remembered producers."""
     _log.error(
         "{limit} producers are remembered, no more are allowed: batches of new ones are refused until some have not"

@@ -83,13 +83,13 @@ class FetchSessionHandler:
     def take_response(self, response: FetchResponse) -> bool:
         """Whether the response is valid. If not, ignore its partitions and send another request."""
         if response.error_code:
-            self._begin_anew(closes=response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            self._restart(closes=response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return False
         if not self._fits(response):
-            self._begin_anew(closes=True)
+            self._restart(closes=True)
             return False
         if response.session_id == NO_SESSION:
-            self._begin_anew(closes=False)
+            self._restart(closes=False)
         else:
             self._session_id = response.session_id
             self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1
@@ -97,14 +97,14 @@ class FetchSessionHandler:
 
     def failed(self) -> None:
         """No response arrived, so the broker's session epoch is unknown: begin a new session."""
-        self._begin_anew(closes=True)
+        self._restart(closes=True)
 
     def restart(self) -> None:
         """Forget all partitions and close the session with the next request."""
         self.wanted.clear()
-        self._begin_anew(closes=True)
+        self._restart(closes=True)
 
-    def _begin_anew(self, *, closes: bool) -> None:
+    def _restart(self, *, closes: bool) -> None:
         self._epoch = INITIAL_EPOCH
         if not closes:
             self._session_id = NO_SESSION

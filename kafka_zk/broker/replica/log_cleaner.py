@@ -140,7 +140,7 @@ class LogCleaner:
         for log in [log for log in self.deaths if self.logs.get(log.tp) is not log]:
             del self.deaths[log]
 
-    def tell_shortage(self, reason: object) -> None:
+    def log_shortage(self, reason: object) -> None:
         """The machine lacks a resource, so the cleaning will be repeated; logged once until one succeeds."""
         if not self._is_short:
             seconds = self.settings.backoff_ms / 1000
@@ -231,7 +231,7 @@ class _Lane:
         try:
             helper = await cleaner.run_in_thread(lambda: self._ready_helper(cleaning))
         except OSError as error:
-            cleaner.tell_shortage(f"no helper process can be started: {error}")
+            cleaner.log_shortage(f"no helper process can be started: {error}")
         else:
             try:
                 end_offset = await self._clean_by(helper, cleaning, standing)
@@ -297,7 +297,7 @@ class _Lane:
             except OSError as error:
                 if not is_shortage(error) or self._is_stopped:
                     raise
-                self._cleaner.tell_shortage(error)
+                self._cleaner.log_shortage(error)
             await self._pause()
 
     def _ended(self, cleaning: Cleaning, kind: int, content: Any) -> int | None:
@@ -308,7 +308,7 @@ class _Lane:
                 if isinstance(content, StorageError):
                     cleaner.manager.mark_uncleanable(log, str(content))
                 elif is_shortage(content):
-                    cleaner.tell_shortage(content)
+                    cleaner.log_shortage(content)
                 else:
                     cleaner.logs.fail_directory(log, content)
             return None

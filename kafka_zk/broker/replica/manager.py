@@ -394,7 +394,7 @@ class ReplicaManager:
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
             before = standing(partition)
             partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # producers now mean the other topic
-            self.role_listeners.tell_if_changed(partition, before, "LeaderAndIsr")
+            self.role_listeners.report_if_changed(partition, before, "LeaderAndIsr")
             self._wake(tp)
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if wanted.state.leader_epoch < partition.leader_epoch:
@@ -411,7 +411,7 @@ class ReplicaManager:
         if refusal is None and partition.is_leader:
             self._flushes.before_leading(partition)
         partition.become(refusal, self.isr_updates.now_ms())
-        self.role_listeners.tell_if_changed(partition, before, "LeaderAndIsr")
+        self.role_listeners.report_if_changed(partition, before, "LeaderAndIsr")
         self._wake(tp)
         return partition.refusal or ErrorCode.NONE
 
@@ -433,7 +433,7 @@ class ReplicaManager:
         """The controller's decisions stay unchanged."""
         before = standing(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
-        self.role_listeners.tell_if_changed(partition, before, cause)
+        self.role_listeners.report_if_changed(partition, before, cause)
         self._wake(partition.tp)
 
     def _wake(self, tp: TopicPartition) -> None:

@@ -35,7 +35,7 @@ class RoleListeners(list[Callable[[Partition], None]]):
             except Exception:
                 _log.failure("a listener failed on the new role of {tp}", tp=partition.tp)
 
-    def tell_if_changed(self, partition: Partition, before: Standing, cause: str) -> None:
+    def report_if_changed(self, partition: Partition, before: Standing, cause: str) -> None:
         """Emit RoleChanged and call the listeners if the standing is no longer ``before``."""
         now = standing(partition)
         if now != before:

@@ -152,14 +152,14 @@ def fill_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
 
     Writes fail with EFBIG instead of ENOSPC; the broker handles both in the same way.
     """
-    _tell_expected(as_json, cluster.do("fill-disk", broker_id), f"the disk of broker {broker_id} is full")
+    _print_expected(as_json, cluster.do("fill-disk", broker_id), f"the disk of broker {broker_id} is full")
 
 
 @command.command("free-disk")
 @_on_a_broker
 def free_disk(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     """Let the files of a broker grow again."""
-    _tell_expected(as_json, cluster.do("free-disk", broker_id), f"the disk of broker {broker_id} has room again")
+    _print_expected(as_json, cluster.do("free-disk", broker_id), f"the disk of broker {broker_id} has room again")
 
 
 @command.command("join", short_help="Start a member of a group.")
@@ -174,7 +174,7 @@ def join(
     """Start a member of a group: a kafka-zk consume, which ends with the cluster."""
     request = {"action": "join", "group": group, "topic": topic, "type": kind, "name": name}
     state = find_cluster(data, zookeeper).ask(request)
-    _tell_expected(as_json, state, f"{state['member']} starts as pid {state['pid']}")
+    _print_expected(as_json, state, f"{state['member']} starts as pid {state['pid']}")
 
 
 @command.command("leave")
@@ -183,7 +183,7 @@ def join(
 def leave(member: str, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
     """Make a member that was started here leave its group."""
     state = find_cluster(data, zookeeper).ask({"action": "leave", "member": member})
-    _tell_expected(as_json, state, f"{member} leaves")
+    _print_expected(as_json, state, f"{member} leaves")
 
 
 @command.command("crash")
@@ -192,7 +192,7 @@ def leave(member: str, data: Path | None, zookeeper: str | None, as_json: bool) 
 def crash(member: str, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
     """Kill a member that was started here, with SIGKILL."""
     state = find_cluster(data, zookeeper).ask({"action": "crash", "member": member})
-    _tell_expected(as_json, state, f"{member} was killed")
+    _print_expected(as_json, state, f"{member} was killed")
 
 
 @command.command("produce", short_help="Have records written to a topic at a rate.")
@@ -202,7 +202,7 @@ def crash(member: str, data: Path | None, zookeeper: str | None, as_json: bool) 
 def produce(topic: str, rate: int, data: Path | None, zookeeper: str | None, as_json: bool) -> None:
     """Have a producer write numbered records to a topic, created if it does not exist; repeat to change the rate."""
     state = find_cluster(data, zookeeper).ask({"action": "produce", "topic": topic, "rate": rate})
-    _tell_expected(as_json, state, f"{rate} records a second to {topic}")
+    _print_expected(as_json, state, f"{rate} records a second to {topic}")
 
 
 @command.command("mend")
@@ -214,7 +214,7 @@ def mend(cluster: RunningCluster, broker_id: int, as_json: bool) -> None:
     _tell(as_json, state, f"{told}: {WATCH} shows it")
 
 
-def _tell_expected(as_json: bool, state: dict[str, Any], sentence: str) -> None:
+def _print_expected(as_json: bool, state: dict[str, Any], sentence: str) -> None:
     _tell(as_json, state, f"{sentence}. {state['expected']}")
 
 

@@ -49,13 +49,13 @@ def group_records(
 ) -> Iterator[ConsumerRecord]:
     """Yield records until none has arrived for ``timeout_ms``; flush stdout whenever no record is buffered."""
     quiet_since_s = time.monotonic()
-    told_s = 0.0
+    shown_s = 0.0
     with waiting("partitions and records", None if timeout_ms is None else timeout_ms / 1000):
         while True:
             for record in consumer:
                 quiet_since_s = time.monotonic()
-                if quiet_since_s - told_s > FLUSH_MS / 1000:
-                    told_s = quiet_since_s
+                if quiet_since_s - shown_s > FLUSH_MS / 1000:
+                    shown_s = quiet_since_s
                     told()
                 yield record
             sys.stdout.buffer.flush()

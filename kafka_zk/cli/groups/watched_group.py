@@ -27,7 +27,7 @@ class WatchedGroup(ABC):
 
     @property
     @abstractmethod
-    def sees_nobody(self) -> bool:
+    def has_no_members(self) -> bool:
         """Whether the group has no member."""
 
     @abstractmethod
@@ -52,8 +52,8 @@ class _InZookeeper(WatchedGroup):
         client.process(0)
 
     @property
-    def sees_nobody(self) -> bool:
-        return self._observer.sees_nobody
+    def has_no_members(self) -> bool:
+        return self._observer.has_no_members
 
     def poll(self, timeout_ms: int) -> None:
         self._client.process(timeout_ms)
@@ -76,8 +76,8 @@ class _OfBrokers(WatchedGroup):
         )
 
     @property
-    def sees_nobody(self) -> bool:
-        return self._observer.sees_nobody
+    def has_no_members(self) -> bool:
+        return self._observer.has_no_members
 
     def poll(self, timeout_ms: int) -> None:
         self._observer.poll(timeout_ms)

@@ -32,7 +32,7 @@ class WaitingNotice:
         self._columns = columns
         self._waits: list[tuple[str, float]] = []  # sentence and start of each wait, the innermost last
         self._said: set[str] = set()
-        self._heard_s = now_s
+        self._quiet_since_s = now_s
         self._in_place = ""  # the line on the terminal now
 
     def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
@@ -48,12 +48,12 @@ class WaitingNotice:
 
     def told(self, now_s: float) -> str:
         """Make room: the command is about to print."""
-        self._heard_s = now_s
+        self._quiet_since_s = now_s
         return self._erase()
 
     def tick(self, now_s: float) -> str:
         """Update the line as time passes."""
-        if not self._waits or now_s - self._heard_s < SILENCE_S:
+        if not self._waits or now_s - self._quiet_since_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]
         counted = f"{sentence} ({now_s - began_s:.1f} s)"

@@ -40,7 +40,7 @@ class BlockingProducer(BlockingClient[Producer]):
         self._room = threading.Condition()
         self._closed = False
         producer.accumulator.on_work = self._wake
-        producer.on_progress.append(self._tell_waiting)
+        producer.on_progress.append(self._wake_waiting)
 
     def send(
         self,
@@ -132,6 +132,6 @@ class BlockingProducer(BlockingClient[Producer]):
             self._sender.wake_pending = True
             self._thread.reactor.callFromThread(self._sender.wake)
 
-    def _tell_waiting(self) -> None:
+    def _wake_waiting(self) -> None:
         with self._room:
             self._room.notify_all()

@@ -32,7 +32,7 @@ class DemoCluster:
             "--trace", self.trace, "-o", f"zookeeper.session.timeout.ms={SESSION_TIMEOUT_MS}",
         )  # fmt: skip
         self._process = ChildProcess("the cluster", command, data_dir / "up.log", environ, outlives_parent=keep)
-        self._told_count = 0
+        self._reported_count = 0
         self.bootstrap = ""
         self.zookeeper = ""
 
@@ -83,9 +83,9 @@ class DemoCluster:
         return [json.loads(line) for line in whole_lines if line.startswith("{")]
 
     def _has_news(self) -> bool:
-        return len(self._events()) > self._told_count
+        return len(self._events()) > self._reported_count
 
     def _news(self) -> list[dict[str, Any]]:
-        events = self._events()[self._told_count :]
-        self._told_count += len(events)
+        events = self._events()[self._reported_count :]
+        self._reported_count += len(events)
         return events

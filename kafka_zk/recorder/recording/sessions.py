@@ -38,9 +38,9 @@ class Sessions:
 
     def keep(self, owners: Container[int]) -> None:
         """Forget the sessions that have no entries, except these."""
-        heard_of = {session for (session,) in self._database.execute("select distinct session from entries")}
+        recorded = {session for (session,) in self._database.execute("select distinct session from entries")}
         self._names = {
             session: name
             for session, name in self._names.items()
-            if session in owners or signed(session) in heard_of
+            if session in owners or signed(session) in recorded
         }

@@ -47,7 +47,7 @@ class BrokerGroupRebalances(Rebalances):
         self._preparing = False  # or waiting for the assignment
         self._generation = -1  # whose assignment is known
         self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
-        self._coordinator_tells = False  # the coordinator writes a trace
+        self._coordinator_reports = False  # the coordinator writes a trace
         self._seen_in: object = None  # the rebalance in which the last generation's record was seen
         self._record_due_ms: int | None = None  # until then the record of a stable group may still arrive
         self._deliver_themselves: set[str] = set()  # members that report when they stop and start
@@ -68,14 +68,14 @@ class BrokerGroupRebalances(Rebalances):
 
     def _of_observer(self, event: Event) -> None:
         if isinstance(event, CoordinatorEvent):
-            self._coordinator_tells = True
+            self._coordinator_reports = True
             self._of_coordinator(event)
         elif isinstance(event, GenerationSeen):
             if event.cause == FIRST_LOOK:
                 self._first_look(event)
             elif event.generation > self._generation:
                 self._generation_seen(event)
-        elif isinstance(event, StateSeen) and not self._coordinator_tells:
+        elif isinstance(event, StateSeen) and not self._coordinator_reports:
             self._state_seen(event)
 
     # -- events of the coordinator --
@@ -146,16 +146,16 @@ class BrokerGroupRebalances(Rebalances):
         self._busy.clear()
         self._assigned = assignments
         self._begin(time_ms, answers=True)
-        for member in self._told_for(assignments):
+        for member in self._without_reports(assignments):
             self._stop(time_ms, member, set(self.deliveries.held_by(member)).difference(assignments[member]))
         self._deliver(time_ms, assignments)
 
     def _deliver(self, time_ms: int, assignments: Mapping[str, tuple[TopicPartition, ...]]) -> None:
-        for member in self._told_for(assignments):
+        for member in self._without_reports(assignments):
             if new := [tp for tp in assignments[member] if self.deliveries.by.get(tp) != member]:
                 self._start(time_ms, member, new)
 
-    def _told_for(self, members: Iterable[str]) -> list[str]:
+    def _without_reports(self, members: Iterable[str]) -> list[str]:
         """The members that do not report when they stop and start."""
         return [member for member in members if member not in self._deliver_themselves]
 
@@ -198,7 +198,7 @@ class BrokerGroupRebalances(Rebalances):
             self._gone(stopped_ms, member)
         for member in present.keys() - self._members:
             self._came(event.time_ms, member)
-        for member in self._told_for(present):
+        for member in self._without_reports(present):
             self._stop(stopped_ms, member, _given_back(self.deliveries.held_by(member), present[member]))
         self._assignment_valid(event.time_ms, {member: each.assigned for member, each in present.items()})
 

@@ -47,7 +47,7 @@ class BrokerGroupObserver:
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap, security=security, **timeouts)
         self._reader = BlockingReader(bootstrap_servers=bootstrap, security=security, **timeouts)
         try:
-            self.sees_nobody = self._begin()
+            self.has_no_members = self._begin()
             """True if the group had no member at first."""
         except BaseException:
             self.close()

@@ -60,7 +60,7 @@ class GroupObserver:
         ]
 
     @property
-    def sees_nobody(self) -> bool:
+    def has_no_members(self) -> bool:
         """True if the members were read and there are none."""
         return self._members is not None and not self._members
 

@@ -34,7 +34,7 @@ class RebalanceLines:
         self._names = GroupNames(group_id)
         self._timeline = timeline
         self._found: dict[str, list[TopicPartition]] = {}  # member -> its partitions when the observer began
-        self._told_long: int | None = None  # start of the rebalance that was reported as long
+        self._reported_long: int | None = None  # start of the rebalance that was reported as long
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
         """The lines due at ``now_ms`` (None: all)."""
@@ -75,10 +75,10 @@ class RebalanceLines:
             return
         takes = "is not over"
         if now_ms is not None:
-            if began_ms == self._told_long or now_ms < began_ms + _LONG_MS:
+            if began_ms == self._reported_long or now_ms < began_ms + _LONG_MS:
                 return
             takes = f"takes more than {_LONG_MS // 1000} s"
-            self._told_long = began_ms
+            self._reported_long = began_ms
         stopped = rebalances.deliveries.stopped
         waits = [
             f"{self._summaries.names(rebalances.busy)} not done" if rebalances.busy else "",

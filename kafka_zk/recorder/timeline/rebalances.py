@@ -121,7 +121,7 @@ class Rebalances:
         self.traced: set[str] = set()
         """The members that write traces."""
         self._busy: set[str] = set()
-        self._told_stopped: set[TopicPartition] = set()  # reported by a rebalance that ended without a member for them
+        self._reported_stopped: set[TopicPartition] = set()  # by a rebalance that ended without a member for them
         self._requests: dict[str, int] = {}
         self._newcomers: set[str] = set()  # since the last rebalance; all of their requests belong to the next one
         self._generations: dict[int, str] = {}  # generation -> why the leader wrote it
@@ -179,7 +179,7 @@ class Rebalances:
 
     def _waits(self) -> bool:
         """True if partitions stopped and members exist that could take them."""
-        return bool(self._members) and not self.deliveries.stopped.keys() <= self._told_stopped
+        return bool(self._members) and not self.deliveries.stopped.keys() <= self._reported_stopped
 
     # -- events of members --
 
@@ -275,7 +275,7 @@ class Rebalances:
         self._busy.discard(member)
         held = self.deliveries.held_by(member)
         self.deliveries.stop(time_ms, member, held, noticed=True)
-        self._told_stopped.update(held)
+        self._reported_stopped.update(held)
 
     def _stop(self, time_ms: int, member: str, partitions: Iterable[TopicPartition]) -> None:
         held = [tp for tp in partitions if self.deliveries.by.get(tp) == member]
@@ -286,7 +286,7 @@ class Rebalances:
     def _start(self, time_ms: int, member: str, partitions: Iterable[TopicPartition]) -> None:
         current = self._begin(time_ms, answers=True)
         for tp in partitions:
-            self._told_stopped.discard(tp)
+            self._reported_stopped.discard(tp)
             silence = self.deliveries.start(time_ms, member, tp)
             if silence is not None:
                 current.silences.setdefault(tp, []).append(silence)
@@ -297,12 +297,12 @@ class Rebalances:
         members = current.members.result(self.traced)
         silences = [together(each) for tp, each in current.silences.items() if tp in current.held]
         for tp, stop in self.deliveries.stopped.items():
-            if tp in current.held and tp not in self._told_stopped:
+            if tp in current.held and tp not in self._reported_stopped:
                 silences.append(Silence(tp, stop.before, None, None, stop.noticed))
-        self._told_stopped.update(self.deliveries.stopped)
+        self._reported_stopped.update(self.deliveries.stopped)
         if not self._members:
             self.deliveries.stopped.clear()  # without members, no partition is waited for
-            self._told_stopped.clear()
+            self._reported_stopped.clear()
         first_owners = {tp: by for tp, by in sorted(self.deliveries.by.items()) if tp not in current.held}
         touched = {each.partition for each in silences} | first_owners.keys()
         requests = {

@@ -92,7 +92,7 @@ class WebServer:
         listening: int = reactor.listenTCP(port, self.site(reactor), interface=LOOPBACK).getHost().port
         return listening
 
-    def tell_news(self) -> None:
+    def publish(self) -> None:
         """Notify pages that there are new entries or a problem."""
         self._news.tell()
 

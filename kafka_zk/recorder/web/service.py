@@ -82,7 +82,7 @@ class WebService:
             self.break_url = f"{self.url}&break={self._break_token}"
         if self._cluster is not None:
             self._recorder = Recorder(
-                reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.tell_news
+                reactor, self._recording, self._cluster.source, self._cluster.traces, self._server.publish
             )
             self._recorder.start()
             asked = AskedGroups(self._recorder.take, MOST_GROUPS) if self._cluster.traces is None else None
@@ -91,7 +91,7 @@ class WebService:
             wanted = partial(to_ask, self._recording, security.protocol)
             self._sampler = Sampler(reactor, wanted, samples.add, asked, security)
             self._sampler.start()
-            self._every(reactor, self._server.tell_news)
+            self._every(reactor, self._server.publish)
             if (table := self._cluster.watch_table) is not None:
                 self._look(reactor, WATCH_TABLE_INTERVAL_S, table.look, lambda each: self._take_watches(each, table))
             samples.end(HEARD_OF, wall_ms())  # left by an earlier recorder; current sessions are reported again

@@ -63,7 +63,7 @@ class Session:
 
     session_id: int
     timeout_ms: int
-    heard_ms: float
+    last_seen_ms: float
     link: "Link | None" = None
 
 
@@ -153,7 +153,7 @@ class Server:
         """Start the server with its data. Every session gets its full timeout again, as after a real restart."""
         self.running = True
         for session in self.sessions.values():
-            session.heard_ms = self.now_ms
+            session.last_seen_ms = self.now_ms
             self._watch_timeout(session)
 
     # Interface of the two halves of a connection
@@ -187,7 +187,7 @@ class Server:
         if session.link is not None:
             session.link.break_off()
         session.link = Link(self, client)
-        session.heard_ms = self.now_ms
+        session.last_seen_ms = self.now_ms
         return session.link
 
     def process(self, link: Link, request: Request) -> None:
@@ -195,7 +195,7 @@ class Server:
         session = self.session_of(link)
         if session is None:
             return
-        session.heard_ms = self.now_ms
+        session.last_seen_ms = self.now_ms
         self.counts[request.kind] += 1
         if self.random.random() < self.loss_probability:
             if self.random.random() < 0.5:
@@ -238,12 +238,12 @@ class Server:
         def check() -> None:
             if self.sessions.get(session.session_id) is not session or not self.running:
                 return
-            if self.now_ms >= session.heard_ms + session.timeout_ms:
+            if self.now_ms >= session.last_seen_ms + session.timeout_ms:
                 self.end_session(session)
             else:
-                self.call_at(session.heard_ms + session.timeout_ms + 0.001, check)
+                self.call_at(session.last_seen_ms + session.timeout_ms + 0.001, check)
 
-        self.call_at(session.heard_ms + session.timeout_ms + 0.001, check)
+        self.call_at(session.last_seen_ms + session.timeout_ms + 0.001, check)
 
     def fire(self, events: list[WatchedEvent]) -> None:
         """Send the events of a write to the watchers."""

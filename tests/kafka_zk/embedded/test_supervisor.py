@@ -13,16 +13,16 @@ import pytest
 from kafka_zk.embedded.errors import ProcessFailed
 from kafka_zk.embedded.process import ChildProcess
 from kafka_zk.embedded.supervisor import Supervisor, session_to_close
-from kafka_zk.registry.client.session_pipe import ToldSession
+from kafka_zk.registry.client.session_pipe import ReportedSession
 
 ROOT = Path(__file__).parents[3]
 PASSWORD = b"p" * 16
 PRELUDE = (
     "import os, subprocess, sys, time\n"
-    "from kafka_zk.registry.client.session_pipe import SessionPipe, ToldSession\n"
+    "from kafka_zk.registry.client.session_pipe import SessionPipe, ReportedSession\n"
     "pipe = SessionPipe.inherited()\n"
     "def tell(session_id):\n"
-    "    os.write(pipe.descriptor, ToldSession(os.getpid(), session_id, b'p' * 16).line())\n"
+    "    os.write(pipe.descriptor, ReportedSession(os.getpid(), session_id, b'p' * 16).line())\n"
     "def up(*more):\n"
     "    print('up', *more, flush=True); time.sleep(60)\n"
 )
@@ -92,10 +92,10 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 def test_only_the_child_that_was_reaped_counts() -> None:
-    told = ToldSession(41, 7, PASSWORD)
+    told = ReportedSession(41, 7, PASSWORD)
     assert session_to_close(told.line(), 41) == told
     assert session_to_close(told.line(), 42) is None
-    assert session_to_close(told.line() + ToldSession(42, 8, PASSWORD).line(), 41) is None, "who spoke last"
+    assert session_to_close(told.line() + ReportedSession(42, 8, PASSWORD).line(), 41) is None, "who spoke last"
     assert session_to_close(b"", 41) is None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_zk.registry.client.client import SessionState
-from kafka_zk.registry.client.session_pipe import VARIABLE, SessionPipe, ToldSession, described, last_told
+from kafka_zk.registry.client.session_pipe import VARIABLE, ReportedSession, SessionPipe, described, last_session
 
 PASSWORD = bytes(range(16))
 
@@ -57,20 +57,20 @@ def test_each_new_session_is_told_once_with_the_pid_of_who_has_it(ends: Ends) ->
     client = Client()
     SessionPipe(ends.write_end).follow(client)
     client.becomes(SessionState.CONNECTED, 7)
-    assert last_told(ends.told()) == (os.getpid(), 7, PASSWORD)
+    assert last_session(ends.told()) == (os.getpid(), 7, PASSWORD)
     client.becomes(SessionState.SUSPENDED, 7)
     client.becomes(SessionState.CONNECTED, 7)
     assert ends.told() == b"", "it is the same session"
     client.becomes(SessionState.LOST, None)
     client.becomes(SessionState.CONNECTED, -8)
-    assert last_told(ends.told()) == (os.getpid(), -8, PASSWORD)
+    assert last_session(ends.told()) == (os.getpid(), -8, PASSWORD)
 
 
 def test_a_client_that_is_connected_already_is_told_of_at_once(ends: Ends) -> None:
     client = Client()
     client.becomes(SessionState.CONNECTED, 7)
     SessionPipe(ends.write_end).follow(client)
-    assert last_told(ends.told()) == (os.getpid(), 7, PASSWORD)
+    assert last_session(ends.told()) == (os.getpid(), 7, PASSWORD)
 
 
 def test_a_supervisor_that_does_not_read_or_is_gone_disturbs_nobody(ends: Ends) -> None:
@@ -88,13 +88,13 @@ def test_a_supervisor_that_does_not_read_or_is_gone_disturbs_nobody(ends: Ends) 
     [b"", b"\n", b"1 0x7 00", b"1 0x7\n", b"1 0x7 0g\n", b"x 0x7 00\n", b"1 session 00\n", b"1 0x7 00 0\n", b"\xff\n"],
 )
 def test_only_whole_lines_of_ours_are_believed(told: bytes) -> None:
-    assert last_told(told) is None
+    assert last_session(told) is None
 
 
 def test_the_last_whole_line_counts() -> None:
-    first, last = ToldSession(1, 7, PASSWORD), ToldSession(1, -8, PASSWORD)
-    assert last_told(first.line() + last.line()) == last
-    assert last_told(first.line() + last.line()[:-1]) == first
+    first, last = ReportedSession(1, 7, PASSWORD), ReportedSession(1, -8, PASSWORD)
+    assert last_session(first.line() + last.line()) == last
+    assert last_session(first.line() + last.line()[:-1]) == first
 
 
 def test_the_pipe_is_taken_out_of_the_environment_and_not_inherited_further(ends: Ends) -> None:

@@ -158,8 +158,8 @@ def _described(token: TokenInformation, hmac: bytes) -> Any:
 
 def _check_allowed(context: RequestContext) -> None:
     """Raises: ApiError if the client is not authenticated, or authenticated by a token."""
-    is_nobody = context.security_protocol == "SSL" and context.principal == "User:ANONYMOUS"
-    if context.token_authenticated or context.security_protocol == "PLAINTEXT" or is_nobody:
+    is_anonymous = context.security_protocol == "SSL" and context.principal == "User:ANONYMOUS"
+    if context.token_authenticated or context.security_protocol == "PLAINTEXT" or is_anonymous:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

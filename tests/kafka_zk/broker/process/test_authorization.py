@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_zk.broker.process.authorization import telling_requests
+from kafka_zk.broker.process.authorization import with_api_key
 from kafka_zk.broker.security.authorizer import Authorizer, NoAuthorizer
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -25,6 +25,6 @@ def test_an_authorizer_hears_of_the_api_and_everything_else_stays(by_token: bool
 
     context = RequestContext("SASL", "SASL_SSL", "User:a", "127.0.0.1", 1, "id", token_authenticated=by_token)
     header = RequestHeader(int(ApiKey.METADATA), 12, 7, "client")
-    telling_requests(Authorizer(), dispatch)(context, header, memoryview(b"")).close()
+    with_api_key(Authorizer(), dispatch)(context, header, memoryview(b"")).close()
     assert seen == [context._replace(api_key=int(ApiKey.METADATA))]
-    assert telling_requests(NoAuthorizer([]), dispatch) is dispatch
+    assert with_api_key(NoAuthorizer([]), dispatch) is dispatch

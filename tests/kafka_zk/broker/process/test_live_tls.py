@@ -233,10 +233,10 @@ def test_passwords_are_encoded_anew_with_another_secret(broker: Running) -> None
     renewed = DynamicBrokerConfig(
         {**broker.static, "password.encoder.secret": "new", "password.encoder.old.secret": "encoder-secret"}
     )
-    anew = renewed.encoded_anew(stored)
-    assert anew != stored and renewed.encoded_anew(anew) == anew
-    assert renewed.usable(anew, per_broker=True) == {PASSWORD: "pw", LOCATION: "/a"}
-    assert broker.dynamic.encoded_anew(stored) == stored
+    changed = renewed.reencoded(stored)
+    assert changed != stored and renewed.reencoded(changed) == changed
+    assert renewed.usable(changed, per_broker=True) == {PASSWORD: "pw", LOCATION: "/a"}
+    assert broker.dynamic.reencoded(stored) == stored
 
 
 @pytest.mark.parametrize(
