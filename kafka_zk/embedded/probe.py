@@ -111,15 +111,15 @@ def _connected(host: str, port: int, login: ClientSecurity) -> Iterator[socket.s
             context = client_context(login.tls)
             connection = sockets.enter_context(context.wrap_socket(connection, server_hostname=host))
         if login.sasl is not None:
-            _log_in(connection, login.sasl)
+            _log_in(connection, login.sasl, host)
         yield connection
 
 
-def _log_in(connection: socket.socket, sasl: SaslSettings) -> None:
+def _log_in(connection: socket.socket, sasl: SaslSettings, host: str) -> None:
     from kafka_zk.protocol.sasl_exchange import sasl_exchange
     from kafka_zk.security.sasl_client import sasl_client
 
-    exchange = sasl_exchange(sasl.mechanism, sasl_client(sasl, SYSTEM_RANDOM))
+    exchange = sasl_exchange(sasl.mechanism, sasl_client(sasl, SYSTEM_RANDOM, host))
     step = next(exchange)
     with contextlib.suppress(StopIteration):
         while True:

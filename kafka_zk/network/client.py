@@ -304,11 +304,12 @@ class KafkaConnection(TwistedProtocol):
             raise ApiError(ErrorCode.of(error_code))
         self.versions = dict(offered)
 
-    async def authenticate(self, settings: SaslSettings) -> None:
-        """Log in, and log in again before each session ends. Raises the errors of ``SaslAuthentication``."""
+    async def authenticate(self, settings: SaslSettings, host: str) -> None:
+        """Log in to the broker at ``host``, and again before each session ends. Raises the errors of
+        ``SaslAuthentication``."""
         from kafka_zk.network.sasl_authentication import SaslAuthentication  # most clusters have no SASL
 
-        self._authentication = SaslAuthentication(self._clock, self, settings)
+        self._authentication = SaslAuthentication(self._clock, self, settings, host)
         await self._authentication.authenticate()
 
     async def _api_versions(self, version: int) -> tuple[int, _Versions]:
@@ -388,11 +389,11 @@ def connect(
     def start() -> None:
         connector(host, port, _ConnectionFactory(connection), timeout_s, None, reactor).connect()
 
-    return Deferred.fromCoroutine(_set_up(connection, start, negotiate, security.sasl))
+    return Deferred.fromCoroutine(_set_up(connection, start, negotiate, security.sasl, host))
 
 
 async def _set_up(
-    connection: KafkaConnection, start: Callable[[], None], negotiate: bool, sasl: SaslSettings | None
+    connection: KafkaConnection, start: Callable[[], None], negotiate: bool, sasl: SaslSettings | None, host: str
 ) -> KafkaConnection:
     try:
         start()
@@ -400,7 +401,7 @@ async def _set_up(
         if negotiate:
             await connection.negotiate()
             if sasl is not None:
-                await connection.authenticate(sasl)
+                await connection.authenticate(sasl, host)
     except BaseException:
         connection.abandon()
         raise

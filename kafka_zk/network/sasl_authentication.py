@@ -1,6 +1,7 @@
 """Authenticates a connection with SASL, and again before its session ends (KIP-368).
 
-During reauthentication a broker accepts no other requests, so they are held. Tokens are fetched in a thread.
+During reauthentication a broker accepts no other requests, so they are held. Tokens and Kerberos tickets are fetched in
+a thread.
 Tests: tests/kafka_zk/network/test_sasl_authentication.py.
 """
 
@@ -37,12 +38,15 @@ class AuthenticatingConnection(Protocol):
 
 
 class SaslAuthentication:
-    """The authentication of one connection."""
+    """The authentication of one connection to the broker at ``host``."""
 
-    def __init__(self, reactor: Any, connection: AuthenticatingConnection, settings: SaslSettings) -> None:
+    def __init__(
+        self, reactor: Any, connection: AuthenticatingConnection, settings: SaslSettings, host: str
+    ) -> None:
         self._reactor = reactor
         self._connection = connection
         self._settings = settings
+        self._host = host
         self._timer: Any = None
 
     async def authenticate(self) -> None:
@@ -59,9 +63,8 @@ class SaslAuthentication:
             self._timer.cancel()
 
     async def _client(self) -> SaslClient:
-        if self._settings.tokens is None:
-            return sasl_client(self._settings, SYSTEM_RANDOM)
-        return await ReactorThreads(self._reactor)(partial(sasl_client, self._settings, SYSTEM_RANDOM))
+        made = partial(sasl_client, self._settings, SYSTEM_RANDOM, self._host)
+        return await ReactorThreads(self._reactor)(made) if self._settings.may_wait else made()
 
     async def _exchange(self, client: SaslClient) -> None:
         exchange = sasl_exchange(self._settings.mechanism, client)

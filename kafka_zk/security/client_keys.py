@@ -26,6 +26,7 @@ from kafka_zk.security.client_security import (
     MECHANISMS,
     PROTOCOLS,
     ClientSecurity,
+    KerberosLogin,
     SaslSettings,
 )
 from kafka_zk.security.errors import InvalidSecurity
@@ -35,6 +36,7 @@ from kafka_zk.security.tls_settings import Identity, TlsSettings
 MOST_STORE_BYTES = 16 * 1024 * 1024
 """Maximum size of a file with keys or certificates; a larger one is a device or the wrong file."""
 
+_SERVICE = "sasl.kerberos.service.name"
 _CALLBACK = "sasl.login.callback.handler.class"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 _ENDPOINT_HANDLERS = (
@@ -254,11 +256,13 @@ def _about(keys: _Keys, key: str) -> Iterator[None]:
 
 def _sasl(keys: _Keys) -> SaslSettings:
     mechanism = keys.text("sasl.mechanism", "GSSAPI").upper()
-    if mechanism not in MECHANISMS:
-        what = f"sasl.mechanism={mechanism}" if keys.has("sasl.mechanism") else "sasl.mechanism is missing"
-        kerberos = " (GSSAPI, Kafka's default, is not built)" if mechanism == "GSSAPI" else ""
-        raise InvalidSecurity(f"{what}: it is one of {', '.join(MECHANISMS)}{kerberos}")
+    is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # without Kerberos, it was forgotten
+    if mechanism not in MECHANISMS or is_missing:
+        what = "sasl.mechanism is missing" if is_missing else f"sasl.mechanism={mechanism}"
+        raise InvalidSecurity(f"{what}: it is one of {', '.join(MECHANISMS)}")
     options = _jaas_options(keys, mechanism)
+    if mechanism == "GSSAPI":
+        return SaslSettings(mechanism, kerberos=_kerberos(keys, options))
     if mechanism == "OAUTHBEARER":
         return SaslSettings(mechanism, tokens=_tokens(keys, options))
     if options is None:
@@ -275,7 +279,8 @@ def _jaas_options(keys: _Keys, mechanism: str) -> Mapping[str, str] | None:
     text = keys.secret("sasl.jaas.config")
     if text is None:
         return None
-    for other in ("sasl.username", "sasl.password", "sasl.oauthbearer.client.id", "sasl.oauthbearer.config"):
+    for other in ("sasl.username", "sasl.password", "sasl.oauthbearer.client.id", "sasl.oauthbearer.config",
+                  "sasl.kerberos.principal", "sasl.kerberos.keytab"):  # fmt: skip
         keys.one_of("sasl.jaas.config", other)
     try:
         module = jaas.parse_property(text.value)
@@ -291,6 +296,39 @@ def _jaas_options(keys: _Keys, mechanism: str) -> Mapping[str, str] | None:
             f"{' and '.join(mechanisms)}"
         )
     return module.options
+
+
+def _kerberos(keys: _Keys, options: Mapping[str, str] | None) -> KerberosLogin:
+    from kafka_zk.security.kerberos import gssapi_module
+
+    service, of_module = keys.text(_SERVICE, ""), (options or {}).get("serviceName", "")
+    if service and of_module and service != of_module:
+        raise InvalidSecurity(f"{_SERVICE} and serviceName in sasl.jaas.config contradict each other")
+    if not service and not of_module:
+        raise InvalidSecurity(f"{_SERVICE} is needed with GSSAPI: the first part of the brokers' principals")
+    gssapi_module()
+    if options is None:
+        principal, keytab = keys.text("sasl.kerberos.principal", ""), keys.text("sasl.kerberos.keytab", "")
+        return KerberosLogin(service, principal, _keytab("sasl.kerberos.keytab", keytab) if keytab else "")
+    return kerberos_login(service or of_module, options)
+
+
+def kerberos_login(service: str, options: Mapping[str, str]) -> KerberosLogin:
+    """Of the options of a Krb5LoginModule. Raises InvalidSecurity."""
+    principal, keytab = options.get("principal", ""), options.get("keyTab", "")
+    if options.get("useKeyTab", "").lower() == "true":
+        if not principal or not keytab:
+            raise InvalidSecurity('sasl.jaas.config: useKeyTab=true needs keyTab="…" and principal="…"')
+        return KerberosLogin(service, principal, _keytab("sasl.jaas.config: keyTab", keytab))
+    if options.get("useTicketCache", "").lower() == "true":
+        return KerberosLogin(service, principal, cache=options.get("ticketCache", ""))
+    raise InvalidSecurity("sasl.jaas.config: Krb5LoginModule needs useKeyTab=true or useTicketCache=true")
+
+
+def _keytab(key: str, path: str) -> str:
+    if not Path(path).is_file():
+        raise InvalidSecurity(f"{key}={path}: there is no such file")
+    return path
 
 
 def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:

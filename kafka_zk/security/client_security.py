@@ -17,9 +17,27 @@ LOGIN_MODULES: Mapping[str, str] = {
     "SCRAM-SHA-256": f"{JAVA_PACKAGE}scram.ScramLoginModule",
     "SCRAM-SHA-512": f"{JAVA_PACKAGE}scram.ScramLoginModule",
     "OAUTHBEARER": f"{JAVA_PACKAGE}oauthbearer.OAuthBearerLoginModule",
+    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
 """JAAS login modules of clients and brokers, by mechanism."""
 MECHANISMS = tuple(LOGIN_MODULES)
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosLogin:
+    """How a client gets Kerberos tickets.
+
+    Attributes:
+        service: the first part of brokers' principals.
+        principal: the client's; empty for that of the ticket cache.
+        keytab: path; empty for tickets of ``cache``.
+        cache: a ticket cache; empty for the user's.
+    """
+
+    service: str
+    principal: str = ""
+    keytab: str = ""
+    cache: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +48,7 @@ class SaslSettings:
         username, password: for PLAIN and SCRAM.
         is_token: whether they are the id and HMAC of a delegation token.
         tokens: source of OAUTHBEARER tokens, an instance of a class in ``token_sources``.
+        kerberos: for GSSAPI.
     """
 
     mechanism: str
@@ -37,6 +56,12 @@ class SaslSettings:
     password: Password = NO_PASSWORD
     is_token: bool = False
     tokens: Any = None
+    kerberos: KerberosLogin | None = None
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the client's side blocks while it asks another server."""
+        return self.tokens is not None or self.kerberos is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +88,7 @@ JAVA_KEYS = frozenset(
         "ssl.keystore.certificate.chain", "ssl.key.password",
         "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", "ssl.cipher.suites",
         "sasl.mechanism", "sasl.jaas.config", "sasl.login.callback.handler.class",
-        "sasl.oauthbearer.token.endpoint.url",
+        "sasl.oauthbearer.token.endpoint.url", "sasl.kerberos.service.name",
     }
 )  # fmt: skip
 
@@ -73,7 +98,7 @@ LIBRDKAFKA_KEYS = frozenset(
         "ssl.key.pem", "enable.ssl.certificate.verification", "sasl.username", "sasl.password",
         "sasl.oauthbearer.method", "sasl.oauthbearer.config", "sasl.oauthbearer.client.id",
         "sasl.oauthbearer.client.secret", "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions", "https.ca.location",
-        "oauth.cb",
+        "oauth.cb", "sasl.kerberos.principal", "sasl.kerberos.keytab",
     }
 )  # fmt: skip
 """Keys that Java does not have; ``oauth.cb`` is confluent-kafka's ``oauth_cb``."""
@@ -95,7 +120,7 @@ WITHOUT_MEANING = frozenset(
         "ssl.trustmanager.algorithm", "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
         "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.buffer.seconds", "sasl.login.connect.timeout.ms",
         "sasl.login.read.timeout.ms", "sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms",
-        "sasl.kerberos.service.name", "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin",
         "sasl.oauthbearer.scope.claim.name", "sasl.oauthbearer.sub.claim.name",
         "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     }

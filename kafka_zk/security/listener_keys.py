@@ -17,7 +17,8 @@ from kafka_zk.security.client_security import JAVA_KEYS, LOGIN_MODULES
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.jaas import LoginModule
 
-BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", "SCRAM-SHA-256", "OAUTHBEARER")
+GSSAPI = "GSSAPI"
+BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", GSSAPI, "SCRAM-SHA-256", "OAUTHBEARER")
 """The mechanisms that a broker can enable, in the order that Kafka returns to clients."""
 
 LISTENER_PREFIX = "listener.name."
@@ -35,13 +36,16 @@ BEARER_KEYS = frozenset(
         "scope.claim.name", "sub.claim.name", "token.endpoint.url",
     )
 )  # fmt: skip
+SERVICE_NAME = "sasl.kerberos.service.name"
+USER_RULES = "sasl.kerberos.principal.to.local.rules"
 _LOGIN_CALLBACK = "sasl.login.callback.handler.class"
 _OF_MECHANISMS_ONLY = {"sasl.jaas.config", SERVER_CALLBACK, _LOGIN_CALLBACK}
 _OF_MECHANISMS_TOO = {MAX_REAUTH_MS, *BEARER_KEYS}
 _OTHER_KEYS = frozenset(
     {
         "ssl.client.auth", "ssl.principal.mapping.rules",
-        "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol", *_OF_MECHANISMS_TOO,
+        "sasl.enabled.mechanisms", "sasl.mechanism.inter.broker.protocol", SERVICE_NAME, USER_RULES,
+        *_OF_MECHANISMS_TOO,
         *(
             f"{mechanism.lower()}.{key}"
             for mechanism in BROKER_MECHANISMS
@@ -95,7 +99,9 @@ class ListenerKeys:
         return {key: self.text(key) for key in TLS_KEYS if self.is_own(key) or key in self._properties}
 
     def login_of(self, mechanism: str) -> dict[str, str]:
-        """The keys for fetching the OAUTHBEARER token with which this broker authenticates at others."""
+        """The keys for the OAUTHBEARER token or Kerberos ticket with which this broker authenticates at others."""
+        if mechanism == GSSAPI:
+            return {SERVICE_NAME: self.text(SERVICE_NAME)} if self.text(SERVICE_NAME) else {}
         keys = {
             "sasl.oauthbearer.token.endpoint.url": self.of_mechanism(mechanism, "sasl.oauthbearer.token.endpoint.url"),
             _LOGIN_CALLBACK: self.own_of_mechanism(mechanism, _LOGIN_CALLBACK),

@@ -14,16 +14,20 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from kafka_zk.base.integers import NATURAL_INT64, decimal_integer
 from kafka_zk.security.client_security import JAVA_PACKAGE
 from kafka_zk.security.errors import InvalidSecurity, SaslAuthenticationFailed
-from kafka_zk.security.listener_keys import MAX_REAUTH_MS, SERVER_CALLBACK, ListenerKeys
+from kafka_zk.security.kerberos_names import KerberosNames
+from kafka_zk.security.listener_keys import GSSAPI, MAX_REAUTH_MS, SERVER_CALLBACK, USER_RULES, ListenerKeys
 from kafka_zk.security.password import Password
 from kafka_zk.security.tls_settings import TlsSettings
 from kafka_zk.security.token_validation import RefusedToken, TokenValidator, UnsecuredTokens, ValidToken
+
+if TYPE_CHECKING:  # imported on demand, if a listener has GSSAPI
+    from kafka_zk.security.kerberos import KerberosService
 
 JWKS_URL = "sasl.oauthbearer.jwks.endpoint.url"
 _OAUTHBEARER = f"{JAVA_PACKAGE}oauthbearer."
@@ -57,6 +61,14 @@ class JwksEndpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class KerberosListener:
+    """The key with which a listener verifies clients, and the rules that name their users."""
+
+    service: "KerberosService"
+    names: KerberosNames
+
+
+@dataclass(frozen=True, slots=True)
 class ListenerSasl:
     """The SASL settings of one listener.
 
@@ -67,7 +79,8 @@ class ListenerSasl:
         check_password: callback for PLAIN.
         tokens: validator for OAUTHBEARER, if enabled.
         jwks: source of the keys of ``tokens``, a ``SignedTokens``; None if it has them or needs none.
-        blocking: mechanisms whose callback may block.
+        kerberos: for GSSAPI, if enabled.
+        blocking: mechanisms whose steps may block.
     """
 
     mechanisms: tuple[str, ...]
@@ -76,6 +89,7 @@ class ListenerSasl:
     check_password: Callable[[str, str], bool] | None = None
     tokens: TokenValidator | None = None
     jwks: JwksEndpoint | None = None
+    kerberos: "KerberosListener | None" = None
     blocking: frozenset[str] = frozenset()
 
 
@@ -103,8 +117,21 @@ def listener_sasl(keys: ListenerKeys) -> ListenerSasl:
         _password_check(callbacks["PLAIN"]) if "PLAIN" in callbacks else None,
         tokens,
         jwks,
-        frozenset(callbacks),
+        _kerberos(keys, options[GSSAPI]) if GSSAPI in mechanisms else None,
+        frozenset(callbacks) | ({GSSAPI} & set(mechanisms)),
     )
+
+
+def _kerberos(keys: ListenerKeys, options: Mapping[str, str]) -> KerberosListener:
+    from kafka_zk.security.client_keys import kerberos_login
+    from kafka_zk.security.kerberos import KerberosService, default_realm
+
+    login = kerberos_login("", options)
+    if not login.keytab:
+        raise InvalidSecurity("sasl.jaas.config: a broker's Krb5LoginModule needs useKeyTab=true")
+    rules = [rule.strip() for rule in keys.text(USER_RULES, "DEFAULT").split(",") if rule.strip()]
+    names = KerberosNames(rules, default_realm())
+    return KerberosListener(KerberosService(login.principal, login.keytab), names)
 
 
 def _max_reauth_ms(keys: ListenerKeys, mechanism: str) -> int:
@@ -122,7 +149,7 @@ def _number(keys: ListenerKeys, mechanism: str, key: str, default: int, what: st
 def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) -> Any:
     """Create the Python callback; None for Kafka's own handler."""
     key, name = keys.name_of(mechanism, SERVER_CALLBACK), keys.own_of_mechanism(mechanism, SERVER_CALLBACK)
-    if name in ("", _DEFAULT_HANDLERS[mechanism]) or (mechanism == "OAUTHBEARER" and name in _SIGNED_HANDLERS):
+    if name in ("", _DEFAULT_HANDLERS.get(mechanism)) or (mechanism == "OAUTHBEARER" and name in _SIGNED_HANDLERS):
         return None
     if mechanism not in _METHODS or not _PYTHON_NAME.fullmatch(name):
         raise InvalidSecurity(

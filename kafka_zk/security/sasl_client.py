@@ -11,8 +11,8 @@ from kafka_zk.security.client_security import SaslSettings
 SaslClient = Generator[bytes, bytes, None]
 
 
-def sasl_client(settings: SaslSettings, random: Random) -> SaslClient:
-    """The messages of one login. For OAUTHBEARER this call blocks while a token is fetched.
+def sasl_client(settings: SaslSettings, random: Random, host: str) -> SaslClient:
+    """The messages of one login to the broker at ``host``. It blocks if ``settings.may_wait``.
 
     Raises TokenUnavailable; SaslAuthenticationFailed, also from the generator.
     """
@@ -21,6 +21,10 @@ def sasl_client(settings: SaslSettings, random: Random) -> SaslClient:
         from kafka_zk.security.token_sources import current_token
 
         return oauthbearer_client(current_token(settings.tokens))
+    if settings.kerberos is not None:
+        from kafka_zk.security.kerberos import gssapi_client
+
+        return gssapi_client(settings.kerberos, host)
     if settings.mechanism == "PLAIN":
         from kafka_zk.security.plain import plain_client
 

@@ -7,16 +7,21 @@ as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, observed w
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_zk.security import scram
 from kafka_zk.security.errors import SaslAuthenticationFailed
+from kafka_zk.security.kerberos_names import NoUserName
+from kafka_zk.security.listener_keys import GSSAPI
 from kafka_zk.security.listener_sasl import ListenerSasl
 from kafka_zk.security.oauthbearer_server import MECHANISM as OAUTHBEARER
 from kafka_zk.security.oauthbearer_server import ExplainedFailure, OAuthBearerServer
 from kafka_zk.security.plain import MECHANISM as PLAIN
 from kafka_zk.security.plain import is_same_password, plain_user
 from kafka_zk.security.scram import ScramCredential, ScramServer, TokenCredential
+
+if TYPE_CHECKING:  # imported on demand, if a listener has GSSAPI
+    from kafka_zk.security.kerberos import GssapiServer
 
 
 class Credentials(Protocol):
@@ -112,6 +117,7 @@ class SaslServer:
         self._mechanism = ""
         self._scram: ScramServer | None = None
         self._bearer: OAuthBearerServer | None = None
+        self._gssapi: GssapiServer | None = None
         self._knows_versions = before is not None
         self.state = SaslState.STARTED
         self.login: Login | None = None
@@ -190,6 +196,8 @@ class SaslServer:
     def _step(self, message: bytes) -> bytes:
         if self._mechanism == PLAIN:
             return self._plain(message)
+        if self._mechanism == GSSAPI:
+            return self._gssapi_step(message)
         return self._bearer_step(message) if self._mechanism == OAUTHBEARER else self._scram_step(message)
 
     def _plain(self, message: bytes) -> bytes:
@@ -199,6 +207,19 @@ class SaslServer:
 
         self.login = Login(plain_user(message, self._sasl.check_password or is_right), self._mechanism)
         return b""
+
+    def _gssapi_step(self, message: bytes) -> bytes:
+        kerberos = self._sasl.kerberos
+        assert kerberos is not None, "GSSAPI is enabled"
+        if self._gssapi is None:
+            self._gssapi = kerberos.service.login()
+        challenge = self._gssapi.answer(message)
+        if self._gssapi.principal:
+            try:
+                self.login = Login(kerberos.names.user(self._gssapi.principal), self._mechanism)
+            except NoUserName as error:
+                raise SaslAuthenticationFailed("GSSAPI failed", str(error)) from None
+        return challenge
 
     def _bearer_step(self, message: bytes) -> bytes:
         tokens = self._sasl.tokens

@@ -56,7 +56,7 @@ class BrokerConnection:
         self, host: str, port: int, *, client_id: str, timeout_ms: int, receive_buffer_bytes: int = -1,
         security: ClientSecurity = NO_SECURITY,
     ) -> None:  # fmt: skip
-        self.address = f"{host}:{port}"
+        self._host, self.address = host, f"{host}:{port}"
         self._client_id = client_id
         self._correlation_id = 0
         self._sent: list[tuple[ApiKey, int, int]] = []
@@ -130,7 +130,7 @@ class BrokerConnection:
     def _log_in(self, settings: SaslSettings) -> None:
         self._log_in_at_s = math.inf  # the login's own requests must not start another login
         try:
-            exchange = sasl_exchange(settings.mechanism, sasl_client(settings, SYSTEM_RANDOM))
+            exchange = sasl_exchange(settings.mechanism, sasl_client(settings, SYSTEM_RANDOM, self._host))
             step = next(exchange)
             while True:
                 message = codec.request(step.api_key)(**step.fields)

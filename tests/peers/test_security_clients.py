@@ -1,4 +1,4 @@
-"""Our commands and clients against a secured Apache Kafka 3.9.1: each command with each way to log in.
+"""Our commands and clients against a secured Apache Kafka, 3.9.1 and 4.3.0: each command with each way to log in.
 
 Kafka's own tool takes the same files, so that what passes here is what its users have.
 """
@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +22,12 @@ import pytest
 from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.security.unsecured_jws import encode
+from kafka_zk.spark_jobs.session import spark_session
+from tests.documented import ROOT
+from tests.integration.spark.sessions import stop_shared
 from tests.peers import jars, java
+from tests.peers.jars import NEWEST_VERSION, ORACLE_VERSION
+from tests.peers.secured_commands import Scene, kafka_zk, ok, rows, table
 from tests.peers.secured_kafka import (
     MUTUAL_TLS,
     PASSWORD,
@@ -31,12 +35,10 @@ from tests.peers.secured_kafka import (
     WAYS,
     SecuredKafka,
     secured_kafka,
+    secured_kraft,
 )
 
 pytestmark = pytest.mark.peers
-_TIMEOUT_S = 90
-_PRODUCED = [f"line {number}" for number in range(20)]
-
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
@@ -44,43 +46,33 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
         yield running
 
 
-def kafka_zk(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kafka_zk", *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    assert PASSWORD not in done.stdout + done.stderr
-    return done
+@pytest.fixture(scope="module")
+def kraft(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
+    with secured_kraft(tmp_path_factory.mktemp("kraft")) as running:
+        yield running
 
 
-def ok(*arguments: str, stdin: str = "") -> str:
-    done = kafka_zk(*arguments, stdin=stdin)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    stop_shared()
+    session = spark_session("secured commands", "local[2]", {"spark.ui.enabled": "false"})
+    yield session
+    session.stop()
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_command_with_every_way_to_log_in(kafka: SecuredKafka, way: str) -> None:
-    topic = f"t-{way.replace(' ', '-')}"
-    secured = ("--bootstrap-server", kafka.bootstrap(way), "--command-config", str(kafka.client_file(way)))
-    ok("topics", "create", "--topic", topic, "--partitions", "2", *secured)
-    assert topic in ok("topics", "list", *secured).split()
-    assert "PartitionCount: 2" in ok("topics", "describe", "--topic", topic, *secured)
-    ok("produce", "--topic", topic, *secured, stdin="\n".join(_PRODUCED) + "\n")
-    count = str(len(_PRODUCED))
-    read = ok("consume", "--topic", topic, "--from-beginning", "--max-messages", count, *secured)
-    assert sorted(read.splitlines()) == sorted(_PRODUCED)
-    group = ("--group", f"g-{topic}", "--from-beginning", "--max-messages", count)
-    read = ok("consume", "--topic", topic, "--type", "broker", *group, *secured)
-    assert sorted(read.splitlines()) == sorted(_PRODUCED)
-    at_zookeeper = ("--zookeeper", kafka.zookeeper, "--command-config", str(kafka.client_file(way)))
-    read = ok("consume", "--topic", topic, "--type", "zookeeper", *group, *at_zookeeper)
-    assert sorted(read.splitlines()) == sorted(_PRODUCED)
-    assert f"g-{topic}" in ok("groups", "list", *secured)
-    rows = json.loads(ok("groups", "describe", "--group", f"g-{topic}", "--json", *secured))
-    assert sum(row["current_offset"] for row in rows) == len(_PRODUCED) and not sum(row["lag"] for row in rows)
-    ok("groups", "describe", "--group", f"g-{topic}", *at_zookeeper)
-    ok("groups", "reset-offsets", "--group", f"g-{topic}", "--topic", topic, "--to-earliest", "--execute", *secured)
-    assert ok("offsets", "--topic", topic, *secured)
-    ok("topics", "delete", "--topic", topic, *secured)
+@pytest.mark.parametrize("release", [ORACLE_VERSION, NEWEST_VERSION])
+def test_everything_with_every_way_to_log_in(
+    request: pytest.FixtureRequest, spark: Any, release: str, way: str, tmp_path: Path
+) -> None:
+    kafka: SecuredKafka = request.getfixturevalue("kafka" if release == ORACLE_VERSION else "kraft")
+    for _, row in rows(kafka):
+        row(Scene(kafka, way, tmp_path, spark))
+
+
+def test_the_documentation_shows_what_works() -> None:
+    """``python -m tests.peers.secured_commands`` prints it."""
+    assert table() in (ROOT / "docs" / "security.md").read_text()
 
 
 @pytest.mark.parametrize("way", WAYS)

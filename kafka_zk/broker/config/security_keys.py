@@ -59,12 +59,20 @@ class SecurityKeys:
         use=ACCEPTED,
     )
     sasl_enabled_mechanisms = LIST(
-        "GSSAPI", "SASL mechanisms that clients may use; GSSAPI is not built.",
+        "GSSAPI", "SASL mechanisms that clients may use.",
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
     sasl_jaas_config = PASSWORD(
         None, "Under listener.name.<listener>.<mechanism>.: the login module that says who may log in.",
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
+    )
+    sasl_kerberos_principal_to_local_rules = LIST(
+        "DEFAULT", "How Kerberos principals become user names; DEFAULT takes the first part of those of the own realm.",
+        use=ACCEPTED, update=PER_BROKER,
+    )
+    sasl_kerberos_service_name = STRING(
+        None, "The first part of the brokers' Kerberos principals, for logins between brokers.",
+        use=ACCEPTED, update=PER_BROKER,
     )
     sasl_login_callback_handler_class = CLASS(
         None, "Under listener.name.<listener>.oauthbearer.: a Python function, as module:function, that gives this "

@@ -1,13 +1,15 @@
 """The security keys of clients: three spellings, one result; contradictions and secrets."""
 
 import pickle
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from kafka_zk.security.client_keys import client_security
-from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity, SaslSettings
+from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity, KerberosLogin, SaslSettings
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
 from kafka_zk.security.token_sources import ClientCredentials, TokenCallback, UnsecuredTokens
@@ -144,7 +146,7 @@ def test_tokens_come_from_an_endpoint_a_callback_or_options() -> None:
         ({**SASL, "ssl.ca.location": "/ca.pem"}, "SASL_SSL"),
         ({**SASL, "enable.ssl.certificate.verification": "false"}, "SASL_SSL"),
         (SASL, "sasl.mechanism is missing"),
-        ({**SASL, "sasl.mechanism": "GSSAPI"}, "not built"),
+        ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.kerberos.service.name is needed"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "sasl.password is needed"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.password": "s3cret"}, "sasl.username is needed"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": SCRAM}, "contradict"),
@@ -196,3 +198,50 @@ def test_a_result_can_be_pickled_and_shows_no_secret() -> None:
     })  # fmt: skip
     assert pickle.loads(pickle.dumps(found)) == found
     assert "s3cret" not in repr(found) and "PRIVATE" not in repr(found) and "alice" in repr(found)
+
+
+KERBEROS = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule required"
+
+
+def test_kerberos_without_its_package_is_refused_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    with pytest.raises(InvalidSecurity, match=r"pip install 'kafka-zk\[gssapi\]'"):
+        client_security(KERBEROS)
+
+
+def test_kerberos_logs_in_with_a_keytab_or_a_ticket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    keytab = tmp_path / "alice.keytab"
+    keytab.touch()
+    of_keytab = KerberosLogin("kafka", "alice@REALM", str(keytab))
+    module = f'{KRB5} useKeyTab=true keyTab="{keytab}" principal="alice@REALM";'
+    librdkafka = {"sasl.kerberos.keytab": str(keytab), "sasl.kerberos.principal": "alice@REALM"}
+    assert kerberos({**KERBEROS, "sasl.jaas.config": module}) == of_keytab
+    assert kerberos({**KERBEROS, **librdkafka}) == of_keytab
+    assert kerberos(KERBEROS) == KerberosLogin("kafka")
+    cache = f'{KRB5} useTicketCache=true ticketCache="/tmp/tickets";'
+    assert kerberos({**KERBEROS, "sasl.jaas.config": cache}) == KerberosLogin("kafka", cache="/tmp/tickets")
+
+
+def kerberos(keys: dict[str, Any]) -> KerberosLogin | None:
+    sasl = client_security(keys).sasl
+    assert sasl is not None and sasl.may_wait
+    return sasl.kerberos
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        ("useKeyTab=true", "needs keyTab="),
+        ('useKeyTab=true principal="a@R" keyTab="/not/there"', "/not/there: there is no such file"),
+        ("storeKey=true", "useKeyTab=true or useTicketCache=true"),
+        ('useTicketCache=true serviceName="other"', "contradict each other"),
+    ],
+)
+def test_a_login_module_of_kerberos_that_cannot_work_is_refused(
+    monkeypatch: pytest.MonkeyPatch, module: str, sentence: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", ModuleType("gssapi"))
+    with pytest.raises(InvalidSecurity, match=sentence):
+        client_security({**KERBEROS, "sasl.jaas.config": f"{KRB5} {module};"})

@@ -79,7 +79,7 @@ def test_a_listener_takes_its_own_keys_of_security(key: str) -> None:
 @pytest.mark.parametrize(
     "key",
     ["max.connections", "max.connection.creation.rate", "num.network.threads", "log.retention.ms", "sasl.jaas.config",
-     "gssapi.sasl.jaas.config", "ssl.protocol"],
+     "ssl.protocol"],
 )  # fmt: skip
 def test_a_key_without_effect_under_a_listener_is_named(key: str) -> None:
     """Kafka reads some of these there; here their writer would believe in a limit that nobody keeps."""

@@ -1,0 +1,142 @@
+"""SASL/GSSAPI with Kerberos, both sides (RFC 4752), without a security layer: TLS encrypts, as with Kafka.
+
+Both sides exchange tokens until the context is established. Then the broker offers its security layers, and the client
+selects "none". The client may add a user name that it asks for; as in Kafka, it is itself whatever it asks.
+
+Needs the package ``gssapi``: ``pip install 'kafka-zk[gssapi]'``. It reads keytabs and /etc/krb5.conf (KRB5_CONFIG).
+Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin.java@3.9; GssKrb5Server (Java 17).
+Tests: tests/peers/test_kerberos.py.
+"""
+
+import itertools
+from collections.abc import Generator
+from typing import Any
+
+from kafka_zk.security.client_security import KerberosLogin
+from kafka_zk.security.errors import InvalidSecurity, SaslAuthenticationFailed
+
+_NO_LAYER = 1
+_NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # and no buffer for messages, which are not wrapped
+_cache_numbers = itertools.count()
+
+
+def gssapi_module() -> Any:
+    """The package ``gssapi``. Raises InvalidSecurity if it, or the system's Kerberos library, is missing."""
+    try:
+        import gssapi
+    except (ImportError, OSError):
+        raise InvalidSecurity(
+            "GSSAPI: install the Kerberos libraries and the package gssapi: pip install 'kafka-zk[gssapi]'"
+        ) from None
+    return gssapi
+
+
+def default_realm() -> str:
+    """The realm of krb5.conf; empty if there is none."""
+    gssapi = gssapi_module()
+    try:
+        name = gssapi.Name("x", gssapi.NameType.kerberos_principal).canonicalize(gssapi.MechType.kerberos)
+    except gssapi.exceptions.GSSError:
+        return ""
+    return str(name).partition("@")[2]
+
+
+class KerberosService:
+    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab does not have it."""
+
+    def __init__(self, principal: str, keytab: str) -> None:
+        self._gssapi = gssapi_module()
+        name, mechs = self._gssapi.Name(principal, self._gssapi.NameType.kerberos_principal), _mechs(self._gssapi)
+        try:
+            self._credentials = self._gssapi.Credentials(
+                name=name, usage="accept", mechs=mechs, store={"keytab": keytab}
+            )
+        except self._gssapi.exceptions.GSSError as error:
+            raise InvalidSecurity(f"GSSAPI: the keytab {keytab} has no usable key of {principal}: {error}") from None
+
+    def login(self) -> "GssapiServer":
+        """Begin the login of one client."""
+        return GssapiServer(self._gssapi, self._credentials)
+
+
+class GssapiServer:
+    """The broker's side of one login. It may block: the Kerberos library reads and writes files.
+
+    Attributes:
+        principal: the authenticated client's; empty until then.
+    """
+
+    def __init__(self, gssapi: Any, credentials: Any) -> None:
+        self._gssapi = gssapi
+        self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
+        self._has_offered = False
+        self.principal = ""
+
+    def answer(self, message: bytes) -> bytes:
+        """The response to one message. Raises SaslAuthenticationFailed."""
+        try:
+            if not self._context.complete:
+                token = bytes(self._context.step(message) or b"")
+                return token if token or not self._context.complete else self._offer()
+            if not self._has_offered:
+                if message:
+                    raise SaslAuthenticationFailed("GSSAPI: a token after the last one")
+                return self._offer()
+            self._select(self._context.unwrap(message).message)
+        except self._gssapi.exceptions.GSSError as error:
+            raise SaslAuthenticationFailed("GSSAPI failed", f"GSSAPI: {error}") from None
+        return b""
+
+    def _offer(self) -> bytes:
+        self._has_offered = True
+        return bytes(self._context.wrap(_NONE_OFFERED, False).message)
+
+    def _select(self, message: bytes) -> None:
+        if len(message) < len(_NONE_OFFERED) or message[0] != _NO_LAYER:
+            raise SaslAuthenticationFailed("GSSAPI: the client selects a security layer that was not offered")
+        self.principal = str(self._context.initiator_name)
+
+
+def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, None]:
+    """The client's messages to the broker at ``host``. This call may block while it asks the Kerberos server.
+
+    Raises SaslAuthenticationFailed, also from the generator.
+    """
+    gssapi = gssapi_module()
+    try:
+        target = gssapi.Name(f"{login.service}@{host}", gssapi.NameType.hostbased_service)
+        context = gssapi.SecurityContext(
+            name=target, creds=_credentials(gssapi, login), usage="initiate", mech=gssapi.MechType.kerberos,
+            flags=(gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity),
+        )  # fmt: skip
+        first = bytes(context.step() or b"")
+    except gssapi.exceptions.GSSError as error:
+        raise SaslAuthenticationFailed(f"GSSAPI: {error}") from None
+    return _messages(gssapi, context, first)
+
+
+def _messages(gssapi: Any, context: Any, token: bytes) -> Generator[bytes, bytes, None]:
+    try:
+        while not context.complete:
+            answer = yield token
+            token = bytes(context.step(answer) or b"")
+        offer = context.unwrap((yield token)).message
+    except gssapi.exceptions.GSSError as error:
+        raise SaslAuthenticationFailed(f"GSSAPI: the broker cannot be verified: {error}") from None
+    if len(offer) != len(_NONE_OFFERED) or not offer[0] & _NO_LAYER:
+        raise SaslAuthenticationFailed("GSSAPI: the broker demands a security layer; Kafka has none")
+    yield bytes(context.wrap(_NONE_OFFERED, False).message)
+
+
+def _credentials(gssapi: Any, login: KerberosLogin) -> Any:
+    """Of a keytab, from which the library gets tickets as they are needed, or of the user's ticket cache."""
+    name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal) if login.principal else None
+    store = {"ccache": login.cache} if login.cache else None
+    if login.keytab:
+        store = {"client_keytab": login.keytab, "ccache": f"MEMORY:kafka-zk-{next(_cache_numbers)}"}
+    return gssapi.Credentials(name=name, usage="initiate", mechs=_mechs(gssapi), store=store)
+
+
+def _mechs(gssapi: Any) -> list[Any]:
+    """Nothing but Kerberos: the library may have others."""
+    return [gssapi.MechType.kerberos]

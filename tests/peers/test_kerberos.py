@@ -1,0 +1,157 @@
+"""Logins with Kerberos at a broker of ours: our clients, kcat and Kafka's Java tools, with a real KDC.
+
+The broker logs in to itself the same way. By its rules alice's principal is the user ALICE, who may do everything; bob
+may do nothing. ``make test-kerberos`` runs it: the package gssapi is compiled, which takes minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_zk.clients.connection.errors import KafkaError
+from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
+from kafka_zk.clients.producer.blocking import BlockingProducer
+from tests.peers import apache_kafka, jars
+from tests.peers.clients.logins import KafkasTools, Login
+from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.targets import kafka_zk_command
+
+pytestmark = pytest.mark.kerberos
+
+_HOST, _TOPIC, _TIMEOUT_S = "localhost", "kerberos", 60
+_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
+
+
+@dataclass(frozen=True)
+class Kerberos:
+    """A broker and a KDC. ``environ``: of processes that use the KDC."""
+
+    folder: Path
+    bootstrap: str
+    alice: str
+    environ: dict[str, str]
+    broker: ServerProcess
+
+    def login(self, principal: str, keytab: str) -> dict[str, str]:
+        """Java's keys."""
+        path = self.folder / keytab
+        module = f'{_MODULE} required useKeyTab=true storeKey=true keyTab="{path}" principal="{principal}";'
+        return {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI",
+                "sasl.kerberos.service.name": "kafka", "sasl.jaas.config": module}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def kerberos(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kerberos]:
+    import k5test
+
+    folder = tmp_path_factory.mktemp("kerberos")
+    realm: Any = k5test.K5Realm(get_creds=False, create_host=False)
+    service = f"kafka/{_HOST}@{realm.realm}"
+    environ = {name: realm.env[name] for name in ("KRB5_CONFIG", "KRB5_KDC_PROFILE", "KRB5CCNAME") if name in realm.env}
+    environ["JAVA_TOOL_OPTIONS"] = f"-Djava.security.krb5.conf={environ['KRB5_CONFIG']}"
+    alice = f"alice@{realm.realm}"
+    for name, principal in (("broker", service), ("alice", alice), ("bob", f"bob@{realm.realm}")):
+        realm.addprinc(principal)
+        realm.extract_keytab(principal, str(folder / f"{name}.keytab"))
+    zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
+    before = dict(os.environ)
+    os.environ.update(environ)
+    broker = None
+    try:
+        port = free_port()
+        address = f"{_HOST}:{port}"
+        module = f'{_MODULE} required useKeyTab=true keyTab="{folder / "broker.keytab"}" principal="{service}";'
+        path = apache_kafka.write_properties(folder / "server.properties", apache_kafka.server_properties(
+            0, port, folder / "logs", zookeeper.connect_string, {
+                "listeners": f"SASL_PLAINTEXT://{address}", "advertised.listeners": f"SASL_PLAINTEXT://{address}",
+                "security.inter.broker.protocol": "SASL_PLAINTEXT", "sasl.enabled.mechanisms": "GSSAPI",
+                "sasl.mechanism.inter.broker.protocol": "GSSAPI", "sasl.kerberos.service.name": "kafka",
+                "sasl.kerberos.principal.to.local.rules": "RULE:[1:$1@$0](al.*@.*)s/@.*///U,DEFAULT",
+                "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": module,
+                "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+                "super.users": "User:kafka;User:ALICE",
+            },
+        ))  # fmt: skip
+        broker = ServerProcess("broker with Kerberos", kafka_zk_command(path), folder / "broker.out")
+        made = Kerberos(folder, address, alice, environ, broker)
+        file = str(apache_kafka.write_properties(folder / "client.properties", made.login(alice, "alice.keytab")))
+        at = ["--bootstrap-server", address, "--command-config", file]
+        create = [sys.executable, "-m", "kafka_zk", "topics", "create", "--topic", _TOPIC, *at]
+        wait_until(lambda: subprocess.run(create, check=False).returncode == 0, _TIMEOUT_S, "the topic")
+        yield made
+    finally:
+        if broker is not None:
+            broker.stop()
+        zookeeper.stop()
+        realm.stop()
+        os.environ.clear()
+        os.environ.update(before)
+        shutil.rmtree(realm.tmpdir, ignore_errors=True)
+
+
+def test_our_clients_log_in_with_a_keytab(kerberos: Kerberos) -> None:
+    keys: dict[str, Any] = {"bootstrap.servers": kerberos.bootstrap, **kerberos.login(kerberos.alice, "alice.keytab")}
+    group: dict[str, Any] = {"group.id": "g", "auto.offset.reset": "earliest"}
+    with BlockingProducer(None, **keys) as producer, BlockingConsumer([_TOPIC], **keys, **group) as consumer:
+        producer.send(_TOPIC, b"ours").result(_TIMEOUT_S)
+        assert b"ours" in (record.value for record in consumer)
+
+
+def test_our_clients_log_in_with_a_ticket(kerberos: Kerberos) -> None:
+    keytab = ["kinit", "-k", "-t", str(kerberos.folder / "alice.keytab"), kerberos.alice]
+    subprocess.run(keytab, check=True, env=os.environ)
+    keys = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka",
+            "sasl.jaas.config": f"{_MODULE} required useTicketCache=true;"}  # fmt: skip
+    with BlockingProducer(None, **{"bootstrap.servers": kerberos.bootstrap, **keys}) as producer:
+        producer.send(_TOPIC, b"ticket").result(_TIMEOUT_S)
+
+
+def test_who_has_no_key_is_not_let_in(kerberos: Kerberos) -> None:
+    keys = kerberos.login(f"kafka/{_HOST}@{kerberos.alice.partition('@')[2]}", "alice.keytab")
+    with (
+        BlockingProducer(None, **{"bootstrap.servers": kerberos.bootstrap, **keys}) as producer,
+        pytest.raises(KafkaError, match="GSSAPI"),
+    ):
+        producer.send(_TOPIC, b"stranger").result(_TIMEOUT_S)
+
+
+def test_another_principal_is_another_user(kerberos: Kerberos) -> None:
+    keys = kerberos.login(kerberos.alice.replace("alice", "bob"), "bob.keytab")
+    with (
+        BlockingProducer(None, **{"bootstrap.servers": kerberos.bootstrap, **keys}) as producer,
+        pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"),
+    ):
+        producer.send(_TOPIC, b"bob").result(_TIMEOUT_S)
+
+
+def test_kcat_logs_in(kerberos: Kerberos) -> None:
+    keys = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "GSSAPI", "sasl.kerberos.service.name": "kafka",
+            "sasl.kerberos.keytab": str(kerberos.folder / "alice.keytab"),
+            "sasl.kerberos.principal": kerberos.alice}  # fmt: skip
+    options = [word for key, text in keys.items() for word in ("-X", f"{key}={text}")]
+    command = ["kcat", "-b", kerberos.bootstrap, *options, "-t", _TOPIC]
+    subprocess.run([*command, "-P"], input="kcat\n", text=True, timeout=_TIMEOUT_S, check=True)
+    read = subprocess.run(
+        [*command, "-C", "-o", "beginning", "-e"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+    )
+    assert "kcat" in read.stdout.splitlines()
+
+
+@pytest.mark.parametrize("version", [jars.ORACLE_VERSION, jars.NEWEST_VERSION])
+def test_tools_of_java_log_in(kerberos: Kerberos, version: str, tmp_path: Path) -> None:
+    tools = KafkasTools(version, tmp_path)
+    try:
+        keys = kerberos.login(kerberos.alice, "alice.keytab")
+        login = Login(kerberos.bootstrap, "GSSAPI", "", "", "", False, "", "", keys)
+        tools.round_trip(login, _TOPIC, f"java-{version}")
+    finally:
+        tools.close()
