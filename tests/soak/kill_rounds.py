@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.peers.processes import wait_until
 from tests.soak import transaction_rounds
+from tests.soak.client_thread import ClientThread
 from tests.soak.readers import OurSource
 from tests.soak.replicated_cluster import START_S
 from tests.soak.replication_rounds import KILL, PARTITIONS, REPLICAS, Fault, ReplicationRounds
@@ -32,6 +33,7 @@ PROPERTIES: Mapping[str, str] = MappingProxyType(
 
 _TOPIC = "transactions"
 _COMMITTED_S = 60.0
+_LOOK_S = 0.05
 
 
 class Wait(NamedTuple):
@@ -53,6 +55,21 @@ def longest_wait(events: Sequence[Mapping[str, Any]], since_ns: int) -> Wait | N
         if after["at"] > since_ns
     ]
     return max(waits, default=None)
+
+
+class _Successors(ClientThread):
+    """Begins the next life of each program that has ended: a kill fences those whose transactions time out soon."""
+
+    name = "successors"
+
+    def __init__(self, programs: Sequence[Program]) -> None:
+        self._programs = programs
+        super().__init__()
+
+    def _run(self) -> None:
+        while not self._ends.wait(_LOOK_S):
+            for program in self._programs:
+                program.revive()
 
 
 class KillRounds(ReplicationRounds):
@@ -79,7 +96,8 @@ class KillRounds(ReplicationRounds):
             for producer, library in transaction_rounds.PRODUCERS.items()
         ]
         self._committed = TransactionReader(OurSource(bootstrap, _TOPIC, PARTITIONS, READ_COMMITTED))
-        self.clients.append(self._committed)
+        self._successors = _Successors(self._programs)
+        self.clients += [self._committed, self._successors]
 
     def _choose(self) -> list[Fault]:
         victim = self._victim(self._random.choice(self.roles), [])
@@ -111,15 +129,13 @@ class KillRounds(ReplicationRounds):
         committed_s: dict[str, float] = {}
 
         def have_all_committed() -> bool:
-            for program in self._programs:
-                program.revive()
             for each in self._committed.observed[seen:]:
                 if each.at_ns > led_s * 1e9:
                     committed_s.setdefault(each.value[:2], each.at_ns / 1e9)
             return len(committed_s) == len(self._programs)
 
         try:
-            wait_until(have_all_committed, _COMMITTED_S, "a transaction of every program", interval_s=0.05)
+            wait_until(have_all_committed, _COMMITTED_S, "a transaction of every program", interval_s=_LOOK_S)
         except TimeoutError:
             stalled = ", ".join(sorted({program.producer for program in self._programs} - committed_s.keys()))
             self.late.append(f"{stalled} committed nothing within {time.monotonic() - begun_s:.0f} s of a kill")
@@ -133,5 +149,6 @@ class KillRounds(ReplicationRounds):
     def close(self) -> None:
         """End the clients."""
         super().close()
+        self._successors.stop()
         for program in self._programs:
             program.kill_all()
