@@ -355,6 +355,8 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
                 facts["update"] = Update[more[0].replace("-", "_").upper()]
             if more[1:]:
                 facts["unbuilt"] = _UNBUILT[more[1]]
+            if name.startswith("sasl.kerberos."):
+                facts["is_built"] = True  # no listener has this mechanism, so that a change is stored and does nothing
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 

@@ -231,8 +231,8 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
         [
             key
             for key in properties
-            if (key.startswith(_REFUSED_PREFIXES) and key not in of_listeners)
-            or (key in rows and not rows[key].is_changeable)
+            if not (rows[key].is_changeable if key in rows else not key.startswith(_REFUSED_PREFIXES))
+            and key not in of_listeners
         ],
     )
     if not per_broker:

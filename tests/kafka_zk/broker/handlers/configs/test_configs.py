@@ -234,6 +234,17 @@ def test_what_a_broker_cannot_change_is_refused_in_kafkas_words(
     assert broker.configs.brokers == {}
 
 
+def test_keys_of_kerberos_can_be_stored_for_one_broker(harness: Make) -> None:
+    """As at Apache Kafka, and without an effect: no listener has that mechanism. librdkafka's test 0081 does it."""
+    broker = harness()
+    key = "sasl.kerberos.min.time.before.relogin"
+    assert change(broker, BROKER, "0", (key, SET, "58000")) == (0, None)
+    assert broker.configs.brokers == {"0": {key: "58000"}}
+    assert change(broker, BROKER, "0", (key, SET, "soon"))[0] == 42
+    assert change(broker, BROKER, "", (key, SET, "58000"))[0] == 42
+    assert change(broker, BROKER, "0", ("sasl.login.refresh.window.factor", SET, "0.9"))[0] == 42
+
+
 def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
     """Their default for all brokers is refused, as are names that are not among the listeners."""
     broker = harness()
