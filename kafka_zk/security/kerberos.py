@@ -5,7 +5,7 @@ selects "none". The client may add a user name that it asks for; as in Kafka, it
 
 Needs the package ``gssapi``: ``pip install 'kafka-zk[gssapi]'``. It reads keytabs and /etc/krb5.conf (KRB5_CONFIG).
 Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin.java@3.9; GssKrb5Server (Java 17).
-Tests: tests/peers/test_kerberos.py.
+Tests: tests/peers/secured/test_kerberos.py.
 """
 
 import itertools

@@ -2,7 +2,7 @@
 
 Searched are logs, traces, the recording, what commands print, exceptions, described configurations, and the processes'
 arguments. ZooKeeper, key stores and the files given to brokers and clients hold secrets, so they are not searched.
-What Spark leaves is searched by tests/peers/test_security_spark.py.
+What Spark leaves is searched by tests/peers/secured/test_security_spark.py.
 """
 
 import base64

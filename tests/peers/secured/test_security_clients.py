@@ -27,7 +27,7 @@ from tests.documented import ROOT
 from tests.integration.spark.sessions import stop_shared
 from tests.peers import jars, java
 from tests.peers.jars import NEWEST_VERSION, ORACLE_VERSION
-from tests.peers.secured_commands import Scene, kafka_zk, ok, rows, table
+from tests.peers.secured.secured_commands import Scene, kafka_zk, ok, rows, table
 from tests.peers.secured_kafka import (
     MUTUAL_TLS,
     PASSWORD,
@@ -71,8 +71,8 @@ def test_everything_with_every_way_to_log_in(
 
 
 def test_the_documentation_shows_what_works() -> None:
-    """``python -m tests.peers.secured_commands`` prints it."""
-    assert table() in (ROOT / "docs" / "security.md").read_text()
+    """``python -m tests.peers.secured.secured_commands`` prints it."""
+    assert table() in (ROOT / "docs" / "how-to" / "security.md").read_text()
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -1,6 +1,6 @@
 """What of ours works with a secured Apache Kafka: rows of commands and clients, with each way to log in.
 
-``table`` is what docs/security.md shows when all of it works.
+``table`` is what docs/how-to/security.md shows when all of it works.
 """
 
 from __future__ import annotations
