@@ -105,13 +105,19 @@ class LiveListeners:
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
-        """Advertised addresses of the bound listeners, with their actual ports."""
-        advertised = self._parts.services.config.advertised_listener_list
-        return tuple(
-            EndPoint(name, self._protocols[name], advertised_host(host), port or self._by_name[name].port)
-            for name, _, host, port in advertised
-            if name in self._by_name and self._by_name[name].is_bound
-        )
+        """Advertised addresses of the bound listeners, with their actual ports. A listener that could not move is
+        advertised where it is, unless ``advertised.listeners`` has another address for it."""
+        config = self._parts.services.config
+        wanted = {listener.name: (listener.host, listener.port) for listener in config.listener_list}
+        found = []
+        for name, _, host, port in config.advertised_listener_list:
+            listener = self._by_name.get(name)
+            if listener is None or not listener.is_bound:
+                continue
+            if (host, port) == wanted.get(name):
+                host, port = listener.address
+            found.append(EndPoint(name, self._protocols[name], advertised_host(host), port or listener.port))
+        return tuple(found)
 
     # -- changes ------------------------------------------------------------------------------------------------------
 

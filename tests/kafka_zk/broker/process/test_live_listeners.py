@@ -370,9 +370,9 @@ def test_a_move_that_waits_for_its_address_keeps_the_old_one(
 
         monkeypatch.setattr(running.broker._bound, "_tried_again", counted)
         running.reactor.until(lambda: retries >= 2)
-        assert running.answers(running.connect(before))
+        assert running.endpoints()["CLIENT"] == before and running.answers(running.connect(before))
         assert running.broker._bound._by_name["CLIENT"]._port is port_before
-    running.reactor.until(lambda: running.broker._bound._by_name["CLIENT"].port == port)
+    running.reactor.until(lambda: running.endpoints()["CLIENT"] == port)
 
 
 def test_a_broker_that_stops_tries_no_listener_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
