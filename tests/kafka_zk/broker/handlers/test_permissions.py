@@ -1,6 +1,6 @@
 """Every API asks for the permissions that Kafka's asks for, and gives Kafka's error: the rows of ``tests/acl_rows.py``.
 
-The same rows against Apache Kafka 3.9.1: tests/peers/test_acl_rows.py.
+The same rows against Apache Kafka 3.9.1: tests/peers/authorization/test_acl_rows.py.
 """
 
 from collections.abc import Callable

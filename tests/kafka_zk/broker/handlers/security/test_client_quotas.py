@@ -1,4 +1,4 @@
-"""DescribeClientQuotas and AlterClientQuotas. What Apache Kafka 3.9.1 answers: tests/peers/test_quotas.py."""
+"""DescribeClientQuotas and AlterClientQuotas. Apache Kafka 3.9.1: tests/peers/authorization/test_quotas.py."""
 
 from collections.abc import Callable
 from typing import Any

@@ -18,7 +18,7 @@ import pytest
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header
 from tests.peers import targets
-from tests.peers.test_quotas import Broker, Entity
+from tests.peers.authorization.test_quotas import Broker, Entity
 
 pytestmark = pytest.mark.peers
 

@@ -16,7 +16,7 @@ from kafka_zk.security.acl import Acl, Operation, Pattern, PatternType, Permissi
 from tests import acl_rows
 from tests.acl_rows import REQUESTS, Request
 from tests.peers import jars, targets
-from tests.peers.authorized_kafka import PASSWORD, USER, AuthorizedBroker, ask, authorized_brokers
+from tests.peers.authorization.authorized_kafka import PASSWORD, USER, AuthorizedBroker, ask, authorized_brokers
 from tests.peers.clients.line_process import LineProcess
 from tests.peers.processes import wait_until
 

@@ -15,7 +15,7 @@ from tests import acl_rows, acl_visible
 from tests.acl_rows import OK, REFUSALS, REQUESTS, ROWS, Request, Row
 from tests.acl_visible import Visible
 from tests.peers import targets
-from tests.peers.authorized_kafka import PASSWORD, USER, AuthorizedBroker, ask, authorized_brokers
+from tests.peers.authorization.authorized_kafka import PASSWORD, USER, AuthorizedBroker, ask, authorized_brokers
 from tests.peers.processes import wait_until
 
 pytestmark = pytest.mark.peers
