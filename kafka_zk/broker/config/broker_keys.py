@@ -356,7 +356,7 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
             if more[1:]:
                 facts["unbuilt"] = _UNBUILT[more[1]]
             if name.startswith("sasl.kerberos."):
-                facts["is_built"] = True  # no listener has this mechanism, so that a change is stored and does nothing
+                facts["is_built"] = True  # about Java's renewal of tickets: a change is stored and does nothing
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 

@@ -234,15 +234,16 @@ def test_what_a_broker_cannot_change_is_refused_in_kafkas_words(
     assert broker.configs.brokers == {}
 
 
-def test_keys_of_kerberos_can_be_stored_for_one_broker(harness: Make) -> None:
-    """As at Apache Kafka, and without an effect: no listener has that mechanism. librdkafka's test 0081 does it."""
+def test_how_java_renews_tickets_can_be_stored_for_one_broker(harness: Make) -> None:
+    """As at Apache Kafka, and without an effect; librdkafka's test 0081 does it. Keys with an effect are refused."""
     broker = harness()
     key = "sasl.kerberos.min.time.before.relogin"
     assert change(broker, BROKER, "0", (key, SET, "58000")) == (0, None)
     assert broker.configs.brokers == {"0": {key: "58000"}}
     assert change(broker, BROKER, "0", (key, SET, "soon"))[0] == 42
     assert change(broker, BROKER, "", (key, SET, "58000"))[0] == 42
-    assert change(broker, BROKER, "0", ("sasl.login.refresh.window.factor", SET, "0.9"))[0] == 42
+    for other in (("sasl.login.refresh.window.factor", "0.9"), ("sasl.kerberos.principal.to.local.rules", "DEFAULT")):
+        assert change(broker, BROKER, "0", (other[0], SET, other[1]))[0] == 42
 
 
 def test_advertised_listeners_change_for_one_broker(harness: Make) -> None:
