@@ -24,6 +24,7 @@ from tests.peers.sasl_probe import CLOSED, SaslProbe
 pytestmark = pytest.mark.peers
 
 _TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
+_CONFIGS = "kafka.admin.ConfigCommand"
 _TOPICS = "org.apache.kafka.tools.TopicCommand"
 _KNOWN_WITHIN_S = 20
 CLIENT_HELLO = b"\x16\x03\x01\x00\x40\x01\x00\x00\x3c\x03\x03" + bytes(58)
@@ -324,6 +325,33 @@ def lets_in(pair: SaslPair, broker: int, token_id: str, hmac: str) -> Any:
     mechanism = "SCRAM-SHA-512"
     with SaslProbe(pair.ports[broker]["SASL"]) as probe:
         return probe.exchange(mechanism, scram.scram_client(mechanism, token_id, hmac, "abc", is_token=True))[0] == 0
+
+
+@pytest.mark.parametrize("way", ["zookeeper", "brokers"])
+def test_a_user_that_kafkas_tool_makes_can_log_in_at_both(pair: SaslPair, way: str) -> None:
+    """Through ZooKeeper, and through the brokers; a new password ends the old one, and a removal both."""
+    at_brokers = ["--bootstrap-server", pair.bootstrap(OURS), "--command-config", str(pair.client_file("alice"))]
+    at = ["--zookeeper", pair.zookeeper] if way == "zookeeper" else at_brokers
+    user = f"user-{way}"
+
+    def change(*what: str) -> None:
+        java.run_tool("3.9.1", _CONFIGS, [*at, "--alter", "--entity-type", "users", "--entity-name", user, *what])
+
+    def known_with(password: str) -> list[bool]:
+        return [scram_lets_in(pair, broker, user, password) for broker in (KAFKA, OURS)]
+
+    change("--add-config", "SCRAM-SHA-256=[password=first]")
+    wait_until(lambda: known_with("first") == [True, True], _KNOWN_WITHIN_S, "the user")
+    change("--add-config", "SCRAM-SHA-256=[password=second]")
+    wait_until(lambda: known_with("second") == [True, True], _KNOWN_WITHIN_S, "the new password")
+    assert known_with("first") == [False, False]
+    change("--delete-config", "SCRAM-SHA-256")
+    wait_until(lambda: known_with("second") == [False, False], _KNOWN_WITHIN_S, "the removal")
+
+
+def scram_lets_in(pair: SaslPair, broker: int, user: str, password: str) -> bool:
+    with SaslProbe(pair.ports[broker]["SASL"]) as probe:
+        return bool(scram_login(user, password)(probe)[0] == 0)
 
 
 @pytest.mark.parametrize("maker", [KAFKA, OURS], ids=["made by Kafka", "made by ours"])

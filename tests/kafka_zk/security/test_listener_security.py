@@ -1,5 +1,6 @@
 """The keys of a listener's security: which count for it, and what is refused."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.secure_broker import Files, make_files
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="p" user_a="secret";'
 SCRAM = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="b" password="hidden";'
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule"
 
 
 @pytest.fixture(scope="module")
@@ -171,3 +173,16 @@ def test_brokers_log_in_to_each_other_with_tokens() -> None:
         "listener.name.a.oauthbearer.sasl.jaas.config": f"{module} clientId=b clientSecret=s;",
     }
     assert tokens(**endpoint) == ClientCredentials("https://login.example/token", "b", Password("s"))
+
+
+def test_kerberos_without_its_package_refuses_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    keytab = tmp_path / "broker.keytab"
+    keytab.touch()
+    module = f'{KRB5} required useKeyTab=true keyTab="{keytab}" principal="kafka/host@REALM";'
+    keys = {"sasl.enabled.mechanisms": "GSSAPI", "listener.name.l.gssapi.sasl.jaas.config": module}
+    with pytest.raises(InvalidSecurity, match=r"pip install 'kafka-zk\[gssapi\]'"):
+        listener_security(keys, "L", "SASL_PLAINTEXT")
+    ticket = {**keys, "listener.name.l.gssapi.sasl.jaas.config": f"{KRB5} required useTicketCache=true;"}
+    with pytest.raises(InvalidSecurity, match="a broker's Krb5LoginModule needs useKeyTab=true"):
+        listener_security(ticket, "L", "SASL_PLAINTEXT")
