@@ -1,4 +1,4 @@
-"""C: znodes and requests that name far more replicas of a partition than a cluster has brokers."""
+"""C: znodes and requests with far more replicas or brokers than a cluster has."""
 
 import json
 import uuid
@@ -6,6 +6,7 @@ import uuid
 import pytest
 from kazoo.client import KazooClient
 
+from kafka_zk.embedded.ports import free_port
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.attack import payloads
@@ -16,6 +17,8 @@ from tests.kafka_zk.broker.conftest import leader_and_isr
 pytestmark = [pytest.mark.attack, pytest.mark.embedded]
 
 HOSTILE = "/brokers/topics/hostile"
+FAKE_BROKERS = 3_000
+AT_ONCE = 100
 
 
 def topic_znode(partitions: dict[str, list[int]]) -> bytes:
@@ -51,3 +54,24 @@ def test_a_partition_with_100000_replicas(siege: Siege, znodes: KazooClient) -> 
         assert told and all("100000 replicas" in line for line in told)
 
     siege("C a partition with 100,000 replicas", attack, deadline_s=60)
+
+
+def test_3000_brokers(siege: Siege, znodes: KazooClient) -> None:
+    """They are registered where nothing listens, all at once."""
+    victim = siege.victim
+    registration = json.loads(znodes.get("/brokers/ids/0")[0])
+    port = free_port()
+    registration |= {"port": port, "endpoints": [f"PLAINTEXT://127.0.0.1:{port}"]}
+    data = json.dumps(registration).encode()
+
+    def attack() -> None:
+        for first in range(1, FAKE_BROKERS, AT_ONCE):
+            made = [
+                znodes.create_async(f"/brokers/ids/{number}", data, ephemeral=True)
+                for number in range(first, first + AT_ONCE)
+            ]
+            for each in made:
+                each.get()
+        victim.produce(PROBED_TOPIC, payloads.batch(b"record"))
+
+    siege("C 3,000 brokers that are none", attack, deadline_s=90)

@@ -24,8 +24,10 @@ from kafka_zk.protocol.primitives import Buffer
 from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
-RETRIES_A_SECOND = 100
-"""Maximum retries per second for all brokers together, about 0.5 ms each."""
+ATTEMPTS_A_SECOND = 100
+"""Maximum failed attempts per second for all brokers together, about 0.5 ms each."""
+ATTEMPTS_AT_ONCE = 200
+"""First connections that begin without a pause."""
 
 _log = Logger()
 
@@ -52,6 +54,34 @@ class UnsupportedPeer(Exception):
     """The broker and this controller have no version of the API in common."""
 
 
+class ConnectPace:
+    """When brokers that failed, or appeared at once, are connected: evenly spread, so that thousands of registrations
+    without a broker behind them do not delay this broker's clients. Shared by all channels."""
+
+    def __init__(self, clock: Timers) -> None:
+        self._clock = clock
+        self._failing: set[int] = set()  # ids of brokers whose last request failed
+        self._first_s = self._retry_s = clock.seconds()  # from when the next first connection, or retry, may begin
+
+    def first_pause_s(self) -> float:
+        """Seconds until a broker that was never connected may be; 0 for the first ATTEMPTS_AT_ONCE."""
+        now_s = self._clock.seconds()
+        self._first_s = max(self._first_s, now_s) + 1 / ATTEMPTS_A_SECOND
+        return max(0.0, self._first_s - now_s - ATTEMPTS_AT_ONCE / ATTEMPTS_A_SECOND)
+
+    def retry_pause_s(self, broker_id: int) -> float:
+        """Seconds until a broker that just failed is tried again."""
+        self._failing.add(broker_id)
+        now_s = self._clock.seconds()
+        latest_s = now_s + max(RETRY_BACKOFF_S, len(self._failing) / ATTEMPTS_A_SECOND)
+        self._retry_s = min(latest_s, max(self._retry_s + 1 / ATTEMPTS_A_SECOND, now_s + RETRY_BACKOFF_S))
+        return self._retry_s - now_s
+
+    def not_failing(self, broker_id: int) -> None:
+        """The broker answered, or is gone."""
+        self._failing.discard(broker_id)
+
+
 class BrokerChannel:
     """The queue for one registration of a broker."""
 
@@ -63,10 +93,10 @@ class BrokerChannel:
         on_answer: OnAnswer,
         on_failure: OnFailure,
         versions: ControlVersions,
-        failing: set[int],
+        pace: ConnectPace,
     ) -> None:
         self.info = info
-        self._failing = failing  # shared by all channels: ids of brokers whose last request failed
+        self._pace = pace
         self._versions = versions
         self._clock = clock
         self._connect = connect
@@ -110,12 +140,14 @@ class BrokerChannel:
     def close(self) -> None:
         """Drop all queued requests and ignore a response that still arrives."""
         self._closed = True
-        self._failing.discard(self.info.broker_id)
+        self._pace.not_failing(self.info.broker_id)
         self._queue.clear()
         self._wake_waiting()
         self._disconnect()
 
     async def _run(self) -> None:
+        if self._connection is None and (pause_s := self._pace.first_pause_s()):
+            await after(self._clock, pause_s)
         while self._queue:
             request = self._queue[0]
             try:
@@ -130,7 +162,7 @@ class BrokerChannel:
     def _answered(self, request: ControlRequest, answers: list[Answer]) -> None:
         if self._closed:
             return
-        self._failing.discard(self.info.broker_id)
+        self._pace.not_failing(self.info.broker_id)
         self._queue.popleft()
         self._answered_count += 1
         for answer in answers:
@@ -145,8 +177,7 @@ class BrokerChannel:
         if self._closed:
             return
         self._tell(self._on_failure, request, error)
-        self._failing.add(self.info.broker_id)
-        await after(self._clock, max(RETRY_BACKOFF_S, len(self._failing) / RETRIES_A_SECOND))
+        await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
         """An error of the listener does not stop the queue."""
@@ -197,14 +228,14 @@ class Channels:
         self._on_answer = on_answer
         self._on_failure = on_failure
         self._channels: dict[int, BrokerChannel] = {}
-        self._failing: set[int] = set()
+        self._pace = ConnectPace(clock)
         self._closed = False
 
     def add(self, info: BrokerInfo) -> None:
         """Open a channel to a broker unless it already has one."""
         if info.broker_id not in self._channels and not self._closed:
             self._channels[info.broker_id] = BrokerChannel(
-                info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions, self._failing
+                info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions, self._pace
             )
 
     def remove(self, broker_id: int) -> None:

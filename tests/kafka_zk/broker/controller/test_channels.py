@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from kafka_zk.broker.config.inter_broker_protocol import control_versions
-from kafka_zk.broker.controller.channels import BrokerChannel, Channels, UnsupportedPeer
+from kafka_zk.broker.controller.channels import BrokerChannel, Channels, ConnectPace, UnsupportedPeer
 from kafka_zk.broker.controller.control_requests import (
     Answer,
     ClusterUpdate,
@@ -48,7 +48,7 @@ class Peer:
             lambda broker_id, request, answer: self.answers.append((request, answer)),
             lambda broker_id, request, error: self.failures.append(error),
             control_versions(protocol),
-            set(),
+            ConnectPace(self.clock),
         )
 
     async def connect(self, info: BrokerInfo) -> "Peer":
@@ -146,7 +146,7 @@ def test_a_connection_made_after_close_is_dropped() -> None:
         lambda *_: None,
         lambda *_: None,
         control_versions("3.9"),
-        set(),
+        ConnectPace(peer.clock),
     )
     channel.send(STOP)
     channel.close()
@@ -246,3 +246,21 @@ def test_retries_to_many_brokers_are_paced() -> None:
         peer.connections = 0
         peer.clock.pump([0.05] * 20)
         assert 5 <= peer.connections <= 11
+
+
+def test_brokers_that_appear_at_once_are_connected_in_turns() -> None:
+    """3,000 registrations without a broker would delay clients for as long as 3,000 refused connections take."""
+    peer = Peer()
+    peer.refuse = True
+    channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
+    for broker_id in range(3_000):
+        channels.add(broker(broker_id).info)
+        channels.send(broker_id, STOP)
+    assert peer.connections <= 200
+    in_10_ms = []
+    for _ in range(6_000):
+        before = peer.connections
+        peer.clock.advance(0.01)
+        in_10_ms.append(peer.connections - before)
+    assert max(in_10_ms) <= 20, "first connections and retries"
+    assert sum(in_10_ms) >= 6_000, "all are tried, and again"
