@@ -71,7 +71,7 @@ test-spark: $(VENV)/.dev
 	$(BIN)/python -m pytest -q $(BY_FILE) -m spark tests/integration $(PYTEST_ARGS)
 
 test-attack: $(VENV)/.dev
-	$(BIN)/python -m pytest -q -m attack tests/attack $(PYTEST_ARGS) $(ATTACK_ARGS)
+	$(BIN)/python -m pytest -q -m "attack and not soak" tests/attack $(PYTEST_ARGS) $(ATTACK_ARGS)
 
 test-power: $(VENV)/.dev
 	$(BIN)/python -m tests.power $(POWER_ARGS)
