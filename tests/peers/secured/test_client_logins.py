@@ -58,9 +58,9 @@ CLIENTS: Mapping[str, Client] = {
     "kafka-go": Client(_NO_BEARER, "SASL Authentication failed", "", _REQUIRED),
     # it drops an answer that comes with the end of the connection
     "kafka-python": Client(_NO_TOKENS, "AuthenticationFailed|socket disconnected", "socket disconnected", _REQUIRED),
-    "aiokafka": Client(_NO_TOKENS, "AuthenticationFailed", "Unable to bootstrap", "closed"),
-    # it takes the refusal of a token for a success, and goes on
-    "kafkajs": Client(_NO_TOKENS, "KafkaJSSASLAuthenticationError", "Closed connection", _REQUIRED),
+    "aiokafka": Client(_NO_TOKENS, "AuthenticationFailed", "Unable to update metadata", "closed"),
+    # it takes the refusal of a token for a success, and goes on, as aiokafka does
+    "kafkajs": Client(_NO_TOKENS, "KafkaJSSASLAuthenticationError", "given the current SASL state", _REQUIRED),
 }
 CELLS = [(name, way) for name, client in CLIENTS.items() for way in client.ways]
 

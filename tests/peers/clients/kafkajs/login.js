@@ -21,15 +21,18 @@ function ssl() {
   return { ca: [fs.readFileSync(login.authority)], ...own };
 }
 
-async function main() {
-  const kafka = new Kafka({
-    brokers: [login.bootstrap], ssl: ssl(), sasl: sasl(), retry: { retries: 0 }, logLevel: logLevel.NOTHING,
+function kafka(retries) {
+  return new Kafka({
+    brokers: [login.bootstrap], ssl: ssl(), sasl: sasl(), retry: { retries }, logLevel: logLevel.NOTHING,
   });
-  const producer = kafka.producer();
+}
+
+async function main() {
+  const producer = kafka(0).producer();
   await producer.connect();
   await producer.send({ topic: login.topic, messages: [{ value: login.value }] });
   await producer.disconnect();
-  const consumer = kafka.consumer({ groupId: login.value });
+  const consumer = kafka(10).consumer({ groupId: login.value }); // the first group waits for its topic
   await consumer.connect();
   await consumer.subscribe({ topics: [login.topic], fromBeginning: true });
   await new Promise((resolve, reject) => {
