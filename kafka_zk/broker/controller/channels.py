@@ -73,9 +73,10 @@ class ConnectPace:
         """Seconds until a broker that just failed is tried again."""
         self._failing.add(broker_id)
         now_s = self._clock.seconds()
-        latest_s = now_s + max(RETRY_BACKOFF_S, len(self._failing) / ATTEMPTS_A_SECOND)
-        self._retry_s = min(latest_s, max(self._retry_s + 1 / ATTEMPTS_A_SECOND, now_s + RETRY_BACKOFF_S))
-        return self._retry_s - now_s
+        after_others_s = self._retry_s + 1 / ATTEMPTS_A_SECOND - now_s
+        pause_s = max(RETRY_BACKOFF_S, min(after_others_s, len(self._failing) / ATTEMPTS_A_SECOND))
+        self._retry_s = now_s + pause_s
+        return pause_s
 
     def not_failing(self, broker_id: int) -> None:
         """The broker answered, or is gone."""
