@@ -1,6 +1,6 @@
 """Notifications to the controller: changed ISRs, and brokers that lost a log directory.
 
-Both are sequential znodes, which the controller reads and then deletes through its fence.
+Both are sequential znodes. The controller reads them and then deletes them in fenced writes.
 """
 
 from collections.abc import Iterable

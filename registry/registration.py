@@ -1,10 +1,10 @@
 """Registers an ephemeral under a fixed name that a previous holder's znode (its ghost) may still occupy.
 
 A process that was killed and restarts before its old session expires finds its own ghost. It cannot distinguish the
-ghost from another live process with the same name, so it waits as long as a ghost can live, and fails if the znode
-still exists then: the session timeout, the tick after which ZooKeeper checks for expired sessions (at most half a
-session timeout), and one second. A restarted ZooKeeper or a new leader gives every session its whole timeout again.
-Because that may be why a connection broke, each break restarts the wait.
+ghost from another live process with the same name. So it waits as long as a ghost can live, and fails if the znode
+still exists then. That time is the session timeout, plus one tick, after which ZooKeeper checks for expired sessions
+(at most half a session timeout), plus one second. A restarted ZooKeeper or a new ZooKeeper leader gives every session
+its whole timeout again. A lost connection may be due to either, so it restarts the wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -42,8 +42,9 @@ async def outwait_ghost(
 ) -> int:
     """Call ``try_register`` until it returns a czxid; after each Holder, wait for ``path`` to disappear.
 
-    Waits at most ``ghost_life_ms``, restarted after each connection loss, so ``try_register`` must recognise its own
-    work. Raises: the result of ``refusal`` for a holder that stays; SessionLost.
+    Waits at most ``ghost_life_ms``, again after each connection loss. A registration may have succeeded although its
+    response was lost, so ``try_register`` must recognise its own znode.
+    Raises: the result of ``refusal`` for a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None
 

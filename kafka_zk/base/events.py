@@ -18,7 +18,7 @@ _log = Logger()
 class Event:
     """Base of all events.
 
-    ``time_ms``: wall-clock time in ms since the epoch. ``actor``: the observer's name, such as ``broker-0``.
+    ``time_ms``: wall-clock time in ms since the epoch. ``actor``: who reports it, such as ``broker-0``.
     ``cause``: the reason in a few words. ``zxid``: the ZooKeeper transaction that the event shows, or 0.
     """
 
@@ -29,7 +29,7 @@ class Event:
 
 
 Observe = Callable[[Event], None]
-"""Called with every event of this process's parts, in order, on the thread where they happen."""
+"""Called with every event in this process, in order, on the thread where it occurs."""
 
 
 def ignore(event: Event) -> None:
@@ -51,7 +51,7 @@ def harmless(observe: Observe) -> Observe:
 
 
 class EventSource:
-    """The events of one actor: adds the time and the actor's name and passes them to the observer."""
+    """Reports the events of one actor: adds the time and the actor's name, and passes each event to the observer."""
 
     __slots__ = ("_clock_ms", "_observe", "actor")
 
@@ -66,7 +66,7 @@ class EventSource:
         return self._observe is not ignore
 
     def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
-        """``fields`` are the fields of ``kind`` after the four that all events have."""
+        """Report an event. ``fields``: the fields of ``kind`` after the four that all events have."""
         if self.observed:
             self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
 

@@ -1,6 +1,6 @@
-"""Work off the reactor's thread: the only module that hands work to the reactor's thread pool.
+"""Runs work in other threads. This is the only module that uses the reactor's thread pool.
 
-Only for calls that block in C (fsync, unlink, cold reads) and for users' listeners. The simulator runs the work
+Use it only for calls that block in C (fsync, unlink, cold reads) and for users' callbacks. The simulator runs the work
 immediately or later.
 """
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 SLICE_S = 0.003
 TURN_COST = 64 * 1024
 AT_ONCE = 32
-"""Number of operations of a few microseconds each between two checks whether the turn is over."""
+"""Number of operations, each of a few microseconds, after which the caller checks whether its turn is over."""
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:
@@ -43,11 +43,11 @@ async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
 
 
 class ClientWait(Deferred[T]):
-    """A Deferred that a request awaits, with the operations that its connection needs while it waits."""
+    """A Deferred that a request awaits, with the methods that its connection calls meanwhile."""
 
     @property
     def kept_bytes(self) -> int | None:
-        """The memory that the request still holds if its connection may begin the next request now, else None."""
+        """Memory that the waiting request holds, or None if its connection must not start the next request yet."""
         return None
 
     def abandon(self) -> None:
@@ -56,7 +56,7 @@ class ClientWait(Deferred[T]):
             self.errback(ClientGone())
 
     def expire_early(self) -> None:
-        """End the wait as its timeout would, because other requests need this request's memory. Does nothing here."""
+        """End the wait as its timeout would, because other requests need this request's memory. Here: no effect."""
 
 
 def pause(clock: Timers, seconds: float) -> ClientWait[None]:

@@ -1,4 +1,4 @@
-"""``kafka-zk zookeeper-security-migration``: ACLs of ZooKeeper for znodes that are there already."""
+"""``kafka-zk zookeeper-security-migration``: sets the ZooKeeper ACLs of existing znodes."""
 
 import click
 

@@ -38,7 +38,7 @@ class ReadAhead:
         ]
         if not cold:
             return None
-        # The thread gets only numbers: the slices belong to the reactor and keep their descriptors open.
+        # Pass only numbers to the thread. The slices stay with the reactor and keep their descriptors open.
         try:
             ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
         except OSError:  # sending will raise it again

@@ -1,11 +1,12 @@
-"""Maps Kerberos principals to user names, as ``sasl.kerberos.principal.to.local.rules`` says. Pure.
+"""Maps Kerberos principals to user names by the rules in ``sasl.kerberos.principal.to.local.rules``. Pure.
 
-    DEFAULT                                  alice@DEFAULT.REALM and alice/host@DEFAULT.REALM are alice
-    RULE:[n:text](match)s/from/to/g/L        for principals of n parts: text with $1, $2 for the parts and $0 for the
-                                             realm; if all of it matches, ``from`` is replaced by ``to``; /L and /U
-                                             change the case. All after the bracket is optional.
+    DEFAULT                                  maps alice@DEFAULT.REALM and alice/host@DEFAULT.REALM to alice
+    RULE:[n:text](match)s/from/to/g/L        applies to principals of n parts. In ``text``, $1 and $2 stand for the
+                                             parts, $0 for the realm. The rule applies only if ``match`` matches the
+                                             whole result. Then ``to`` replaces the first ``from`` (with /g: each), and
+                                             /L or /U changes the case. Everything after the bracket is optional.
 
-The first rule that applies decides. A user name with ``/`` or ``@`` is refused.
+The first rule that applies determines the name. A user name with ``/`` or ``@`` is refused.
 Source: KerberosName, KerberosRule, KerberosShortNamer.java@3.9. Tests: tests/kafka_zk/security/test_kerberos_names.py.
 """
 
@@ -29,7 +30,7 @@ class NoUserName(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``parts``: of the principals to which it applies; 0 for DEFAULT."""
+    """``parts``: the rule applies to principals of this many parts; 0 for DEFAULT."""
 
     parts: int
     text: str = ""
@@ -62,10 +63,10 @@ class _Rule:
 
 
 class KerberosNames:
-    """The rules of one listener. Raises InvalidSecurity for one that Kafka would not accept.
+    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka would reject.
 
     Args:
-        default_realm: of krb5.conf; empty if there is none.
+        default_realm: the default realm in krb5.conf, or an empty string.
     """
 
     def __init__(self, rules: Sequence[str], default_realm: str) -> None:
@@ -99,7 +100,7 @@ def _rule(text: str) -> _Rule:
     try:
         match, source = (None if found[name] is None else re.compile(found[name]) for name in ("match", "source"))
         if source is not None:
-            source.sub(target, "")  # it may name a group that there is not
+            source.sub(target, "")  # raises if ``to`` names a group that ``from`` does not have
     except (re.error, IndexError) as error:
         raise InvalidSecurity(f"sasl.kerberos.principal.to.local.rules: {text!r}: {error}") from None
     return _Rule(parts, found["text"], match, source, target, found["all"] is not None, found["case"] or "")

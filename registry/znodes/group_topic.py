@@ -1,9 +1,9 @@
-"""``/consumers/<group>/kafka-zk/topics/<topic>``: the first topic of that name that the group read. Ours, not Kafka's.
+"""``/consumers/<group>/kafka-zk/topics/<topic>``: which topic of that name the group read first. Not in Kafka.
 
     {"version":1,"czxid":"4294967338"}
 
-``czxid``: of the topic's znode when one of our members first claimed one of its partitions. The znode is persistent and
-written once. ``registry/group_topics.py`` explains its use.
+``czxid``: the czxid of the topic's znode when one of our members first claimed a partition of the topic. The znode is
+persistent and written once. ``registry/group_topics.py`` explains its use.
 """
 
 from kafka_zk.base.integers import INT64

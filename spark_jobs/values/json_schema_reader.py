@@ -1,7 +1,7 @@
-"""JSON in the fields of a reader's schema: validated against the writer's JSON Schema, then fitted to columns.
+"""Reads JSON values: validates them against the writer's JSON Schema, then converts them to the reader's columns.
 
-Objects become structs, or maps if only ``additionalProperties`` are described; integers become longs, numbers doubles.
-A type together with null is that type. Everything without a Spark type is refused.
+Objects become structs, or maps if the schema describes only ``additionalProperties``; integers become longs, and
+numbers doubles. A union of one type and null becomes that type. A schema with a part that has no Spark type is refused.
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
@@ -64,7 +64,7 @@ class JsonSchemaReader:
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
         except (Unresolvable, RecursionError) as error:
             raise ValueUndecodable(f"its schema cannot be followed: {error}") from error
-        except (ArithmeticError, re.error) as error:  # a number beyond floats; a pattern that Python does not support
+        except (ArithmeticError, re.error) as error:  # a number above floats; a pattern that Python does not support
             raise ValueUndecodable(f"its schema cannot judge it: {error}") from error
         return _fitted(value, self.columns, "$")
 
@@ -136,12 +136,12 @@ class _Columns:
 
 
 class _Inexact(float):
-    """A number that a double does not hold exactly; an ordinary number for the validator."""
+    """A number that a double cannot represent exactly. To the validator it is an ordinary number."""
 
 
 def _float(text: str) -> float:
     number = float(text)
-    is_exact = math.isinf(number) or same_float(text, repr(number))  # infinity fits no column
+    is_exact = math.isinf(number) or same_float(text, repr(number))  # _fitted refuses infinity
     return number if is_exact else _Inexact(number)
 
 
@@ -154,7 +154,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fitted(value: Any, kind: Any, where: str) -> Any:
-    """The value as a Python worker returns a value of this Spark type. Raises ValueUndecodable."""
+    """Convert a JSON value to what a Python worker returns for this Spark type. Raises ValueUndecodable."""
     from pyspark.sql import types
 
     match kind:
@@ -195,5 +195,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    """Whether JSON Schema considers it an integer; 1.0 is one, too."""
+    """True for what JSON Schema considers an integer, which includes 1.0."""
     return _is_number(value) and (isinstance(value, int) or value.is_integer())

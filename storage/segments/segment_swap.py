@@ -1,11 +1,11 @@
-"""Replaces segments with the cleaned segment made from them; after a crash, either the old or the new ones are valid.
+"""Replaces segments with their cleaned segment, so that after a crash either the old segments or the new one is valid.
 
 File names record the progress. A ``.log.cleaned`` file is ignored. Once renamed to ``.log.swap`` it is valid, complete
 and durable; the segments that it replaces are renamed to ``.deleted``, and then it gets its final name. The directory
 must be synced between these steps, so that a power loss preserves their order (``LogSegments.replace_steps``).
 
-The rules are Kafka's, because a Kafka broker may start on the directory, or ours on Kafka's. They also cover Kafka's
-splitting of a segment into several ``.swap`` files: those at or after the lowest ``.cleaned`` file are incomplete.
+The rules are Kafka's, because either broker may open a directory that the other one has written. They also cover
+segments that Kafka splits into several ``.swap`` files: those at or after the lowest ``.cleaned`` file are incomplete.
 
 Source: LocalLog.replaceSegments, LogLoader.load@3.9. Tests: tests/storage/segments/test_segment_swap.py.
 """
@@ -37,7 +37,7 @@ _TEMPORARY_SUFFIX = ".tmp"
 
 
 def begin_swap(directory: str, base_offset: int) -> None:
-    """Rename durable ``.cleaned`` files to ``.swap``, the log last, since it decides. Raises: OSError."""
+    """Rename durable ``.cleaned`` files to ``.swap``. The log is last: it makes the swap valid. Raises: OSError."""
     for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + CLEANED_SUFFIX):
@@ -45,7 +45,7 @@ def begin_swap(directory: str, base_offset: int) -> None:
 
 
 def end_swap(directory: str, base_offset: int) -> None:
-    """Give ``.swap`` files their final names; the replaced files were renamed before. Raises: OSError."""
+    """Give ``.swap`` files their final names, after the replaced files were renamed. Raises: OSError."""
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + SWAP_SUFFIX):
@@ -65,7 +65,7 @@ def remove_cleaned(directory: str) -> None:
 def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = ignore) -> list[str]:
     """Complete valid swaps and remove other temporary files; returns the names of the remaining files.
 
-    Called before anything of the log is read. Raises: OSError.
+    Call it before reading any file of the log. Raises: OSError.
     """
     if any(name.endswith(_LOG_SWAP) and not _is_sound(directory, name) for name in names):
         names = _take_back(directory, names, observe)
@@ -97,7 +97,7 @@ _LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
 
 
 def _is_sound(directory: str, name: str) -> bool:
-    """True if every batch of a ``.log.swap`` file is valid; what it replaces is then removed."""
+    """True if every batch of a ``.log.swap`` file is valid, so that the segments it replaces can be removed."""
     found = parse_offset_file(name)
     return found is not None and scan_segment(f"{directory}/{name}", "", "", found[0], 0, 0).reason is None
 

@@ -1,4 +1,4 @@
-"""The keys of authorizers: the class, and the keys of Kafka's own class.
+"""Checks the keys for the authorizer: its class, and the keys of Kafka's AclAuthorizer.
 
 Source: AclAuthorizer.configure@3.9.
 """

@@ -1,7 +1,7 @@
-"""One row of the table of broker keys: an attribute of ``KafkaConfig`` with its description in the configuration APIs.
+"""Defines one broker key: an attribute of ``KafkaConfig``, and what the configuration APIs say about it.
 
-Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute is named like the key, with ``_`` for
-``.``.
+Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute has the name of the key, with ``_`` instead
+of ``.``.
 """
 
 import enum
@@ -36,7 +36,7 @@ class Use(enum.Enum):
 
 
 class Facts(TypedDict, total=False):
-    """Facts of a row besides type, default and documentation."""
+    """The optional properties of a row."""
 
     low: int
     """Smallest allowed value."""
@@ -48,10 +48,10 @@ class Facts(TypedDict, total=False):
     """Whether this broker can change a dynamic key at run time. Default: True for cluster-wide keys."""
 
     is_listed: bool
-    """False if DescribeConfigs does not list the key: Kafka does not either, or the key is not Kafka's."""
+    """False if DescribeConfigs omits the key, because Kafka omits it too or has no such key."""
 
     in_units: tuple[str, int]
-    """``("log.retention.ms", 60_000)``: this key is another spelling of that one, in units of 60,000 ms."""
+    """``("log.retention.ms", 60_000)``: this key sets ``log.retention.ms``, in units of 60,000 ms."""
 
     fallback: str
     """The key whose value applies if this one is not set."""
@@ -60,8 +60,7 @@ class Facts(TypedDict, total=False):
     """``SASL`` or ``SSL``: the key has no effect unless a listener's protocol includes it."""
 
     unbuilt: str
-    """Why this broker cannot provide the security that a value other than the default requests
-    (``unbuilt_security``)."""
+    """Why this broker lacks the security feature that any value except the default requests (``unbuilt_security``)."""
 
 
 class _Reader(Protocol):
@@ -74,7 +73,7 @@ class BrokerKey(Generic[R]):
     Attributes:
         default: Kafka's default as text, as DescribeConfigs shows it; None for null.
         default_here: this broker's default as text.
-        topic_key: the topic key whose default this is; None if there is none.
+        topic_key: the topic key for which this key sets the default, or None.
         others: see ``Facts``.
     """
 
@@ -115,7 +114,7 @@ class BrokerKey(Generic[R]):
     def __get__(self, config: _Reader, owner: type) -> R: ...
 
     def __get__(self, config: _Reader | None, owner: type) -> Any:
-        # Values in use are attributes of the configuration object, which Python finds before this descriptor.
+        # Keys with Use.READ are attributes of the configuration object, which Python finds before this descriptor.
         return self if config is None else config.read(self)
 
     @property
@@ -132,12 +131,12 @@ class BrokerKey(Generic[R]):
         return self.is_dynamic and self.is_built
 
     def value(self, text: str) -> Any:
-        """Parse a text, without a range check. Raises BadValue."""
+        """Parse a text without checking its range. Raises BadValue."""
         return self._convert(values.parse(self.name, self.type, text))
 
     def check(self, text: str) -> Value:
         """Parse a text as Kafka's type and check its range. Raises BadValue with Kafka's message."""
-        if self.topic_key and self.default is not None:  # otherwise it is checked with its other spellings
+        if self.topic_key and self.default is not None:  # no default: checked with the whole configuration
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
         if self.low is not None and isinstance(value, int) and value < self.low:
@@ -211,9 +210,9 @@ def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> Brok
 def topic_default(
     topic_key: str, *, is_set: bool = True, update: Update = Update.CLUSTER_WIDE, fallback: str | None = None
 ) -> BrokerKey[Value | None]:
-    """The broker's default of a topic key; type, default and documentation come from the topic key.
+    """A broker key that sets the default of a topic key, from which it takes its type, default and documentation.
 
-    ``is_set=False``: Kafka shows null, because another spelling may be set.
+    ``is_set=False``: Kafka shows null as the default, because another key may set the value.
     """
     definition = TOPIC_CONFIGS[topic_key]
     default = definition.format(definition.default) if is_set else None

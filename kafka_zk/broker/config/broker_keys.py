@@ -1,10 +1,11 @@
 """The table of broker keys: all keys of Kafka 3.9 in ZooKeeper mode, one row each.
 
-``security_keys`` has those about access; ``unused_keys.txt`` those that this broker only stores and shows.
+The keys about security are in ``security_keys``. ``unused_keys.txt`` lists the keys that this broker only stores and
+shows.
 
-Names, types, defaults and update modes are what a broker of 3.9.1 returns to DescribeConfigs; the documentation is
-ours. ``broker_configs`` derives from the rows what configuration files and APIs need. ``here=`` is this broker's own
-default where it differs.
+Names, types, defaults and update modes are those that a 3.9.1 broker returns in DescribeConfigs; the documentation is
+ours. ``here=`` is this broker's own default, if it differs from Kafka's. ``broker_configs`` derives tables for
+configuration files and APIs from the rows.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ _UNBUILT = {
 
 
 class BrokerKeys(SecurityKeys):
-    """Each attribute is a key with ``_`` for ``.``; on a configuration it is the key's value."""
+    """Each attribute is one key, with ``_`` for ``.`` in its name. On an instance it is the key's value."""
 
     advertised_listeners = ITEMS(
         None, "Addresses announced to clients and brokers; by default the bound addresses.", here="",
@@ -329,7 +330,7 @@ class BrokerKeys(SecurityKeys):
         "18000", "How long ZooKeeper waits for a silent broker before it counts as gone.", low=100, use=READ,
     )
 
-    # Not in DescribeConfigs. If set, keys that are not dynamic are shown like unknown keys of plugins.
+    # DescribeConfigs does not list these keys unless they are set; then it hides values of keys that are not dynamic.
     follower_replication_throttled_rate = LONG(
         None, "Bytes a second that throttled replicas fetch at most.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
@@ -356,7 +357,7 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
             if more[1:]:
                 facts["unbuilt"] = _UNBUILT[more[1]]
             if name.startswith("sasl.kerberos."):
-                facts["is_built"] = True  # about Java's renewal of tickets: a change is stored and does nothing
+                facts["is_built"] = True  # Java's renewal of tickets: a change is accepted but has no effect
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 

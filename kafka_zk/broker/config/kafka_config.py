@@ -1,8 +1,8 @@
 """Parses and checks ``server.properties``. The table ``broker_keys`` defines the keys.
 
-Unknown keys, keys without use here (``Use.IGNORED``), and keys of the whole broker under a listener's prefix are
-warnings. A key that requests security that is not built is an error (``unbuilt_security``). Storage's table of topic
-keys checks the defaults of topics (``log.*``).
+These keys cause warnings: unknown keys, keys that this broker does not use (``Use.IGNORED``), and keys for the whole
+broker under a listener's prefix. A key that requests an unsupported security feature is an error
+(``unbuilt_security``). Topic defaults (``log.*``) are checked against the storage layer's table of topic keys.
 
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
@@ -165,7 +165,7 @@ class KafkaConfig(BrokerKeys):
         return self.of_listeners("max.connection.creation.rate")
 
     def of_listeners(self, key: str) -> dict[str, int]:
-        """Listener to its own value of a numeric key, where it is set. Raises InvalidBrokerConfig."""
+        """Listener to its own value of a numeric key, if it has one. Raises InvalidBrokerConfig."""
         names = {f"{LISTENER_PREFIX}{name.lower()}.{key}": name for name in self.listener_names}
         return {names[each]: _positive(each, text) for each, text in self.properties.items() if each in names}
 
@@ -201,7 +201,7 @@ def _is_of_listener(key: str, listeners: Collection[str]) -> bool:
 
 
 def _is_known(under_listener: str) -> bool:
-    """Whether it is a Kafka key, perhaps with a mechanism as prefix."""
+    """True for a Kafka key, with or without a SASL mechanism as prefix."""
     _, _, of_mechanism = under_listener.partition(".")
     return under_listener in ALL_KEYS or (of_mechanism.startswith("sasl.") and of_mechanism in ALL_KEYS)
 
@@ -244,7 +244,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
 
 
 def _hint(key: str) -> str:
-    """Suggest a used key for one that Kafka does not have."""
+    """For a key that Kafka does not have, suggest a similar one that this broker uses."""
     used = [name for name, row in ALL_KEYS.items() if row.use is not Use.IGNORED]
     near = difflib.get_close_matches(key, used, 1, cutoff=0.8) if key not in ALL_KEYS else []
     return f"; did you mean {near[0]}?" if near else ""
@@ -295,7 +295,7 @@ def _scaled(key: str, text: str, unit_ms: int) -> str:
 
 
 def _check_no_kraft(config: KafkaConfig) -> None:
-    """A broker that ignored these keys would block the migration."""
+    """Refuse the keys of KRaft: a broker that ignored them would block a migration."""
     if config.process_roles:
         roles = ",".join(config.process_roles)
         raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker is one with ZooKeeper")

@@ -1,6 +1,6 @@
-"""The rows of the table of broker keys about security: TLS, SASL, tokens, authorizer, ZooKeeper's security.
+"""The broker keys about security: TLS, SASL, delegation tokens, the authorizer, and connections to ZooKeeper.
 
-See ``broker_keys``.
+They are part of the table in ``broker_keys``.
 """
 
 from kafka_zk.broker.config.broker_key import BOOLEAN, CLASS, INT, ITEMS, LIST, LONG, PASSWORD, STRING, Update, Use
@@ -12,7 +12,7 @@ _OF_A_MECHANISM = "reads it under listener.name.<listener>.<mechanism>. only"
 
 
 class SecurityKeys:
-    """A part of ``BrokerKeys``."""
+    """The base class of ``BrokerKeys``."""
 
     authorizer_class_name = STRING(
         "", "Who decides what clients may do: Kafka's AclAuthorizer, or a Python class (module:Class).", use=READ,

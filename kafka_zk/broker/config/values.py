@@ -1,4 +1,4 @@
-"""Configuration values as text: parsed as Kafka's types, refused with Kafka's messages, printed like Kafka's.
+"""Parses configuration values as Kafka's types, rejects them with Kafka's messages, and formats them as Kafka does.
 
 Source: ConfigDef.java, LogConfig.java@3.9.
 """
@@ -70,7 +70,9 @@ def to_text(value: Value) -> str:
 
 
 def check(key: str, definition: TopicConfig, text: str, topic_key: str | None = None) -> Value:
-    """Parse and check ``text`` by a topic key's definition. ``key`` may be the broker's name for ``topic_key``.
+    """Parse ``text`` and check it against a topic key's definition.
+
+    ``key`` is a topic key, or the broker key that sets the default of ``topic_key``.
 
     Raises BadValue.
     """
@@ -100,7 +102,7 @@ def _refused(key: str, topic_key: str, definition: TopicConfig, value: Value) ->
 def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """Check a topic's own properties as a ZooKeeper-mode broker does. Returns the topic's configuration.
 
-    Raises BadValue; ApiError(INVALID_CONFIG) where Kafka has a message that does not fit BadValue.
+    Raises BadValue; ApiError(INVALID_CONFIG) where Kafka's message is not about a single value.
     """
     for key in properties:
         if key not in TOPIC_CONFIGS:

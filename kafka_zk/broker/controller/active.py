@@ -120,10 +120,10 @@ class ActiveController:
         self._ended = False
 
     async def take_over(self) -> None:
-        """Run the failover: send the live brokers (as in Kafka), elect missing leaders, then shrink ISRs.
+        """Run the failover: send the list of live brokers (as Kafka does), elect missing leaders, then shrink ISRs.
 
-        UpdateMetadata with partitions comes last and has all of them, because a broker that has just started would
-        otherwise serve clients incomplete topics.
+        UpdateMetadata with partitions is sent last and contains all of them; otherwise a broker that has just started
+        would return incomplete topics to clients.
         """
         await self._enable_features()
         self._watch()
@@ -168,12 +168,12 @@ class ActiveController:
         """See ``IsrChanges.alter``. Queues the reassignments that can continue."""
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
-        if moving:  # the leader does not wait for what follows
+        if moving:  # queued, so that the leader's response does not wait for it
             self._put("reassignment", lambda: self.reassignments.advance(moving))
         return outcomes
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Elect leaders after ``unclean.leader.election.enable`` changed. ``by_default``: its default now."""
+        """Elect leaders after a change of ``unclean.leader.election.enable``. ``by_default``: its current default."""
         self._changes.unclean_by_default = by_default
         self._put("election of what has no leader", self._changes.elect_waiting, once=True)
 
@@ -206,13 +206,13 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """They were for the previous controller; this one reads all states anyway."""
+        """Delete the notifications for the previous controller; this one reads all states anyway."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
 
     def _watch(self) -> None:
-        """Before the first read, so that no change is missed. Events wait for the failover's end."""
+        """Set watches before the first read, so that no change is missed. Their events wait until the failover ends."""
         topics, client = self._topic_registry, self.client
         brokers = BrokerRegistry(client, None, self._source)
         self._watchers = [
@@ -270,7 +270,7 @@ class ActiveController:
         self._put("balance of leaders", self.elections.balance, once=True)
 
     def _retry_due(self) -> None:
-        """No watch covers these obstacles, so they can disappear without an event."""
+        """Retry elections and deletions that failed. No watch reports when the cause of the failure is gone."""
         if partition_state.stuck(self.context):
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
         if topic_deletion.waiting(self.context):
@@ -312,7 +312,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """An error of the whole request counts for each of its partitions."""
+        """An error for the whole request applies to each of its partitions."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

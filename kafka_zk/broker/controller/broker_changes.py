@@ -1,4 +1,4 @@
-"""Handle brokers that start, fail, bounce, change their endpoints or announce a shutdown."""
+"""Handles brokers that start, fail, bounce, change their endpoints or announce a shutdown."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -24,7 +24,10 @@ LEADERS_WITHIN_S = 1.0
 
 
 class BrokerChanges:
-    """Keeps the context's brokers equal to ZooKeeper's and moves their replicas. ``controller_id``: this broker."""
+    """Keeps the context's brokers equal to those in ZooKeeper, and changes the states of their replicas.
+
+    ``controller_id``: the id of this broker.
+    """
 
     def __init__(
         self,
@@ -86,7 +89,7 @@ class BrokerChanges:
         self._context.unclean_starts = set(self._unclean_starts)
 
     async def forget_unclean_starts(self) -> None:
-        """Delete announcements of brokers that left all shared ISRs, so that they can rejoin."""
+        """Delete the announcements of brokers that have left all ISRs with other members, so that they can rejoin."""
         for broker_id in sorted(partition_state.dealt_with(self._context)):
             await self._store.delete_all(self._unclean_starts[broker_id])
             self._context.unclean_starts.discard(broker_id)
@@ -137,10 +140,10 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
-        """Returns when this broker has answered the LeaderAndIsr for ``elected``, or after LEADERS_WITHIN_S.
+        """Wait until this broker has answered the LeaderAndIsr for ``elected``, but at most LEADERS_WITHIN_S.
 
-        Shrinking ISRs meanwhile would slow this process down several times over, and the cluster would wait for it. The
-        controller does not wait for other brokers, which may be dead or paused.
+        Otherwise the work of shrinking ISRs would compete with it in the same process and make it several times slower.
+        The controller does not wait for other brokers, which may be dead or paused.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
@@ -148,7 +151,10 @@ class BrokerChanges:
     # -- log directories --
 
     async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
-        """Replicas with KAFKA_STORAGE_ERROR are offline, those without error online. Ignores earlier broker epochs."""
+        """Mark replicas with KAFKA_STORAGE_ERROR as offline, and those without an error as online.
+
+        A response from an earlier broker epoch is ignored.
+        """
         broker = self._context.brokers.get(broker_id)
         if answer.error_code != ErrorCode.NONE or broker is None or broker.epoch != broker_epoch:
             return
@@ -180,7 +186,7 @@ class BrokerChanges:
     # -- controlled shutdown --
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move the broker's leaderships away and its other replicas offline. Returns the partitions it still leads.
+        """Move leaderships away from the broker and take its other replicas offline. Returns what it still leads.
 
         Raises: ApiError(STALE_BROKER_EPOCH), ApiError(BROKER_NOT_AVAILABLE).
         """

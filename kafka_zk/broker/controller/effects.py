@@ -46,7 +46,7 @@ class SendStopReplica(NamedTuple):
 
 
 class SendUpdateMetadata(NamedTuple):
-    """Tell the given brokers (None: all live ones) the live brokers and the state of the partitions."""
+    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: the recipients; None for all."""
 
     broker_ids: tuple[int, ...] | None
     partitions: Collection[TopicPartition] = ()
@@ -56,7 +56,7 @@ Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 
 def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
-    """The effects without UpdateMetadata for ``tps``, which every broker has just received."""
+    """The effects without UpdateMetadata for ``tps``, because every broker has just received it."""
     kept: list[Send] = []
     for effect in effects:
         if isinstance(effect, SendUpdateMetadata) and effect.partitions:

@@ -1,6 +1,6 @@
 """Changes of ISRs, requested by leaders with AlterPartition or, before 2.7, written by leaders themselves.
 
-Neither changes a leader or its epoch, so only an UpdateMetadata to all brokers follows.
+Neither kind changes a leader or its epoch, so the controller then sends only UpdateMetadata to all brokers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ Outcome = Granted | ErrorCode
 
 
 class IsrChanges:
-    """Keeps the ISRs in the context and in ZooKeeper equal."""
+    """Keeps the ISRs in the context equal to those in ZooKeeper."""
 
     def __init__(self, tools: ReignTools) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -57,9 +57,9 @@ class IsrChanges:
         return outcomes
 
     async def notified(self) -> list[TopicPartition]:
-        """Load the states that leaders wrote, as ``/isr_change_notification`` says. Returns their partitions.
+        """Load the states of the partitions that leaders named in ``/isr_change_notification``. Returns the partitions.
 
-        Members that this controller knows to be offline are removed from the ISR.
+        Followers that the controller considers offline are removed from the ISRs.
         """
         names = await self._store.children(isr.ISR_CHANGES)
         paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]

@@ -1,8 +1,8 @@
 """The controller of one broker. It takes part in the election and, while active, processes one event at a time.
 
 Theory of operation: every occurrence (the election znode, brokers or topics changed; a broker answered) becomes an
-event in one queue. One coroutine processes the queue in order and waits for each event's writes, so no event sees
-another one half done. The end of a reign bypasses the queue: if the session is lost, or a write is refused because
+event in one queue. One coroutine processes the queue in order and waits for each event's writes, so no event sees the
+partial result of another. The end of a reign bypasses the queue: if the session is lost, or a write is refused because
 another controller was elected, the reign ends immediately and its queued events are dropped.
 
     start             watch /controller; if it is absent: elect
@@ -75,7 +75,7 @@ class _Event(NamedTuple):
 
 
 class Controller:
-    """``start`` it when the broker is registered.
+    """One broker's controller. Call ``start`` once the broker is registered.
 
     Args:
         observe: called with every event of ``controller.events`` and ``registry.client.events``. Its errors are logged.
@@ -133,7 +133,7 @@ class Controller:
 
     @property
     def context(self) -> Context:
-        """The active controller's state, read-only; otherwise an empty one."""
+        """The controller's state, read-only; empty if this broker is not the controller."""
         return Context() if self._reign is None else self._reign.context
 
     def on_controller_change(self, callback: Callable[[int], None]) -> None:
@@ -184,7 +184,7 @@ class Controller:
         return left
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """``unclean.leader.election.enable`` changed for a topic or by default. ``by_default``: the default now."""
+        """Apply a change of ``unclean.leader.election.enable`` for a topic or of the default, now ``by_default``."""
         self._config = replace(self._config, unclean_leader_election_enable=by_default)
         if self._reign is not None:
             self._reign.allow_unclean_elections(by_default=by_default)
@@ -262,7 +262,7 @@ class Controller:
             working.callback(None)
 
     async def _run(self, event: _Event) -> None:
-        """Events of a reign require a session that is certainly alive."""
+        """Process one event. For an event of a reign, first make sure that the session is alive."""
         if event.reign is not None:
             try:
                 await event.reign.store.ready()
@@ -283,7 +283,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """The queue determines whether a claim with this broker's id is from this session."""
+        """Only the queued election finds out whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -291,7 +291,7 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
-        """``_stand``, repeated while an invalid znode or an ACL keeps this broker from being elected."""
+        """Run ``_stand``, and again later while an invalid znode or an ACL prevents the election of this broker."""
         try:
             await self._stand()
         except (InvalidZnode, NoAuth) as error:
@@ -331,7 +331,7 @@ class Controller:
                 self._set_controller_id(outcome.controller_id)
 
     def _keep_out(self, kraft: ControlledByKRaft) -> None:
-        """The claim has bumped the epoch, so a reign could not write anything."""
+        """Yield to a KRaft controller. Its claim has raised the controller epoch, so a reign could not write."""
         self._set_controller_id(-1)
         self._end_reign(str(kraft))
         if not self.is_kraft:
@@ -368,7 +368,7 @@ class Controller:
         return reign
 
     def _end_reign(self, cause: str) -> None:
-        """Immediately: running work fails and queued events are dropped."""
+        """End the reign immediately: running work fails, and queued events are dropped."""
         reign, self._reign = self._reign, None
         if reign is None:
             return
@@ -397,7 +397,7 @@ class Controller:
             listener(controller_id)
 
     async def _delete_claim(self, epoch_zk_version: int) -> None:
-        """If this fails, the claim disappears with the session or the next election finds it."""
+        """Delete ``/controller``. If this fails, the claim ends with the session, or the next election finds it."""
         try:
             await self._registry.resign(epoch_zk_version)
         except RegistryError as error:

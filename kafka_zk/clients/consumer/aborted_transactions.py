@@ -1,7 +1,8 @@
-"""Which batches of a fetch belong to transactions that were aborted, for read_committed.
+"""Finds the batches in a fetch response that belong to aborted transactions, for read_committed consumers.
 
-A broker lists the aborted transactions of the records it sends. From such a transaction's first offset until its abort
-marker the producer's transactional batches are aborted. Records of open transactions are not sent at all (KIP-98).
+Along with the records, a broker sends the aborted transactions among them. Between the first offset of an aborted
+transaction and its abort marker, all transactional batches of its producer are aborted. The broker does not send
+records of open transactions (KIP-98).
 
 Pure. Source: CompletedFetch.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_aborted_transactions.py.
 """
@@ -23,7 +24,7 @@ def batches_with_aborted(
 ) -> Iterator[tuple[int, BatchHeader, bool]]:
     """Yield position and header of every whole batch, and whether its transaction was aborted.
 
-    Raises: CorruptRecord, InvalidRecord for an invalid batch, or a marker that cannot be read.
+    Raises: CorruptRecord or InvalidRecord for an invalid batch or an unreadable marker.
     """
     upcoming = sorted(aborted, key=lambda each: each.first_offset, reverse=True)
     producers: set[int] = set()
@@ -38,7 +39,7 @@ def batches_with_aborted(
 
 def _is_abort(data: Buffer, position: int) -> bool:
     marker = next(decode_records(data, position), None)
-    if marker is None:  # compaction leaves an empty batch where the marker was the producer's last
+    if marker is None:  # compaction keeps a producer's last batch, even if it removes the marker in it
         return False
     if marker.key is None or len(marker.key) < _CONTROL_KEY.size:
         raise InvalidRecord(f"the control record at offset {marker.offset} has no type")

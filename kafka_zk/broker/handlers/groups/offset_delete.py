@@ -23,7 +23,7 @@ Partition = Topic.OffsetDeleteResponsePartition
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns a code for each partition, or only one for the group."""
+    """Returns an error code for each partition, or a single one for the group."""
     if not services.authorizer.authorize(context, Operation.DELETE, group(request.group_id)):
         return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     turns = ResponseTurns(services.clock, context)
@@ -36,7 +36,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
             codes[tp] = _error(services, context, tp)
     wanted = (tp for tp, code in list(codes.items()) if code is ErrorCode.NONE)
     part = list(islice(wanted, _MANY))
-    while True:  # also without partitions: the group may not exist
+    while True:  # at least once, because the group may not exist
         error, deleted = services.coordinator.offsets.delete(request.group_id, part)
         if error is not ErrorCode.NONE:
             return _refused(error)
