@@ -423,6 +423,7 @@ class ProducerState:
             remove_file(snapshot_path(directory, offset))
         if beyond:
             sync_path(directory)
+        self._unsynced.intersection_update(offset for offset in offsets if offset <= high)
         for offset in reversed(offsets):
             if low < offset <= (high if newest is None else min(high, newest)):
                 path = snapshot_path(directory, offset)
@@ -432,6 +433,7 @@ class ProducerState:
                 except CorruptSnapshot as error:
                     meaning = "what it said of the producers is taken from the log and from an older snapshot, if any"
                     self._observe(discard(path, error, meaning))
+                    self._unsynced.discard(offset)
         return low
 
 
