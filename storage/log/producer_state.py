@@ -373,6 +373,11 @@ class ProducerState:
         if self.producers:
             self._unsynced.add(offset)
 
+    @property
+    def has_unsynced_snapshots(self) -> bool:
+        """True if ``prepare_sync`` returns any."""
+        return bool(self._unsynced)
+
     def prepare_sync(self, directory: str) -> tuple[list[str], Callable[[], None]]:
         """The snapshots to fsync, with their directory, before the recovery point passes them, and a function to call
         when that is done."""
