@@ -400,9 +400,10 @@ class ProducerState:
         return self.under_way
 
     def end_snapshot(self, snapshot: SnapshotUnderWay) -> None:
-        """The file of a valid snapshot now has its name."""
+        """The file of a valid snapshot now has its name, which ``prepare_sync`` makes durable."""
         self.under_way = None
         self.snapshot_offset = snapshot.offset
+        self._unsynced.add(snapshot.offset)
 
     def give_up_snapshot(self) -> None:
         """Abandon the snapshot in progress."""
