@@ -64,7 +64,7 @@ class LargeSnapshots:
             sync_file(descriptor)
 
         def name() -> None:
-            """Give the file its name, which the directory's next flush makes durable."""
+            """Give the file its name, which the log's next flush makes durable."""
             path = f"{segments.directory}/{temporary}"
             if snapshot.is_void:
                 remove_file(path)

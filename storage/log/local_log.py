@@ -168,6 +168,7 @@ class LocalLog:
         """The offset up to which a flush is due; None if none is.
 
         The log's end if ``flush.messages`` or ``flush.ms`` requires it, or the end of closed segments after a roll.
+        These may be durable before the roll's snapshot is, which makes the flush due as well.
         """
         if self._oldest_unflushed_ms < 0:
             return None
@@ -176,7 +177,8 @@ class LocalLog:
         if unflushed_count >= config.flush_messages or now_ms - self._oldest_unflushed_ms >= config.flush_ms:
             return self.log_end_offset
         rolled_at = self.segments.active.base_offset
-        return rolled_at if self.recovery_point < rolled_at else None
+        is_due = self.recovery_point < rolled_at or self.producers.has_unsynced_snapshots
+        return rolled_at if is_due else None
 
     @property
     def is_dirty(self) -> bool:

@@ -444,9 +444,9 @@ class Log(LocalLog):
     def delete_old_segments(self, now_ms: int) -> int:
         """Delete segments by age, size and log start offset; returns how many.
 
-        Segments that reach the high watermark, or whose producers still need a snapshot, are kept. Files are renamed
-        immediately and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). If the active segment is
-        deleted, a new one begins at the log end offset, so that no offset is assigned twice.
+        Segments that reach the high watermark, or whose producers still need a snapshot, are kept. Snapshots are synced
+        first. Files are renamed immediately and removed after ``file.delete.delay.ms`` (``LogSegments.take_due``). If
+        the active segment is deleted, a new one begins at the log end offset, so that no offset is assigned twice.
         """
         segments = self.segments
         segments.settle()
@@ -460,13 +460,13 @@ class Log(LocalLog):
         if not count:
             return 0
         first_kept = segments[count].base_offset
-        if self.recovery_point < first_kept:
+        if self.recovery_point < first_kept or self.producers.has_unsynced_snapshots:
             self.flush(first_kept)
         if self.owner is not None:
             # After a power loss, some dropped segments may reappear without those after them.
             self.owner.recovery_point_is_needed(self.tp, first_kept)
         if self.recovery_point <= first_kept:
-                sync_path(segments.directory)  # now only the new segment's name records the next offset
+            sync_path(segments.directory)  # now only the new segment's name records the next offset
         segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)
         self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
         return count

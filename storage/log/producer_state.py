@@ -373,6 +373,11 @@ class ProducerState:
         if self.producers:
             self._unsynced.add(offset)
 
+    @property
+    def has_unsynced_snapshots(self) -> bool:
+        """True if ``prepare_sync`` returns any."""
+        return bool(self._unsynced)
+
     def prepare_sync(self, directory: str) -> tuple[list[str], Callable[[], None]]:
         """The snapshots to fsync, with their directory, before the recovery point passes them, and a function to call
         when that is done."""
@@ -395,9 +400,10 @@ class ProducerState:
         return self.under_way
 
     def end_snapshot(self, snapshot: SnapshotUnderWay) -> None:
-        """The file of a valid snapshot now has its name."""
+        """The file of a valid snapshot now has its name, which ``prepare_sync`` makes durable."""
         self.under_way = None
         self.snapshot_offset = snapshot.offset
+        self._unsynced.add(snapshot.offset)
 
     def give_up_snapshot(self) -> None:
         """Abandon the snapshot in progress."""
@@ -423,6 +429,7 @@ class ProducerState:
             remove_file(snapshot_path(directory, offset))
         if beyond:
             sync_path(directory)
+        self._unsynced.intersection_update(offset for offset in offsets if offset <= high)
         for offset in reversed(offsets):
             if low < offset <= (high if newest is None else min(high, newest)):
                 path = snapshot_path(directory, offset)
@@ -432,6 +439,7 @@ class ProducerState:
                 except CorruptSnapshot as error:
                     meaning = "what it said of the producers is taken from the log and from an older snapshot, if any"
                     self._observe(discard(path, error, meaning))
+                    self._unsynced.discard(offset)
         return low
 
 

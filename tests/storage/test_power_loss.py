@@ -240,3 +240,22 @@ def test_a_producer_whose_records_are_deleted_is_known_after_a_power_loss(seed: 
         disk.lose_power("/broker", random.Random(seed))
         again, _ = reopen(log, recovery_point=end, log_start_offset=start)
         assert {each: entry.last_sequence for each, entry in again.producers.producers.items()} == {9: 1, 8: 11}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_retention_syncs_a_snapshot_that_the_recovery_point_has_reached_without_it(seed: int) -> None:
+    """A flush of the log's end is followed by a roll there, whose snapshot is then the only one of the producer."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = new_log(Path("/broker"), segment_bytes=200)
+        append(log, batch(2, value=b"x" * 50, producer_id=9, producer_epoch=0, base_sequence=0))
+        for number in range(2):
+            append(log, batch(2, value=b"x" * 50, producer_id=8, producer_epoch=0, base_sequence=2 * number))
+        log.flush()
+        append(log, batch(2, value=b"x" * 50, producer_id=8, producer_epoch=0, base_sequence=4))
+        log.update_high_watermark(log.log_end_offset)
+        log.increment_log_start_offset(4)
+        assert (log.recovery_point, log.delete_old_segments(T0)) == (6, 2)
+        disk.lose_power("/broker", random.Random(seed))
+        again, _ = reopen(log, recovery_point=6, log_start_offset=4)
+        assert again.producers.producers[9].last_sequence == 1

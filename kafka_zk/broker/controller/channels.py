@@ -61,13 +61,23 @@ class ConnectPace:
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
         self._failing: set[int] = set()  # ids of brokers whose last request failed
+        self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
         self._first_s = self._retry_s = clock.seconds()  # from when the next first connection, or retry, may begin
 
-    def first_pause_s(self) -> float:
-        """Seconds until a broker that was never connected may be; 0 for the first ATTEMPTS_AT_ONCE."""
+    def first_pause_s(self, broker_id: int) -> float:
+        """Seconds until a broker that was never connected may be; 0 for the first ATTEMPTS_AT_ONCE. After a pause, call
+        ``not_waiting``."""
         now_s = self._clock.seconds()
-        self._first_s = max(self._first_s, now_s) + 1 / ATTEMPTS_A_SECOND
-        return max(0.0, self._first_s - now_s - ATTEMPTS_AT_ONCE / ATTEMPTS_A_SECOND)
+        latest_s = now_s + (ATTEMPTS_AT_ONCE + len(self._waiting) + 1) / ATTEMPTS_A_SECOND
+        self._first_s = min(latest_s, max(self._first_s, now_s) + 1 / ATTEMPTS_A_SECOND)
+        pause_s = max(0.0, self._first_s - now_s - ATTEMPTS_AT_ONCE / ATTEMPTS_A_SECOND)
+        if pause_s:
+            self._waiting.add(broker_id)
+        return pause_s
+
+    def not_waiting(self, broker_id: int) -> None:
+        """The broker is connected now, or is gone: its turn does not delay others."""
+        self._waiting.discard(broker_id)
 
     def retry_pause_s(self, broker_id: int) -> float:
         """Seconds until a broker that just failed is tried again."""
@@ -142,13 +152,16 @@ class BrokerChannel:
         """Drop all queued requests and ignore a response that still arrives."""
         self._closed = True
         self._pace.not_failing(self.info.broker_id)
+        self._pace.not_waiting(self.info.broker_id)
         self._queue.clear()
         self._wake_waiting()
         self._disconnect()
 
     async def _run(self) -> None:
-        if self._connection is None and (pause_s := self._pace.first_pause_s()):
+        if self._connection is None and (pause_s := self._pace.first_pause_s(self.info.broker_id)):
             await after(self._clock, pause_s)
+            if not self._closed:  # else the broker's next registration may be waiting
+                self._pace.not_waiting(self.info.broker_id)
         while self._queue:
             request = self._queue[0]
             try:

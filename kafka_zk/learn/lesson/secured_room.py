@@ -99,7 +99,7 @@ class SecuredRoom(ClusterRoom):
         return BlockingProducer(
             None,
             acks="all",
-            enable_idempotence=False,  # an idempotent producer is lost once it was denied
+            enable_idempotence=False,  # an idempotent producer would be refused its id, before the topic matters
             delivery_timeout_ms=PATIENCE_S * 1000,
             **self._options(user, 0),
         )

@@ -155,6 +155,37 @@ def test_a_roll_syncs_nothing_and_the_next_flush_syncs_its_snapshot_once(tmp_pat
     assert [synced.names.count(name) for name in snapshots] == [1] * len(snapshots)
 
 
+def test_a_snapshot_of_a_roll_during_a_flush_is_due_for_the_next_one(tmp_path: Path) -> None:
+    """The recovery point is then where the active segment begins, so only the snapshot is missing."""
+    log = new_log(tmp_path, segment_bytes=200)
+    _append_of_a_producer(log, 0)
+    work, done = log.prepare_flush()
+    _append_of_a_producer(log, 1)
+    work()
+    done()
+    assert (log.recovery_point, log.flush_target(T0)) == (2, 2)
+    synced = Synced()
+    with files.use(synced):
+        log.flush(2)
+    assert f"{2:020}.snapshot" in synced.names
+    assert log.flush_target(T0) is None
+
+
+def test_a_log_that_was_cut_syncs_only_the_snapshots_that_are_left(tmp_path: Path) -> None:
+    """At a stop without a flush, as nothing is left to flush. A file that is missing would make the stop unclean."""
+    log = new_log(tmp_path, segment_bytes=200)
+    _append_of_a_producer(log, 0)
+    log.flush()
+    for number in (1, 2):
+        _append_of_a_producer(log, number)
+    log.update_high_watermark(2)
+    log.truncate_to(2)
+    assert (log.recovery_point, log.log_end_offset) == (2, 2)
+    left = list[str]()
+    log.close(left.append)
+    assert [path for path in left if path.endswith(".snapshot")] == [f"{log.directory}/{2:020}.snapshot"]
+
+
 def test_a_closed_log_leaves_its_snapshots_to_the_owner_to_sync(tmp_path: Path) -> None:
     """Thousands of logs stop with fsyncs on worker threads."""
     log = new_log(tmp_path, segment_bytes=200)

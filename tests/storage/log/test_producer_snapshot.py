@@ -19,6 +19,7 @@ from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.manager.hosted_logs import Surroundings
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.record_batch import read_header
+from kafka_zk.storage.segments import log_segments
 from tests.storage.faults import FaultyFiles
 from tests.storage.helpers import T0, Clock, append, batch, reopen
 
@@ -192,6 +193,22 @@ def test_rolls_meanwhile_have_no_snapshot_and_retention_waits_for_the_next(broke
     assert broker.log.delete_old_segments(T0 + 10) == 2
     again, _ = reopen(broker.log, recovery_point=broker.log.log_end_offset, log_start_offset=3 * PRODUCERS)
     assert again.log_start_offset == 3 * PRODUCERS
+
+
+def test_retention_waits_for_the_name_of_a_snapshot_to_be_durable(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flush after the roll may end before the file has its name."""
+    broker.produce(0)
+    broker.log.roll(T0)
+    broker.encode()
+    broker.log.flush()
+    broker.finish()
+    synced: list[str] = []
+    monkeypatch.setattr(log_segments, "sync_path", synced.append)
+    assert (broker.log.recovery_point, broker.log.delete_old_segments(T0 + 10)) == (PRODUCERS, 1)
+    directory = str(broker.log.directory)
+    assert synced == [f"{directory}/{PRODUCERS:020}.snapshot", directory]
 
 
 def test_a_clean_stop_writes_the_snapshot_itself(broker: Broker) -> None:

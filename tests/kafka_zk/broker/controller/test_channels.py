@@ -264,3 +264,19 @@ def test_brokers_that_appear_at_once_are_connected_in_turns() -> None:
         in_10_ms.append(peer.connections - before)
     assert max(in_10_ms) <= 20, "first connections and retries"
     assert sum(in_10_ms) >= 6_000, "all are tried, and again"
+
+
+def test_registrations_that_are_gone_before_their_turn_delay_no_broker() -> None:
+    """3,000 turns of 10 ms would keep a broker without its partitions for 28 s."""
+    peer = Peer()
+    peer.refuse = True
+    channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
+    for broker_id in range(1_000, 4_000):
+        channels.add(broker(broker_id).info)
+        channels.send(broker_id, STOP)
+        channels.remove(broker_id)
+    peer.connections = 0
+    channels.add(broker(1).info)
+    channels.send(1, STOP)
+    peer.clock.advance(0.02)
+    assert peer.connections == 1
