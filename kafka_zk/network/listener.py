@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -82,6 +83,15 @@ class Port(Protocol):
 
 OpenPort = Callable[[int, Any, int, str, Any], Port]
 """(port, protocol factory, backlog, host, reactor) -> a port that does not listen yet."""
+
+_Overdue = tuple[SupervisedConnection, Callable[[SupervisedConnection], bool], Callable[[], None]]
+"""A connection, whether it is still to be closed, and how."""
+
+_IS_STALLED, _HOLDS_MEMORY = attrgetter("is_stalled"), attrgetter("holds_memory")
+
+
+def _is_idle(connection: SupervisedConnection) -> bool:
+    return not (connection.active or connection.is_busy)
 
 
 class _ConnectionFactory(Factory):
@@ -315,7 +325,7 @@ class Listener:
         """
         self._schedule_check()
         is_waited_for = self._connection_settings.memory.is_waited_for
-        overdue: list[tuple[SupervisedConnection, Callable[[], None]]] = []
+        overdue: list[_Overdue] = []
         least_bytes = int(SLOW_BYTES_PER_S * self._check_interval_s) if is_waited_for else 1
         for connection, checks in list(self._quiet_checks.items()):
             if is_waited_for:
@@ -326,20 +336,20 @@ class Listener:
             self._quiet_checks[connection] = checks + 1
             is_over = checks + 1 >= self._stalled_checks
             if is_over and connection.is_stalled:
-                overdue.append((connection, partial(connection.give_up_request, STALLED_S)))
+                overdue.append((connection, _IS_STALLED, partial(connection.give_up_request, STALLED_S)))
             elif is_over and is_waited_for and connection.holds_memory:
-                overdue.append((connection, partial(connection.give_up_answer, STALLED_S)))
+                overdue.append((connection, _HOLDS_MEMORY, partial(connection.give_up_answer, STALLED_S)))
             elif checks >= self._idle_checks > 0:
-                overdue.append((connection, connection.abort))
+                overdue.append((connection, _is_idle, connection.abort))
         if overdue and not self._is_giving_up:
             self._is_giving_up = True
             ensureDeferred(in_slices(self._reactor, self._given_up(overdue)))
 
-    def _given_up(self, overdue: list[tuple[SupervisedConnection, Callable[[], None]]]) -> Iterator[None]:
-        """Close those that are still open, one by one."""
+    def _given_up(self, overdue: list[_Overdue]) -> Iterator[None]:
+        """Close those that are still open and overdue, one by one: some may have gone on in a turn between."""
         try:
-            for connection, give_up in overdue:
-                if connection in self._quiet_checks:
+            for connection, is_overdue, give_up in overdue:
+                if self._quiet_checks.get(connection) and is_overdue(connection):
                     give_up()
                 yield
         finally:

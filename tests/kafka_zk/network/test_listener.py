@@ -230,6 +230,39 @@ def test_many_that_are_given_up_at_once_take_turns(
     assert len(warnings) == len(peers)
 
 
+@pytest.mark.parametrize(("ending", "begun_bytes"), [("give_up_request", 8), ("abort", 0)])
+def test_who_goes_on_before_its_turn_comes_is_not_given_up(
+    reactor: LocalReactor,
+    make_server: Callable[..., Server],
+    monkeypatch: pytest.MonkeyPatch,
+    ending: str,
+    begun_bytes: int,
+) -> None:
+    """An incomplete request that is complete by then, and an idle connection that is not idle any more."""
+    monkeypatch.setattr(listener_module, "STALLED_S", 0.2)
+    monkeypatch.setattr(turns, "SLICE_S", 0.0)
+    server = make_server(max_idle_ms=1000)
+    peers = first, second = server.connect(), server.connect()
+    for peer in peers:
+        peer.sendall(request(2)[:begun_bytes])
+    given_up: list[SupervisedConnection] = []
+    expected = server.listener.connections[:1]
+    give_up = getattr(SupervisedConnection, ending)
+
+    def end(connection: SupervisedConnection, *waited_s: float) -> None:
+        given_up.append(connection)
+        give_up(connection, *waited_s)
+        if given_up == expected:
+            second.sendall(request(2)[begun_bytes:])
+
+    monkeypatch.setattr(SupervisedConnection, ending, end)
+    assert receive_all(reactor, second, 8) == answer(2)
+    for _ in range(10):
+        reactor.turn(0)
+    assert given_up == expected and not is_closed(second)
+    reactor.until(lambda: is_closed(first))
+
+
 def test_a_request_that_has_only_begun_is_not_stalled_yet(
     reactor: LocalReactor, make_server: Callable[..., Server]
 ) -> None:
