@@ -5,7 +5,7 @@ selects "none". The client may add a user name that it asks for; as in Kafka, it
 
 Needs the package ``gssapi``: ``pip install 'kafka-zk[gssapi]'``. It reads keytabs and /etc/krb5.conf (KRB5_CONFIG).
 Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin.java@3.9; GssKrb5Server (Java 17).
-Tests: tests/peers/secured/test_kerberos.py.
+Tests: tests/kafka_zk/security/test_kerberos.py, and with a KDC tests/peers/secured/test_kerberos.py.
 """
 
 import itertools
@@ -69,6 +69,8 @@ class GssapiServer:
     def __init__(self, gssapi: Any, credentials: Any) -> None:
         self._gssapi = gssapi
         self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
+        # Otherwise a refused ticket fails only the next step. The client, which gets an error token, does not take it.
+        self._context.__DEFER_STEP_ERRORS__ = False
         self._has_offered = False
         self.principal = ""
 
