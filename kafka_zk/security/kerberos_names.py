@@ -63,7 +63,8 @@ class _Rule:
 
 
 class KerberosNames:
-    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka would reject.
+    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka would reject, that is for principals of
+    more than two parts (or of none), or that refers to a part or group that does not exist.
 
     Args:
         default_realm: the default realm in krb5.conf, or an empty string.
