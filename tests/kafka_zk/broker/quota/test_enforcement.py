@@ -258,6 +258,16 @@ def test_a_request_of_a_broker_is_exempt(broker: Harness, api_key: ApiKey) -> No
     assert client.muted_ms == 1_000
 
 
+@pytest.mark.parametrize("api_key", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
+def test_a_request_of_a_login_without_a_login_counts(broker: Harness, api_key: ApiKey) -> None:
+    """As in Kafka, which answers it like any other request, with ILLEGAL_SASL_STATE."""
+    limit(broker, "users", "ANONYMOUS", request_percentage="0")
+    client = Client(broker)
+    version = OFFERED_VERSIONS[api_key][1]
+    client.send(api_key, version, codec.encode_body(codec.request(api_key)(), api_key, version))
+    assert client.muted_ms == 1_000
+
+
 def test_a_login_is_not_muted_even_without_requests_around_it(broker: Harness) -> None:
     """The response to a bare token has no throttle time. The hook already knows who has logged in, and with a quota of
     mutations it looks at every response."""
