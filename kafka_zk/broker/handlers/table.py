@@ -64,6 +64,7 @@ from kafka_zk.broker.handlers.transactions import (
 )
 from kafka_zk.broker.quota.client_quotas import Clients
 from kafka_zk.broker.quota.enforcement import EXEMPT, ExemptAnswer
+from kafka_zk.broker.security.authorizer import CLUSTER, Operation
 from kafka_zk.protocol.api_keys import BROKER_VERSIONS, ApiKey
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
@@ -158,9 +159,21 @@ def _of_brokers(handler: MessageHandler) -> RawHandler:
     def handle(
         services: Services, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
-        return _exempt(answer(services, context, header, body, handler))
+        is_exempt = _acts_for_the_cluster(services, context, header.api_key)
+        answering = answer(services, context, header, body, handler)
+        return _exempt(answering) if is_exempt else answering
 
     return handle
+
+
+def _acts_for_the_cluster(services: Services, context: RequestContext, api_key: int) -> bool:
+    """Whether the sender may send requests of brokers; if not, its refused ones count towards its quota, as in Kafka
+    (RequestHandlerHelper.handleError@3.9)."""
+    authorizer = services.authorizer
+    if authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
+        return True
+    takes_alter = api_key == ApiKey.WRITE_TXN_MARKERS and authorizer.has_rules
+    return takes_alter and authorizer.may(context, Operation.ALTER, CLUSTER)
 
 
 async def _exempt(answering: Coroutine[Any, Any, list[Part]]) -> ExemptAnswer:

@@ -10,6 +10,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.handlers.table import OFFERED_VERSIONS, Dispatcher
 from kafka_zk.broker.quota.enforcement import EXEMPT, ExemptAnswer, ThrottledAnswer
 from kafka_zk.broker.quota.quota_table import QuotaKey
+from kafka_zk.broker.security.authorizer import NoAuthorizer
 from kafka_zk.network.connection_settings import ConnectionSettings
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
@@ -255,6 +256,17 @@ def test_a_request_of_a_broker_is_exempt(broker: Harness, api_key: ApiKey) -> No
     client.send(
         ApiKey.LIST_GROUPS, version, codec.encode_body(codec.request(ApiKey.LIST_GROUPS)(), ApiKey.LIST_GROUPS, version)
     )
+    assert client.muted_ms == 1_000
+
+
+@pytest.mark.parametrize("api_key", EXEMPT)
+def test_a_request_of_a_broker_counts_if_its_sender_is_none(broker: Harness, api_key: ApiKey) -> None:
+    """Or whoever is refused could go on without end."""
+    limit(broker, "users", "ANONYMOUS", request_percentage="0")
+    broker.services.authorizer = NoAuthorizer([])
+    client = Client(broker)
+    version = OFFERED_VERSIONS[api_key][1]
+    client.send(api_key, version, codec.encode_body(codec.request(api_key)(), api_key, version))
     assert client.muted_ms == 1_000
 
 
