@@ -74,6 +74,7 @@ class DelegationTokens:
         self._session_id: int | None = None
         self._watcher: ChangeWatcher | None = None
         self._retry: Any = None  # the timer of the next read, after one that an ACL prevented
+        self._is_hidden = False  # the last read was prevented, and the log says so
         self._is_closed = False
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -108,11 +109,14 @@ class DelegationTokens:
         ensureDeferred(self._read_again(token_id))
 
     async def _read_again(self, token_id: str | None) -> None:
+        was_hidden, self._is_hidden = self._is_hidden, False
         try:
             await self._load(token_id)
         except RegistryError as error:  # a new session reads all tokens
-            _log.warn("cannot read the delegation tokens: {error}", error=error)
-            if isinstance(error, NoAuth):
+            self._is_hidden = isinstance(error, NoAuth)
+            if not (was_hidden and self._is_hidden):
+                _log.warn("cannot read the delegation tokens: {error}", error=error)
+            if self._is_hidden:
                 self._read_later()
 
     def _read_later(self) -> None:

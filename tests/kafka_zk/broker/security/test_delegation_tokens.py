@@ -243,6 +243,27 @@ def test_tokens_that_cannot_be_listed_let_nobody_in_until_they_can(monkeypatch: 
     cluster.run(story)
 
 
+def test_the_log_says_once_that_tokens_cannot_be_listed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not after each attempt; and again if they are hidden once more."""
+    cluster = Cluster()
+
+    async def hidden() -> list[str]:
+        raise NoAuth("/delegation_token/tokens")
+
+    async def story() -> None:
+        for times in (1, 2):
+            with monkeypatch.context() as patch:
+                patch.setattr(cluster.registries[0], "token_ids", hidden)
+                for _ in range(3):
+                    await ensureDeferred(cluster.one._read_again(None))
+            assert caplog.text.count("cannot read the delegation tokens") == times
+            await ensureDeferred(cluster.one._read_again(None))
+
+    cluster.run(story)
+
+
 def test_a_broker_that_stops_reads_no_tokens_later(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
 
