@@ -9,7 +9,9 @@ Tests: tests/kafka_zk/security/test_kerberos.py, and with a KDC tests/peers/secu
 """
 
 import itertools
-from collections.abc import Generator
+from collections import defaultdict, deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kafka_zk.security.client_security import KerberosLogin
@@ -18,6 +20,7 @@ from kafka_zk.security.errors import InvalidSecurity, SaslAuthenticationFailed
 _NO_LAYER = 1
 _NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # and no buffer for messages, which are not wrapped
 _cache_numbers = itertools.count()
+_free_caches: dict[tuple[str, str], deque[str]] = defaultdict(deque)  # by keytab and principal
 
 
 def gssapi_module() -> Any:
@@ -96,7 +99,10 @@ class GssapiServer:
     def _select(self, message: bytes) -> None:
         if len(message) < len(_NONE_OFFERED) or message[0] != _NO_LAYER:
             raise SaslAuthenticationFailed("GSSAPI: the client selects a security layer that was not offered")
-        self.principal = str(self._context.initiator_name)
+        try:
+            self.principal = str(self._context.initiator_name)
+        except UnicodeDecodeError:
+            raise SaslAuthenticationFailed("GSSAPI: the client's principal is not UTF-8") from None
 
 
 def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, None]:
@@ -107,11 +113,13 @@ def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, No
     gssapi = gssapi_module()
     try:
         target = gssapi.Name(f"{login.service}@{host}", gssapi.NameType.hostbased_service)
-        context = gssapi.SecurityContext(
-            name=target, creds=_credentials(gssapi, login), usage="initiate", mech=gssapi.MechType.kerberos,
-            flags=(gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity),
-        )  # fmt: skip
-        first = bytes(context.step() or b"")
+        with _store(login) as store:
+            context = gssapi.SecurityContext(
+                name=target, creds=_credentials(gssapi, login, store), usage="initiate",
+                mech=gssapi.MechType.kerberos,
+                flags=(gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity),
+            )  # fmt: skip
+            first = bytes(context.step() or b"")  # takes the ticket from the cache, or from the Kerberos server
     except gssapi.exceptions.GSSError as error:
         raise SaslAuthenticationFailed(f"GSSAPI: {error}") from None
     return _messages(gssapi, context, first)
@@ -130,12 +138,30 @@ def _messages(gssapi: Any, context: Any, token: bytes) -> Generator[bytes, bytes
     yield bytes(context.wrap(_NONE_OFFERED, False).message)
 
 
-def _credentials(gssapi: Any, login: KerberosLogin) -> Any:
+@contextmanager
+def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
+    """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses meanwhile.
+
+    Later logins use the cache again, so there are as many as logins at the same time, and tickets are kept while they
+    are valid.
+    """
+    if not login.keytab:
+        yield {"ccache": login.cache} if login.cache else None
+        return
+    free = _free_caches[login.keytab, login.principal]
+    try:
+        cache = free.pop()
+    except IndexError:
+        cache = f"MEMORY:kafka-zk-{next(_cache_numbers)}"
+    try:
+        yield {"client_keytab": login.keytab, "ccache": cache}
+    finally:
+        free.append(cache)
+
+
+def _credentials(gssapi: Any, login: KerberosLogin, store: dict[str, str] | None) -> Any:
     """Of a keytab, from which the library gets tickets as they are needed, or of the user's ticket cache."""
     name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal) if login.principal else None
-    store = {"ccache": login.cache} if login.cache else None
-    if login.keytab:
-        store = {"client_keytab": login.keytab, "ccache": f"MEMORY:kafka-zk-{next(_cache_numbers)}"}
     return gssapi.Credentials(name=name, usage="initiate", mechs=_mechs(gssapi), store=store)
 
 

@@ -88,6 +88,11 @@ class KerberosNames:
         raise NoUserName(f"no rule applies to the principal {principal}")
 
 
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    r"""ASCII: in Java, ``\w`` and ``\d`` match no other letters and digits."""
+    return None if text is None else re.compile(text, re.ASCII)
+
+
 def _rule(text: str) -> _Rule:
     found = _RULE.fullmatch(text)
     if found is None:
@@ -99,7 +104,7 @@ def _rule(text: str) -> _Rule:
         raise InvalidSecurity(f"sasl.kerberos.principal.to.local.rules: {text!r}: principals have one or two parts")
     target = re.sub(r"\$(\d)", r"\\g<\1>", (found["target"] or "").replace("\\", "\\\\"))
     try:
-        match, source = (None if found[name] is None else re.compile(found[name]) for name in ("match", "source"))
+        match, source = map(_pattern, (found["match"], found["source"]))
         if source is not None:
             source.sub(target, "")  # raises if ``to`` names a group that ``from`` does not have
     except (re.error, IndexError) as error:

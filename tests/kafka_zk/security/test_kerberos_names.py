@@ -43,6 +43,7 @@ def test_the_first_rule_that_applies_names_the_user(principal: str, rules: list[
         ("alice@REALM.COM", ["RULE:[1:$1]s/.*//"]),  # an empty one
         ("alice", []),
         ("alice@", []),
+        ("алиса@REALM.COM", [r"RULE:[1:$1](\w+)"]),
         (r"a\/b@REALM.COM", []),  # one part with a / in it
         (r"a\@b@REALM.COM", []),
         ("a/b/c@REALM.COM", []),
