@@ -1,7 +1,7 @@
 # Verbs for people and for CI. Everything runs in a virtual environment that is made on first use:
 #   make demo       a real cluster on a real ZooKeeper, 336,776 records in and out again (no Java needed)
 #   make test       the tests that need Python only, ten minutes
-#   make test-fast  unit tests, under a minute
+#   make test-fast  unit tests, a minute or two
 #   make test-long  the lesson, scenarios, the whole demo, faults by hand, exactly once, on real clusters: minutes a file
 #   make test-spark extraction, source and sink with a real Spark, including killed processes
 #   make test-peers the same scripts against Apache Kafka and foreign clients (Java 17, Maven, kcat, Go, Node.js)
@@ -82,7 +82,7 @@ test-power-slice: $(VENV)/.dev
 test-peers: peers-tools foreign-tools $(VENV)/.go
 	$(BIN)/python -m pytest -q $(BY_FILE) -m peers tests/peers $(PYTEST_ARGS)
 
-test-kerberos: peers-tools $(VENV)/.gssapi
+test-kerberos: peers-tools foreign-tools $(VENV)/.go $(VENV)/.gssapi
 	$(BIN)/python -m pytest -q -m kerberos tests/peers $(PYTEST_ARGS)
 
 test-containers: containers-tools $(VENV)/.dev

@@ -38,6 +38,8 @@ def _within_the_site(text: str, folder: Path) -> str:
             return f"[{words}]({_PAGES_OUTSIDE[path]}{anchor})"
         if path.is_relative_to(DOCS) and path.is_file():
             return f"[{words}](/{path.relative_to(DOCS)}{anchor})"
+        if not path.exists():
+            return link[0]  # no link: code that looks like one
         shown = str(path.relative_to(DOCS.parent))
         return f"`{shown}`" if shown.endswith(words.strip("`/")) else f"{words} (`{shown}`)"
 

@@ -9,7 +9,7 @@ import click
 from prometheus_client.core import CounterMetricFamily, Metric, SummaryMetricFamily
 
 from kafka_zk.broker.config.authorizer_class import ACL_AUTHORIZER
-from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
+from kafka_zk.broker.config.broker_configs import ALL_KEYS
 from kafka_zk.broker.config.broker_key import BrokerKey, Use
 from kafka_zk.broker.metrics.certificates import certificate_metrics
 from kafka_zk.broker.metrics.collector import BrokerCollector
@@ -66,11 +66,11 @@ def _help(command: click.Command, context: click.Context, level: int) -> Iterabl
 
 
 def configuration() -> Iterator[str]:
-    """Broker keys and topic keys, as DescribeConfigs shows them."""
+    """Broker keys and topic keys."""
     yield from ["# Configuration keys", "", "## Brokers", ""]
-    yield "`kafka-zk broker server.properties` and `--config KEY=VALUE` take these keys of Apache Kafka 3.9."
+    yield "`kafka-zk broker` (`server.properties`, `--override`) and `up -o` take these keys of Apache Kafka 3.9."
     heads = ("key", "type", "default", "dynamic", "this broker", "meaning")
-    yield from _table(heads, map(_broker_key, BROKER_CONFIGS.values()))
+    yield from _table(heads, map(_broker_key, ALL_KEYS.values()))
     yield from ["", "## Topics", ""]
     rows = (
         (f"`{name}`", key.type.lower(), _code(key.format(key.default)), key.allowed, key.documentation)

@@ -23,7 +23,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "somebody": (),
     "anybody": (),
     "whoever": (),
-    "(is|are|was|were) told": (),
+    "(is|are|was|were)( not)? told|told to": (),
     "so (many|much)": (),
     "heard of": (),
     "got on": (),

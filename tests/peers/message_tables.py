@@ -2,7 +2,7 @@
 
 Kafka's clients jar has a JSON file for each message. This command writes those that a ZooKeeper-mode broker and its
 clients use to ``kafka_zk/protocol/messages``: fields, types, versions, tags and defaults, without Kafka's comments.
-``--check`` compares only. Needs the jars of ``make peers-tools``.
+``--check`` compares only. Fetches the jars it needs with Maven.
 """
 
 import argparse

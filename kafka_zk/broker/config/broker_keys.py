@@ -59,7 +59,7 @@ class BrokerKeys(SecurityKeys):
         "true", "Whether a broker without broker.id gets one from ZooKeeper.", use=READ,
     )
     broker_rack = STRING(
-        None, "Rack of this broker: told to clients; the replicas of a new partition lie in different ones.", use=READ
+        None, "Rack of this broker. The replicas of a new partition are put into different ones.", use=READ
     )
     compression_gzip_level = topic_default("compression.gzip.level")
     compression_lz4_level = topic_default("compression.lz4.level")

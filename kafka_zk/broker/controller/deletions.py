@@ -81,7 +81,9 @@ class Deletions:
         known = [topic for topic in ordered if self._enabled and topic in self._context.topics]
         pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]
         if pointless:
-            self._reporter.info("%d orders to delete are ignored, the first: %.249s", len(pointless), pointless[0])
+            reason = "unknown topics" if self._enabled else "delete.topic.enable=false"
+            removing = "removing %d entries of /admin/delete_topics (%s), the first: %.249s"
+            self._reporter.info(removing, len(pointless), reason, pointless[0])
             await self._store.delete_all([admin.delete_topic_path(topic) for topic in pointless])
         return known
 

@@ -45,7 +45,7 @@ class LeaderElections:
             return
         outcomes = await self.elect(sorted(ordered), unclean=False)
         refused = [f"{tp} {error.code.name}" for tp, error in outcomes.items() if isinstance(error, ApiError)]
-        self._reporter.info("preferred leaders of %d partitions, but not of: %s", len(ordered), few(refused))
+        self._reporter.info("preferred leaders requested for %d partitions; refused: %s", len(ordered), few(refused))
         await self._store.delete_all([admin.PREFERRED_REPLICA_ELECTION])
 
     async def balance(self) -> None:

@@ -171,7 +171,7 @@ class RequestBatch:
             if can_be_sent(tp, info, context.assignment(tp)):
                 sendable.append(tp)
             else:
-                self._refused.append(FailedChange(tp, f"it cannot be told to a broker: {info}"))
+                self._refused.append(FailedChange(tp, f"it cannot be encoded for a broker: {info}"))
         return sendable
 
     def _metadata(self, tp: TopicPartition, info: LeadershipInfo) -> PartitionMetadata:

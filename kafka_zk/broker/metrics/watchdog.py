@@ -74,7 +74,7 @@ class Watchdog:
             self.long_turn_count += 1
             self.long_turns_s += took_s
             seen, self._seen = self._seen, {}
-            _log.warn("a turn of the reactor took {took_s:.1f} s", took_s=took_s, **seen)
+            _log.warn("event loop was blocked for {took_s:.1f} s", took_s=took_s, **seen)
         self._timer = self._reactor.callLater(CHECK_INTERVAL_S, self._run)
 
     def _watch(self) -> None:
@@ -92,7 +92,7 @@ class Watchdog:
         seen = describe(frame) if frame is not None else {}
         if ran_s == self._ran_s:  # otherwise the stack is that of a later turn
             self._seen = seen
-            _log.warn("the reactor has not turned for {for_s:.1f} s: all clients wait", for_s=for_s, **seen)
+            _log.warn("event loop blocked for {for_s:.1f} s so far; no client is served", for_s=for_s, **seen)
 
 
 def describe(innermost: FrameType) -> dict[str, object]:

@@ -289,7 +289,7 @@ class Broker:
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
-            _log.warn("the controller was not told of the failed log directory: {error}", error=told)
+            _log.warn("the controller could not be informed of the failed log directory: {error}", error=told)
 
     def _run_blocking(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         ensureDeferred(self._finish(self._machine.run_in_thread(work), done))

@@ -80,7 +80,7 @@ class ControlledShutdown:
             _log.info("the controller did not move leaderships away: {error!r}", error=error)
             return False
         if remaining:
-            _log.info("{count} partitions have no other leader now", count=len(remaining))
+            _log.info("{count} partitions are still led by this broker", count=len(remaining))
         return not remaining
 
     async def _in_time(self, asked: Awaitable[T], deadline: float) -> T:
@@ -92,7 +92,7 @@ class ControlledShutdown:
         try:
             return await waiting
         except CancelledError:
-            raise TimeoutError("no answer in time") from None
+            raise TimeoutError("no response within the time limit") from None
         finally:
             if timer.active():
                 timer.cancel()

@@ -107,7 +107,7 @@ class ZkAlterPartitionManager:
         try:
             await notify_isr_change(self._client, told)
         except RegistryError as error:
-            _log.warn("the controller was not told of changed ISRs: {error!r}", error=error)
+            _log.warn("the controller could not be informed of changed ISRs: {error!r}", error=error)
             self._changed = {**told, **self._changed}
         else:
             self._last_propagation_s = now_s

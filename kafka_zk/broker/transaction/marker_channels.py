@@ -203,7 +203,8 @@ class TransactionMarkerChannels:
         try:
             self._on_written(ending.owned, ending.transaction, tps)
         except Exception:
-            _log.failure("the end of {id} is not told", id=ending.transaction.transactional_id, level=LogLevel.error)
+            id_ = ending.transaction.transactional_id
+            _log.failure("the completion of a transaction of {id} was not processed", id=id_, level=LogLevel.error)
 
     def close(self) -> None:
         """Stop sending; results of requests in progress are ignored."""

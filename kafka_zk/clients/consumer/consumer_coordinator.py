@@ -147,7 +147,7 @@ class ConsumerCoordinator:
             if isinstance(effect, SendLeave) and not await fires_within(
                 self._reactor, run(self._requests.leave(effect)), _LEAVE_PATIENCE_S
             ):
-                _log.warn("the group was not told that this consumer left: its coordinator did not answer")
+                _log.warn("the group could not be informed that this consumer left: its coordinator did not answer")
 
     async def close(self) -> None:
         """Do nothing more, and close all connections."""

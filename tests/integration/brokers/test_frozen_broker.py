@@ -92,8 +92,8 @@ def test_a_frozen_broker_loses_its_session_and_registers_again_when_it_thaws(
         wait_for(lambda: znode("/brokers/ids/0") is None, "the end of the session")
         assert znode("/controller") is None
         host, port = peer.getsockname()
-        log = wait_for(lambda: "has not turned" in broker.process.output() and broker.process.output(), "the warning")
-        (line,) = [line for line in log.splitlines() if "has not turned" in line]
+        log = wait_for(lambda: "loop blocked" in broker.process.output() and broker.process.output(), "the warning")
+        (line,) = [line for line in log.splitlines() if "loop blocked" in line]
         assert f'api="DESCRIBE_LOG_DIRS v1" peer={host}:{port} where="freeze (brokers/freezable_broker.py:' in line
         (broker.folder / THAW).touch()
         after = wait_for(lambda: znode("/brokers/ids/0"), "the new registration")
@@ -102,7 +102,7 @@ def test_a_frozen_broker_loses_its_session_and_registers_again_when_it_thaws(
         assert len(peer.recv(4)) == 4, "answered after all"
     wait_ready([broker])
     assert produce(broker) == 1
-    wait_for(lambda: "a turn of the reactor took" in broker.process.output(), "the end of the turn in the log")
+    wait_for(lambda: "event loop was blocked" in broker.process.output(), "the end of the turn in the log")
     with urllib.request.urlopen(f"http://127.0.0.1:{metrics_port}/metrics") as answer:
         assert b"\nkafka_zk_reactor_longturns_total 1.0\n" in answer.read()
 
