@@ -21,6 +21,7 @@ CHUNK_BYTES = 65_536
 END = b"\x1b[999m"
 """The shell writes it behind the output of a command: its exit code comes another way, and may be earlier."""
 SHELL = r"""
+trap : INT
 while IFS= read -r -d '' -u "$1" command; do
     eval "$command"
     code=$?
@@ -28,7 +29,8 @@ while IFS= read -r -d '' -u "$1" command; do
     printf '%s\0' $code >&"$2"
 done
 """
-"""Reads commands from one descriptor, says their exit codes on another; stdin, stdout and stderr are the terminal."""
+"""Reads commands from one descriptor, says their exit codes on another; stdin, stdout and stderr are the terminal.
+Ctrl-C must not end it: when the leader of a session ends, the kernel discards output that was not read yet."""
 
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]")
 _SIZES = ("COLUMNS", "LINES", "NO_COLOR")

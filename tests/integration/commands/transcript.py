@@ -19,9 +19,10 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
-from tests.terminal import CHUNK_BYTES, CTRL_C, TIMEOUT_S, Terminal
+from tests.terminal import CHUNK_BYTES, CTRL_C, TIMEOUT_S, Shell, Terminal
 
 _COMMAND = re.compile(r"(?:\$|\^C\((?P<trigger>[^)]*)\)) (?P<line>.*)")
 _NOTICE = re.compile(r"waiting for .*")
@@ -48,11 +49,19 @@ Execute = Callable[[str, str | None, Mapping[str, str]], Run]
 
 
 def in_terminal(command: str, trigger: str | None, environ: Mapping[str, str]) -> Run:
-    """Run a shell's command line in a pseudoterminal; ``trigger``: the text after which Ctrl-C is typed."""
+    """Run a shell's command line in a pseudoterminal; ``trigger``: the text after which Ctrl-C is typed.
+
+    A command that is not interrupted runs in a shell that outlives it: when the leader of a terminal's session ends,
+    the kernel discards output that was not read yet.
+    """
+    if trigger is None:
+        with Shell(Path.cwd(), environ) as shell:
+            ran = shell.run(command)
+        assert ran.exit_code is not None, f"{command} does not end:\n{shell.text}"
+        return Run(shell.raw.replace("\r\n", "\n"), ran.exit_code)
     with Terminal(("sh", "-c", command), environ) as terminal:
-        if trigger:
-            terminal.read_until(trigger)
-            terminal.press(CTRL_C)
+        terminal.read_until(trigger)
+        terminal.press(CTRL_C)
         code = terminal.read_to_the_end()
     return Run(terminal.raw.replace("\r\n", "\n").replace("^C", ""), code)
 
