@@ -25,7 +25,7 @@ from kafka_zk.security.acl import (
     ResourceType,
 )
 
-_COLUMNS = ("resource", "name", "pattern", "permission", "principal", "operation", "host")
+COLUMNS = ("resource", "name", "pattern", "permission", "principal", "operation", "host")
 
 
 @click.group("acls", cls=CommandGroup, short_help="Who may do what: list, add, remove and explain ACLs.")
@@ -88,7 +88,7 @@ def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: s
     wanted = AclFilter(principal=principal)
     if resource is not None:
         wanted = wanted._replace(resource_type=resource[0], name=resource[1], pattern_type=PatternType.MATCH)
-    with _access(bootstrap, zookeeper) as acls:
+    with access(bootstrap, zookeeper) as acls:
         found, unknown = acls.find(wanted)
     _show(found, unknown, as_json=as_json)
 
@@ -121,8 +121,8 @@ def add(
         raise click.UsageError("give --allow-principal or --deny-principal")
     for acl in acls:
         _check(pattern, acl)
-    with _access(bootstrap, zookeeper) as access:
-        access.add({pattern: frozenset(acls)}, replace_unknown=replace_unreadable)
+    with access(bootstrap, zookeeper) as acl_access:
+        acl_access.add({pattern: frozenset(acls)}, replace_unknown=replace_unreadable)
     _show({pattern: sorted(acls)}, {}, as_json=as_json)
 
 
@@ -144,7 +144,7 @@ def remove(
     """Remove ACLs of a resource, and show them."""
     pattern = _pattern(named, prefixed)
     wanted = AclFilter(*pattern, principal, None, operation or Operation.ANY)
-    with _access(bootstrap, zookeeper) as acls:
+    with access(bootstrap, zookeeper) as acls:
         removed = acls.remove(wanted)
     _show(removed, {}, as_json=as_json)
 
@@ -165,7 +165,7 @@ def explain(
     resource = _resource(named, required=True)
     assert resource is not None
     resource_type, name = resource
-    with _access(bootstrap, zookeeper) as acls:
+    with access(bootstrap, zookeeper) as acls:
         found, unknown = acls.find(AclFilter(resource_type, name, PatternType.MATCH))
     rules = AclRules()
     for pattern, entries in found.items():
@@ -181,7 +181,8 @@ def explain(
     say(f"{asked}? {'Yes' if reason.is_allowed else 'No'}, {reason}.")
 
 
-def _access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
+def access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
+    """ACLs where the command's options say. Raises: UsageError, and what the access raises."""
     if zookeeper is None:
         return through_broker(bootstrap)
     if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
@@ -233,18 +234,23 @@ def _check(pattern: Pattern, acl: Acl) -> None:
 
 
 def _show(found: Found, unknown: Mapping[Pattern, str], *, as_json: bool) -> None:
-    rows = [_row(pattern, acl) for pattern, acls in found.items() for acl in acls]
+    rows = rows_of(found)
     if as_json:
         unreadable = [{**_pattern_fields(pattern), "problem": why} for pattern, why in unknown.items()]
         print_json({"acls": rows, "unreadable": unreadable})
         return
     if rows:
-        print_table(_COLUMNS, rows)
+        print_table(COLUMNS, rows)
     else:
         note("No ACLs.")
     for pattern, why in unknown.items():
         note(f"Denied to everyone, because its ACLs cannot be understood: {pattern} ({why}). "
              "kafka-zk acls add --replace-unreadable replaces them.")  # fmt: skip
+
+
+def rows_of(found: Found) -> list[dict[str, str]]:
+    """Table rows with ``COLUMNS``."""
+    return [_row(pattern, acl) for pattern, acls in found.items() for acl in acls]
 
 
 def _pattern_fields(pattern: Pattern) -> dict[str, str]:

@@ -32,6 +32,7 @@ COMMANDS = {
     "topics": _Entry("topics", "Create, list, describe and delete topics.", is_client=True),
     "reassign": _Entry("reassign", "Move partitions to other brokers.", is_client=True),
     "acls": _Entry("acls", "Who may do what: list, add, remove and explain ACLs.", is_client=True),
+    "users": _Entry("users", "Users of SCRAM: list, add, remove, explain.", is_client=True),
     "elect-leaders": _Entry("elect_leaders", "Have preferred leaders, or unclean ones, elected.", is_client=True),
     "compact": _Entry("compact", "Have brokers clean a compacted topic now.", is_client=True),
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic.", is_client=True),

@@ -1,6 +1,7 @@
 """``kafka-zk quotas``: limits for users, client ids and addresses, through brokers or directly in ZooKeeper."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -54,17 +55,26 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
     @json_option
     @wraps(function)
     def with_access(*arguments: Any, bootstrap: str, zookeeper: str | None, **options: Any) -> Any:
-        from kafka_zk.cli.terminal.brokers import broker_admin
-        from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
-        from kafka_zk.registry.config import ConfigRegistry
-
-        if zookeeper is None:
-            with broker_admin(bootstrap) as admin:
-                return function(*arguments, access=_Brokers(admin), **options)
-        with zookeeper_client(zookeeper) as client:
-            return function(*arguments, access=_ZooKeeper(ConfigRegistry(client)), **options)
+        with quota_access(bootstrap, zookeeper) as access:
+            return function(*arguments, access=access, **options)
 
     return with_access
+
+
+@contextlib.contextmanager
+def quota_access(bootstrap: str, zookeeper: str | None) -> Iterator[Access]:
+    """Quotas in ZooKeeper if it is named, otherwise through brokers. Raises: CommandFailed, KafkaError,
+    RegistryError."""
+    from kafka_zk.cli.terminal.brokers import broker_admin
+    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
+    from kafka_zk.registry.config import ConfigRegistry
+
+    if zookeeper is None:
+        with broker_admin(bootstrap) as admin:
+            yield _Brokers(admin)
+    else:
+        with zookeeper_client(zookeeper) as client:
+            yield _ZooKeeper(ConfigRegistry(client))
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,12 +116,7 @@ def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_where
 def list_quotas(access: Access, as_json: bool) -> None:
     """List all quotas."""
-    rows = [
-        {**{kind: _shown(entity, kind) for kind in COLUMNS[:3]}, "quota": key, "value": value}
-        for entity, values in sorted(access.all(), key=lambda each: str(each[0]))
-        for key, value in sorted(values.items())
-    ]
-    print_rows(COLUMNS, rows, as_json)
+    print_rows(COLUMNS, rows_of(access.all()), as_json)
 
 
 @command.command("set")
@@ -175,6 +180,15 @@ def explain(user: str, client_id: str, access: Access, as_json: bool) -> None:
             }
         )
     print_rows(EXPLAIN_COLUMNS, rows, as_json)
+
+
+def rows_of(found: Iterable[tuple[Entity, Mapping[str, float]]]) -> list[dict[str, Any]]:
+    """Table rows with ``COLUMNS``, sorted."""
+    return [
+        {**{kind: _shown(entity, kind) for kind in COLUMNS[:3]}, "quota": key, "value": value}
+        for entity, values in sorted(found, key=lambda each: str(each[0]))
+        for key, value in sorted(values.items())
+    ]
 
 
 def _sharers(user: str, client: str) -> str:

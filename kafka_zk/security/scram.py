@@ -24,6 +24,9 @@ from kafka_zk.security.errors import SaslAuthenticationFailed
 MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 """Mechanism to hash function, by its name in ``hashlib``."""
 
+MECHANISM_NUMBERS: Mapping[str, int] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+"""In Kafka's protocol. Source: ScramMechanism.java@3.9."""
+
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Limits of the broker in AlterUserScramCredentials. A client accepts up to ``_MOST_ITERATIONS``."""
@@ -57,6 +60,28 @@ class ScramCredential:
     stored_key: bytes = field(repr=False)
     server_key: bytes = field(repr=False)
     iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class SaltedPassword:
+    """A user's new password for one mechanism, as clients send it to a broker."""
+
+    mechanism: str
+    salted: bytes = field(repr=False)
+    salt: bytes
+    iterations: int
+
+    @property
+    def credential(self) -> ScramCredential:
+        return credential(self.mechanism, self.salted, self.salt, self.iterations)
+
+
+class ScramLogin(NamedTuple):
+    """A way of a user to log in. ``iterations``: None if the stored credential cannot be decoded."""
+
+    user: str
+    mechanism: str
+    iterations: int | None
 
 
 class TokenCredential(NamedTuple):

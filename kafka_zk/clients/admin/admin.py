@@ -13,6 +13,7 @@ from twisted.internet.error import ConnectError, ConnectionClosed
 from kafka_zk.base.types import TopicPartition, partitions_by_topic
 from kafka_zk.clients.admin.acl_admin import AclAdmin
 from kafka_zk.clients.admin.group_admin import GroupAdmin
+from kafka_zk.clients.admin.scram_admin import ScramAdmin
 from kafka_zk.clients.connection.cluster import Cluster
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.errors import BrokerError, KafkaError, KafkaTimeoutError, broker_error
@@ -95,7 +96,7 @@ class Admin:
 
     ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``_`` for ``.``, or a ClientConfig.
     Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
-    ``groups`` administers broker-coordinated groups, ``acls`` ACLs.
+    ``groups`` administers broker-coordinated groups, ``acls`` ACLs, ``scram`` users of SCRAM.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Admin:
         self._cluster = Cluster(reactor, self.config, track_all_topics=True, prefer_controller=True, connect=connect)
         self.groups = GroupAdmin(reactor, self._cluster, self.config)
         self.acls = AclAdmin(self._cluster)
+        self.scram = ScramAdmin(self._cluster, self._ask_controller)
 
     # --- topics ---
 

@@ -7,6 +7,7 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.acl_admin import AclAdmin
 from kafka_zk.clients.admin.admin import Admin
 from kafka_zk.clients.admin.group_admin import GroupAdmin
+from kafka_zk.clients.admin.scram_admin import ScramAdmin
 from kafka_zk.clients.connection.blocking import Blocking, BlockingClient, blocking
 from kafka_zk.clients.connection.config import ClientConfig
 from kafka_zk.clients.connection.reactor_thread import reactor_thread
@@ -41,6 +42,14 @@ class BlockingAclAdmin(Blocking[AclAdmin]):
     remove_acls = blocking(AclAdmin.remove_acls)
 
 
+class BlockingScramAdmin(Blocking[ScramAdmin]):
+    """The ``scram`` of a ``BlockingAdmin``, with the methods of ``ScramAdmin``."""
+
+    list_users = blocking(ScramAdmin.list_users)
+    set_password = blocking(ScramAdmin.set_password)
+    remove_passwords = blocking(ScramAdmin.remove_passwords)
+
+
 class BlockingAdmin(BlockingClient[Admin]):
     """The methods of ``Admin`` for threads; a context manager.
 
@@ -54,6 +63,7 @@ class BlockingAdmin(BlockingClient[Admin]):
         self.config = admin.config
         self.groups = BlockingGroupAdmin(thread, admin.groups)
         self.acls = BlockingAclAdmin(thread, admin.acls)
+        self.scram = BlockingScramAdmin(thread, admin.scram)
 
     list_topics = blocking(Admin.list_topics)
     describe_topics = blocking(Admin.describe_topics)

@@ -29,10 +29,7 @@ DescribedUser = DescribeResponse.DescribeUserScramCredentialsResult
 AlterResponse = codec.response(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
 AlteredUser = AlterResponse.AlterUserScramCredentialsResult
 
-_MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
-"""Source: ScramMechanism.java@3.9."""
-
-_NUMBERS = {name: number for number, name in _MECHANISMS.items()}
+_MECHANISMS = {number: name for name, number in scram.MECHANISM_NUMBERS.items()}
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
@@ -63,7 +60,7 @@ def _described(name: str, times: int, found: Mapping[str, scram.ScramCredential]
     if error is not None:
         return DescribedUser(user=name, error_code=error.code, error_message=error.message)
     infos = [
-        DescribedUser.CredentialInfo(mechanism=_NUMBERS[mechanism], iterations=credential.iterations)
+        DescribedUser.CredentialInfo(mechanism=scram.MECHANISM_NUMBERS[mechanism], iterations=credential.iterations)
         for mechanism, credential in sorted(found.items())
     ]
     return DescribedUser(user=name, error_message="", credential_infos=infos)

@@ -1,0 +1,78 @@
+"""Administration of users of SCRAM through brokers (KIP-554). ``blocking_admin`` is the version for threads.
+
+The controller writes a change to ZooKeeper, and the brokers follow within a second. A password is salted here, so a
+broker never receives it.
+
+Source: KafkaAdminClient.alterUserScramCredentials@3.9.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
+
+from kafka_zk.clients.connection.cluster import Cluster
+from kafka_zk.clients.connection.errors import broker_error
+from kafka_zk.protocol import codec
+from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.security.scram import MECHANISM_NUMBERS, SaltedPassword, ScramLogin
+
+_Describe = codec.request(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
+_Alter = codec.request(ApiKey.ALTER_USER_SCRAM_CREDENTIALS)
+_MECHANISMS = {number: name for name, number in MECHANISM_NUMBERS.items()}
+
+AskController = Callable[[ApiKey, Any, Callable[[Any], Sequence[int]]], Awaitable[Any]]
+"""(API, request, the error codes in a response) to the controller's response."""
+
+
+class ScramAdmin:
+    """The ``scram`` of an ``Admin``. Every method may raise BrokerError with Kafka's code, such as
+    CLUSTER_AUTHORIZATION_FAILED."""
+
+    def __init__(self, cluster: Cluster, ask_controller: AskController) -> None:
+        self._cluster = cluster
+        self._ask_controller = ask_controller
+
+    async def list_users(self) -> list[ScramLogin]:
+        """All users that have a credential, one entry for each mechanism, sorted."""
+        answer = await self._cluster.request_any(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, _Describe(users=None))
+        if answer.error_code:
+            raise broker_error(answer.error_code, "listing users", answer.error_message)
+        found = []
+        for result in answer.results:
+            if result.error_code:
+                raise broker_error(result.error_code, f"describing the user {result.user}", result.error_message)
+            found += [
+                ScramLogin(result.user, _MECHANISMS.get(info.mechanism, f"mechanism {info.mechanism}"), info.iterations)
+                for info in result.credential_infos
+            ]
+        return sorted(found)
+
+    async def set_password(self, user: str, password: SaltedPassword) -> None:
+        """Let a user log in with this password and its mechanism; creates the user. Other mechanisms stay.
+
+        Raises: BrokerError UNACCEPTABLE_CREDENTIAL; KafkaTimeoutError.
+        """
+        upsertion = _Alter.ScramCredentialUpsertion(
+            name=user,
+            mechanism=MECHANISM_NUMBERS[password.mechanism],
+            iterations=password.iterations,
+            salt=password.salt,
+            salted_password=password.salted,
+        )
+        await self._alter(user, _Alter(deletions=[], upsertions=[upsertion]))
+
+    async def remove_passwords(self, user: str, mechanisms: Iterable[str]) -> None:
+        """Remove the user's credentials for these mechanisms: all of them, or none.
+
+        Raises: BrokerError RESOURCE_NOT_FOUND if one does not exist; KafkaTimeoutError.
+        """
+        deletion = _Alter.ScramCredentialDeletion
+        deletions = [deletion(name=user, mechanism=MECHANISM_NUMBERS[mechanism]) for mechanism in mechanisms]
+        await self._alter(user, _Alter(deletions=deletions, upsertions=[]))
+
+    async def _alter(self, user: str, message: Any) -> None:
+        answer = await self._ask_controller(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS, message, lambda answer: [each.error_code for each in answer.results]
+        )
+        for result in answer.results:
+            if result.error_code:
+                raise broker_error(result.error_code, f"changing the user {user}", result.error_message)
