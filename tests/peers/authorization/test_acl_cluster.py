@@ -47,10 +47,11 @@ def tool() -> Iterator[LineProcess]:
 
 
 def run(tool: LineProcess, *arguments: str) -> list[str]:
-    """What kafka-acls prints, sorted: it goes through hash tables."""
+    """The lines that kafka-acls prints, sorted and stripped: it goes through hash tables, and puts blanks between the
+    entries of a resource."""
     answer = json.loads(tool.ask([json.dumps({"main": _TOOL, "arguments": arguments})]))
     assert answer["code"] == 0, answer
-    return sorted(line for line in answer["stdout"].splitlines() if line.strip())
+    return sorted(line.strip() for line in answer["stdout"].splitlines() if line.strip())
 
 
 def may_describe(broker: AuthorizedBroker, topic: str) -> bool:
