@@ -365,7 +365,7 @@ class ReplicatedCluster:
         return found
 
     def last_words(self) -> list[str]:
-        """The end of each broker's log, which explains what a client waited for in vain."""
+        """The end of each broker's log, which explains why a client got no response."""
         found = []
         for broker in self.brokers:
             lines = (broker.folder / "broker.out").read_text(errors="replace").splitlines()[-_LAST_LINES:]

@@ -1,6 +1,6 @@
 """What a change costs: requests to ZooKeeper and requests of the controller to its brokers, on the in-memory ZooKeeper.
 
-The table stands in docs/explanation/control-plane.md. Whoever makes a number of it smaller writes it there.
+The table stands in docs/explanation/control-plane.md. A change that lowers a number updates the table.
 """
 
 from collections import Counter

@@ -31,7 +31,7 @@ def test_a_change_during_the_start_is_applied(is_purged: bool) -> None:
 
     async def story() -> None:
         await configs.change_entity("topics", "t", {})
-        await configs.purge_changes(2**60)  # whoever starts reads the topics later
+        await configs.purge_changes(2**60)  # a broker that starts reads the topics later
         changes = ConfigChanges(ConfigRegistry(broker))
         await after(world.clock, 1)
         if is_purged:

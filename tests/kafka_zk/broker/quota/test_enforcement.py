@@ -261,7 +261,7 @@ def test_a_request_of_a_broker_is_exempt(broker: Harness, api_key: ApiKey) -> No
 
 @pytest.mark.parametrize("api_key", EXEMPT)
 def test_a_request_of_a_broker_counts_if_its_sender_is_none(broker: Harness, api_key: ApiKey) -> None:
-    """Or whoever is refused could go on without end."""
+    """Otherwise a client whose requests are refused would never be throttled."""
     limit(broker, "users", "ANONYMOUS", request_percentage="0")
     broker.services.authorizer = NoAuthorizer([])
     client = Client(broker)

@@ -103,7 +103,7 @@ def raised(caplog: pytest.LogCaptureFixture) -> list[type[BaseException] | None]
 def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
     world: World, err_in: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is told with its traceback, and the next leader epoch begins anew."""
+    """It is logged with its traceback, and the fetcher starts again in the next leader epoch."""
     err_in(FetcherState, "answered")
     assert caplog.text.count("is not fetched any more in this leader epoch") == 1
     assert raised(caplog) == [KeyError]

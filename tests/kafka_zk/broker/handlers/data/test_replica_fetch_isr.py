@@ -196,7 +196,7 @@ def test_a_partition_that_is_led_no_more_asks_for_nothing(make: Make) -> None:
 
 
 def test_metrics_show_what_followers_lack_and_what_became_of_the_isr(make: Make) -> None:
-    """A follower that has not fetched yet lacks nobody knows how much."""
+    """How far a follower lags is unknown until it fetches."""
     leader = make(isr=[0, 1])
     leader.append(b"a", b"b")
     leader.fetch(1, 1)

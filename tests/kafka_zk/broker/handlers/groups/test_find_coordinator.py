@@ -62,7 +62,7 @@ def test_the_offsets_topic_has_three_replicas_by_default(broker: Harness, caplog
 def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
     harness: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """KIP-115. What keeps it from being created is told once, however often clients ask."""
+    """KIP-115. The reason why it cannot be created is logged once, however often clients ask."""
     broker = harness(offsets_topic_replication_factor="3")
     broker.lead("t")
     request = codec.request(ApiKey.METADATA)
@@ -79,7 +79,7 @@ def test_the_offsets_topic_waits_for_as_many_brokers_as_are_configured(
 
 
 def with_brokers(broker: Harness, count: int) -> None:
-    """So many live."""
+    """Let that many brokers be alive."""
     (known,) = broker.services.metadata.brokers.values()
     for broker_id in range(count):
         broker.services.metadata.brokers[broker_id] = known._replace(broker_id=broker_id)
