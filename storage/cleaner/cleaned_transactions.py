@@ -11,7 +11,7 @@ Source: CleanedTransactionMetadata in LogCleaner.scala@3.9. Tests: tests/storage
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import NamedTuple
 
 from kafka_zk.storage.records.end_transaction_marker import parse_marker
@@ -47,10 +47,14 @@ class TransactionEnds:
     the current offset of the pass.
     """
 
-    def __init__(self, markers: Callable[["TransactionEnds"], Iterator[Marker]]) -> None:
+    def __init__(self, markers: Callable[["TransactionEnds"], Generator[Marker, None, None]]) -> None:
         self.passed = 0
         self._markers = markers(self)
         self._ahead: dict[int, deque[Marker]] = {}  # producer id -> its markers after the pass
+
+    def close(self) -> None:
+        """Close the file that the markers are read from."""
+        self._markers.close()
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """True if the batch's transaction was aborted. A transaction without an end is not."""

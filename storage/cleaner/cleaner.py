@@ -8,7 +8,7 @@ Source: Cleaner in LogCleaner.scala@3.9.
 Tests: tests/storage/cleaner/test_cleaner.py, tests/storage/cleaner/test_cleaner_model.py.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -187,12 +187,13 @@ class _Cleaning:
             work.config.load_factor,
             range(work.first_dirty_offset, work.uncleanable_offset),
         )
+        ends = TransactionEnds(self._markers)
         try:
             self._kernel = load_kernel(offsets, sum(segment.size_bytes for segment in work.segments))
             self._fill(offsets)
             self._stats.elapsed_index_s = monotonic_s() - started_s
             end_offset = offsets.latest_offset + 1
-            transactions = CleanedTransactions(TransactionEnds(self._markers))
+            transactions = CleanedTransactions(ends)
             interpreted = partial(choose, offsets.get, replaced=offsets.replaced)
             retention = Retention(
                 offsets.get,
@@ -215,6 +216,8 @@ class _Cleaning:
             self._stats.elapsed_s = monotonic_s() - started_s
             return Cleaned(end_offset, self._stats)
         finally:
+            for each in (self._ends, ends):
+                each.close()
             if self._kernel is not None:
                 self._kernel.close()
             offsets.close()
@@ -308,9 +311,7 @@ class _Cleaning:
             for segment in segments
         ]
         config = self._work.log_config
-        return group_segments(
-            sizes, config.segment_bytes, config.segment_index_bytes, self._work.uncleanable_offset
-        )
+        return group_segments(sizes, config.segment_bytes, config.segment_index_bytes, self._work.uncleanable_offset)
 
     def _clean_group(
         self, group: tuple[SegmentFile, ...], retention: Retention, legacy_horizon_ms: int
@@ -351,7 +352,7 @@ class _Cleaning:
         with files.opened(self._path(segment, LOG_SUFFIX)) as descriptor:
             yield from iter_batches_at(descriptor, position, segment.size_bytes, chunk_bytes, spend)
 
-    def _markers(self, ends: TransactionEnds) -> Iterator[Marker]:
+    def _markers(self, ends: TransactionEnds) -> Generator[Marker, None, None]:
         """The markers from the pass to the log's end. Raises like ``read_marker``; OSError."""
         segments = (*self._work.segments, *self._work.later_segments)
         ends_at = [*(segment.base_offset for segment in segments[1:]), LONG_MAX]

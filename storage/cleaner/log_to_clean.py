@@ -84,6 +84,8 @@ def _first_dirty_offset(log: Log) -> int:
 def _first_uncleanable_offset(log: Log, first_dirty: int, now_ms: int) -> int:
     """Excludes the active segment, records that are not committed, stable and durable, and too recent ones."""
     limits = [log.segments.active.base_offset, log.last_stable_offset, log.recovery_point]
+    if log.producers.producers:  # a start reads those behind their snapshot from batches, markers among them
+        limits.append(log.producers.durable_offset)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in log.segments[log.segments.slot_of(first_dirty) : -1]:

@@ -69,13 +69,14 @@ Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
 class ProducerState:
     """The producers of one log.
 
-    ``snapshot_offset``: offset of the newest snapshot file. ``observe``: called with findings about unreadable
-    snapshots. ``recall``: reads a producer's batches before an offset.
+    ``snapshot_offset``: offset of the newest snapshot file. ``durable_offset``: of the newest that is durable.
+    ``observe``: called with findings about unreadable snapshots. ``recall``: reads a producer's batches before an
+    offset.
     """
 
     __slots__ = (
-        "_abridged", "_observe", "_owed_offset", "_unsynced", "_verifications", "budget", "producers", "recall",
-        "snapshot_offset", "transactions", "under_way",
+        "_abridged", "_observe", "_owed_offset", "_unsynced", "_verifications", "budget", "durable_offset", "producers",
+        "recall", "snapshot_offset", "transactions", "under_way",
     )  # fmt: skip
 
     def __init__(self, observe: Observe = ignore) -> None:
@@ -86,7 +87,7 @@ class ProducerState:
         self._abridged: set[int] = set()  # producers loaded from a snapshot, which has only their last batch
         self.recall: Recall = _nothing_to_recall
         self.budget = UNBOUNDED
-        self.snapshot_offset = -1
+        self.snapshot_offset = self.durable_offset = -1
         self.under_way: SnapshotUnderWay | None = None
         self._owed_offset = -1  # of the newest incremental snapshot requested
         self._unsynced: set[int] = set()  # offsets of snapshots that name producers and are not durable yet
@@ -291,6 +292,7 @@ class ProducerState:
         self.transactions = UnstableTransactions({first: NO_OFFSET for first in opened if first != NO_OFFSET})
         self._abridged = set(self.producers)
         self.snapshot_offset = snapshot_offset
+        self.durable_offset = -1 if snapshot_offset in self._unsynced else snapshot_offset
 
     def take(self, replayed: "Replayed") -> None:
         """Replace the state with the result of a replay in another process."""
@@ -313,7 +315,7 @@ class ProducerState:
         self.transactions = UnstableTransactions()
         self._verifications = None
         self._abridged = set()
-        self.snapshot_offset = -1
+        self.snapshot_offset = self.durable_offset = -1
 
     def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
         """Forget producers without an open transaction whose last batch is too old; returns how many.
@@ -385,6 +387,7 @@ class ProducerState:
 
         def done() -> None:
             self._unsynced.difference_update(offsets)
+            self.durable_offset = max(self.durable_offset, *offsets, -1)
 
         return [snapshot_path(directory, offset) for offset in offsets], done
 

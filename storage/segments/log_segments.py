@@ -56,13 +56,14 @@ class SegmentsFlush:
     because recovery trusts them up to the recovery point.
     """
 
-    __slots__ = ("_descriptors", "_paths", "_pinned", "is_done")
+    __slots__ = ("_descriptors", "_paths", "_pinned", "_synced", "is_done")
 
     def __init__(self, segments: Sequence[Segment], paths: Sequence[str]) -> None:
         """``paths``: synced after the segments. Raises: OSError; then nothing stays pinned."""
         self.is_done = False
         self._paths: list[str] = []
         self._pinned: list[Segment] = []
+        self._synced: list[Callable[[], None]] = []
         try:
             for segment in segments:
                 segment.pin()
@@ -70,7 +71,8 @@ class SegmentsFlush:
                 segment.write_out_indexes()
                 if not segment.is_active:
                     self._paths += [segment.offset_index.path, segment.time_index.path]
-                transactions_path = segment.take_unsynced_transactions()
+                transactions_path, synced = segment.prepare_transactions_sync()
+                self._synced.append(synced)
                 if transactions_path is not None:
                     self._paths += [transactions_path, segment.directory]
         except OSError:
@@ -90,6 +92,8 @@ class SegmentsFlush:
 
     def release(self) -> None:
         """Unpin the segments. The owner calls it after ``run``, even if that failed."""
+        for synced in self._synced if self.is_done else ():
+            synced()
         for segment in self._pinned:
             segment.unpin()
         self._pinned.clear()

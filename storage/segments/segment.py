@@ -100,13 +100,10 @@ class Segment(SegmentHandle):
         """False if there is certainly no transaction index."""
         return self._transaction_index is not None or files.exists(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
 
-    def take_unsynced_transactions(self) -> str | None:
-        """The path of the transaction index if it needs an fsync, which the caller must then run; else None."""
+    def prepare_transactions_sync(self) -> tuple[str | None, Callable[[], None]]:
+        """See ``TransactionIndex.prepare_sync``."""
         index = self._transaction_index
-        if index is None or not index.is_changed:
-            return None
-        index.is_changed = False
-        return index.path
+        return (None, _nothing) if index is None else index.prepare_sync()
 
     def close_file(self) -> None:
         """Close the descriptor and free the index entries until they are needed."""
@@ -123,10 +120,11 @@ class Segment(SegmentHandle):
             for index in (self.offset_index, self.time_index):
                 if index.is_changed:
                     sync(index.path)
-        transactions_path = self.take_unsynced_transactions()
+        transactions_path, synced = self.prepare_transactions_sync()
         if transactions_path is not None:
             sync(transactions_path)
             sync(self.directory)
+        synced()
         self.release_file()
 
     def append(
@@ -339,6 +337,9 @@ class Segment(SegmentHandle):
         self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix
         if self._transaction_index is not None:
             self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX) + suffix
+
+
+def _nothing() -> None: ...
 
 
 def open_segment(

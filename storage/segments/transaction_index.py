@@ -8,7 +8,7 @@ Source: AbortedTxn.java, TransactionIndex.java@3.9. Tests: tests/storage/segment
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from struct import Struct
 from typing import NamedTuple
 
@@ -59,17 +59,14 @@ def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
 
 
 class TransactionIndex:
-    """The transaction index of one segment. Loaded on first use; the file is not kept open.
+    """The transaction index of one segment. Loaded on first use; the file is not kept open."""
 
-    ``is_changed``: the file has content that is not durable.
-    """
-
-    __slots__ = ("_entries", "is_changed", "path")
+    __slots__ = ("_entries", "_synced_count", "_write_count", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._entries: list[AbortedTransaction] | None = None
-        self.is_changed = False
+        self._write_count = self._synced_count = 0
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -81,30 +78,43 @@ class TransactionIndex:
     def append(self, entry: AbortedTransaction) -> None:
         """Add the entry with the largest last offset. Raises: OSError."""
         entries = self.entries
-        self.is_changed = True
+        self._write_count += 1
         write_end(self.path, len(entries) * ENTRY_SIZE, _ENTRY.pack(*entry))
         entries.append(entry)
 
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
         """Replace the entries that end at ``start_offset`` or later; returns True if that changed anything.
 
+        They count as not durable even if nothing changes: a killed process may have left them in the page cache.
         Raises: OSError.
         """
         entries = self.entries
         slot = bisect_left(entries, start_offset, key=_last_offset)
         replacing = list(found)
         if entries[slot:] == replacing:
+            self._write_count += bool(replacing)
             return False
-        self.is_changed = True
+        self._write_count += 1
         write_end(self.path, slot * ENTRY_SIZE, encode_transaction_index(replacing))
         entries[slot:] = replacing
         return True
 
     def clear(self) -> None:
         """Drop all entries, whatever the file contains. Raises: OSError."""
-        self.is_changed = True
+        self._write_count += 1
         write_end(self.path, 0, b"")
         self._entries = []
+
+    def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
+        """The file to fsync, with its directory, before its records count as durable (None: no file), and a function to
+        call when that is done. Until then each further flush must sync it too: it may end first."""
+        count = self._write_count
+        path = self.path if self._synced_count < count else None
+
+        def done() -> None:
+            self._synced_count = max(self._synced_count, count)
+
+        return path, done
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
         """Transactions with records in ``[start_offset, end_offset)``, and whether later segments have none.
@@ -124,4 +134,3 @@ class TransactionIndex:
     def unload(self) -> None:
         """Free the entries in memory; the next use loads them."""
         self._entries = None
-

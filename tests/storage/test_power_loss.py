@@ -16,12 +16,16 @@ from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import RECOVERY_POINT_CHECKPOINT as RECOVERY_POINTS
 from kafka_zk.storage.files.log_config import LogConfig
 from kafka_zk.storage.log.log import Log
+from kafka_zk.storage.log.producer_snapshot import SnapshotUnderWay
+from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.manager.hosted_logs import HostedLogs, Surroundings
 from kafka_zk.storage.manager.log_dir import LogDir
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.log_start import StartReport
 from kafka_zk.storage.segments.index_check import next_offset
 from kafka_zk.storage.segments.log_segments import LogSegments
+from kafka_zk.storage.segments.segment import Segment
+from kafka_zk.storage.segments.transaction_index import TransactionIndex
 from tests.soak.power import JournaledDisk
 from tests.storage.compacted import SMALL
 from tests.storage.done_here import clean_here
@@ -43,6 +47,8 @@ def test_the_lives_meet_what_they_are_about() -> None:
         each.play()
     assert sum(each.cleaned_count for each in lives) > 10
     assert sum(each.dropped_count for each in lives) > 10
+    assert sum(each.produced.aborted_count for each in lives) > 30
+    assert sum(each.produced.exact_count for each in lives) > 5
 
 
 def _recovery_keeps_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,11 +76,64 @@ def _truncation_forgets_the_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LogSegments, "end_before", lambda self, offset: offset)
 
 
+def _flushes_leave_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They stay in the page cache until the system writes them."""
+    monkeypatch.setattr(ProducerState, "prepare_sync", lambda self, directory: ([], lambda: None))
+
+
+def _retention_leaves_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It deletes segments whatever is durable."""
+    monkeypatch.setattr(ProducerState, "has_unsynced_snapshots", False)
+    monkeypatch.setattr(ProducerState, "lacks_snapshot", lambda self, offset: False)
+
+
+def _large_snapshots_count_as_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end_snapshot(self: ProducerState, snapshot: SnapshotUnderWay) -> None:
+        self.under_way = None
+        self.snapshot_offset = self.durable_offset = snapshot.offset
+
+    monkeypatch.setattr(ProducerState, "end_snapshot", end_snapshot)
+
+
+def _compaction_ignores_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It removes markers that a start needs, because the newest snapshot lies before them."""
+    everything = property(lambda self: 1 << 62, lambda self, offset: None)
+    monkeypatch.setattr(ProducerState, "durable_offset", everything)
+
+
+def _the_first_flush_takes_the_aborted_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one that ends before it moves the recovery point without them."""
+    real = TransactionIndex.prepare_sync
+
+    def prepare_sync(self: TransactionIndex) -> tuple[str | None, Callable[[], None]]:
+        path, done = real(self)
+        done()
+        return path, done
+
+    monkeypatch.setattr(TransactionIndex, "prepare_sync", prepare_sync)
+
+
+def _flushes_leave_aborted_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Segment, "prepare_transactions_sync", lambda self: (None, lambda: None))
+
+
+def _recovery_believes_aborted_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not compare the transaction indexes with the markers."""
+    monkeypatch.setattr(LogSegments, "replace_aborted", lambda self, start_offset, aborted: None)
+
+
 SAFEGUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "a gap beyond the recovery point is lost data": _recovery_keeps_gaps,
     "the recovery point on disk explains a gap before there is one": _recovery_point_is_written_some_day,
     "a follower's segment begins where its log ends": _segments_begin_with_their_first_batch,
     "a log that ends in a gap is durable only up to its last record": _truncation_forgets_the_gap,
+    "a flush syncs the producer snapshots": _flushes_leave_snapshots,
+    "retention waits for the producer snapshots": _retention_leaves_snapshots,
+    "a flush syncs a large producer snapshot": _large_snapshots_count_as_durable,
+    "compaction stays behind the durable producer snapshot": _compaction_ignores_snapshots,
+    "each flush syncs the aborted transactions until one has ended": _the_first_flush_takes_the_aborted_transactions,
+    "a flush syncs the aborted transactions": _flushes_leave_aborted_transactions,
+    "recovery rebuilds the aborted transactions": _recovery_believes_aborted_transactions,
 }
 
 

@@ -53,6 +53,17 @@ def test_nothing_is_cleaned_that_is_not_durable(tmp_path: Path, flushed: int, en
     assert look_at(log, T0).uncleanable_offset == end
 
 
+def test_nothing_is_cleaned_behind_the_newest_durable_snapshot_of_producers(tmp_path: Path) -> None:
+    """A start reads what follows the snapshot, and would miss the markers that compaction has removed."""
+    log = compacted(tmp_path)
+    append(log, batch(2, key=b"k", producer_id=9, producer_epoch=0, base_sequence=0))
+    log.roll(T0)
+    log.recovery_point = log.log_end_offset
+    assert look_at(log, T0).uncleanable_offset == 0
+    log.flush()
+    assert look_at(log, T0).uncleanable_offset == log.segments.active.base_offset == 12
+
+
 @pytest.mark.parametrize(("age_ms", "end"), [(LAG_MS - 1, 0), (LAG_MS, 2), (LAG_MS + 1000, 4), (LAG_MS + 9000, 8)])
 def test_what_is_too_new_waits(tmp_path: Path, age_ms: int, end: int) -> None:
     log = compacted(tmp_path, min_compaction_lag_ms=LAG_MS)

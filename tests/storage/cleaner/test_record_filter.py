@@ -24,13 +24,12 @@ from kafka_zk.storage.segments.segment_scan import BatchSpan
 from tests.storage.helpers import T0
 
 DAY_MS = 86_400_000
-NO_TRANSACTIONS = CleanedTransactions(TransactionEnds(lambda ends: iter(())))
+NO_TRANSACTIONS = CleanedTransactions(TransactionEnds(lambda ends: (each for each in ())))
 KEPT = Retention(lambda key: -1, partial(choose, lambda key: -1), 1 << 40, 1 << 40, T0, DAY_MS, {}, NO_TRANSACTIONS)
 
 
 def retention(last: dict[bytes, int], **changes: Any) -> Retention:
     """As if these were the last offsets of the keys."""
-
 
     def last_offset_of(key: bytes) -> int:
         return last.get(key, -1)

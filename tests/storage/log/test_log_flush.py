@@ -8,6 +8,8 @@ from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import PARTITION_METADATA
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.log_owner import LogOwner
+from kafka_zk.storage.records.end_transaction_marker import marker_batch
+from kafka_zk.storage.records.log_validator import validate_batch
 from tests.storage.helpers import T0, append, batch, new_log, reopen
 
 
@@ -197,3 +199,38 @@ def test_a_closed_log_leaves_its_snapshots_to_the_owner_to_sync(tmp_path: Path) 
     folder = str(log.directory)
     assert not synced.names
     assert f"{folder}/{log.log_end_offset:020}.snapshot" in left and folder in left
+
+
+def _abort(log: Log) -> None:
+    """A transaction of one record, and its end."""
+    append(log, batch(producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
+    marker = marker_batch(9, 0, 0, is_commit=False, timestamp_ms=T0)
+    log.append_as_leader(marker, validate_batch(marker), leader_epoch=0, now_ms=T0, from_client=False)
+
+
+INDEX = f"{0:020}.txnindex"
+
+
+def test_a_flush_syncs_the_aborted_transactions_although_another_is_about_to(tmp_path: Path) -> None:
+    """It may end first, and then moves the recovery point that makes a start believe them."""
+    log = new_log(tmp_path)
+    _abort(log)
+    log.prepare_flush()
+    synced = Synced()
+    with files.use(synced):
+        log.flush()
+        log.flush()
+    assert log.recovery_point == 2
+    assert synced.names.count(INDEX) == 1
+
+
+def test_aborted_transactions_of_a_killed_process_are_synced_before_they_count_as_durable(tmp_path: Path) -> None:
+    """They may lie in the page cache only."""
+    log = new_log(tmp_path)
+    _abort(log)
+    log.segments.close_files()
+    again, _ = reopen(log)
+    synced = Synced()
+    with files.use(synced):
+        again.flush()
+    assert synced.names.count(INDEX) == 1
