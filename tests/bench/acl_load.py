@@ -39,7 +39,7 @@ from tests.peers.targets import APACHE_KAFKA, KAFKA_ZK
 _USERS = 5_000
 _OPERATIONS = (Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALTER)
 _ZNODES_AT_ONCE = 200
-_LIMIT_S = 300.0
+_LIMIT_S = 600.0
 
 
 class Load(NamedTuple):
@@ -121,7 +121,7 @@ class Start(NamedTuple):
 def start(name: str, zookeeper: str, chroot: str, folder: Path) -> Start:
     """Start a broker of that kind with the chroot of a cluster, and stop it."""
     began_s = time.monotonic()
-    with authorized_brokers(zookeeper, folder / str(began_s), [name], [chroot]) as (broker,):
+    with authorized_brokers(zookeeper, folder / str(began_s), [name], [chroot], _LIMIT_S) as (broker,):
         return Start(time.monotonic() - began_s, measure.memory(broker.process.pid).resident_bytes)
 
 

@@ -237,8 +237,9 @@ class Producer:
         """Take over the ``transactional.id``, once and before everything else: a former producer is fenced, and what it
         left open is aborted. Waits for that at most ``max.block.ms``.
 
-        Raises: KafkaTimeoutError (it may be called again); TransactionFatal (authorization, a transaction timeout above
-        the broker's); IllegalTransactionState, also without a ``transactional.id``, as all of these methods do.
+        Raises: KafkaTimeoutError, or BrokerError if ACLs refuse a producer id (it may be called again after both);
+        TransactionFatal (a transaction timeout above the broker's); IllegalTransactionState, also without a
+        ``transactional.id``, as all of these methods do.
         """
         await self._transactional().initialize()
 

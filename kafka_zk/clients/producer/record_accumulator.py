@@ -307,10 +307,18 @@ class RecordAccumulator:
             self._flush_count -= 1
 
     @property
-    def has_unsent(self) -> bool:
-        """Whether a batch is queued that was never sent."""
+    def has_queued(self) -> bool:
+        """Whether a batch waits to be sent, for the first time or again."""
         with self._lock:
-            return any(not batch.has_sequence for queue in self._waiting for batch in queue.batches)
+            return any(queue.batches for queue in self._waiting)
+
+    def take_queued(self) -> list[ProducerBatch]:
+        """Take out what waits to be sent, for the first time or again."""
+        with self._lock:
+            found = [batch for queue in self._waiting for batch in queue.batches]
+            for batch in found:
+                self._remove(batch)
+            return found
 
     def take_unsent(self) -> list[ProducerBatch]:
         """Take out what is queued and was never sent; for a transaction that is aborted."""

@@ -3,7 +3,7 @@
 ============  =========================================================================================================
 state         meaning
 ============  =========================================================================================================
-Uninitialized the producer has no id yet
+Uninitialized the producer has no id yet, or ACLs refused it one
 Initializing  the id is requested from the coordinator
 Ready         no transaction
 InTransaction records may be sent; a partition is added to the transaction before its first batch is sent
@@ -49,12 +49,10 @@ FOLLOWING: dict[State, frozenset[State]] = {
     State.UNINITIALIZED: frozenset({State.INITIALIZING, State.FATAL}),
     State.INITIALIZING: frozenset({State.READY, State.UNINITIALIZED, State.FATAL}),
     State.READY: frozenset({State.IN_TRANSACTION, State.FATAL}),
-    State.IN_TRANSACTION: frozenset(
-        {State.PREPARED, State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}
-    ),
+    State.IN_TRANSACTION: frozenset({State.PREPARED, State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}),
     State.PREPARED: frozenset({State.ABORTING, State.FATAL}),
     State.COMMITTING: frozenset({State.READY, State.ABORTABLE, State.FATAL}),
-    State.ABORTING: frozenset({State.READY, State.FATAL}),
+    State.ABORTING: frozenset({State.READY, State.UNINITIALIZED, State.FATAL}),
     State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
     State.FATAL: frozenset(),
 }
@@ -98,13 +96,10 @@ def outcome_of(code: ErrorCode) -> Outcome:
     return Outcome.RETRY if code.retriable else Outcome.FATAL
 
 
-_FATAL_WHEN_PRODUCING = frozenset(
-    {
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
+ID_REFUSALS = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
+"""Codes with which ACLs refuse a producer id."""
+
+_FATAL_WHEN_PRODUCING = frozenset({*ID_REFUSALS, ErrorCode.UNSUPPORTED_VERSION})
 
 
 class TransactionState:
@@ -128,6 +123,7 @@ class TransactionState:
         """Raises: IllegalTransactionState the second time; the fatal error."""
         if self.state is not State.UNINITIALIZED:
             raise self.error or IllegalTransactionState("init_transactions was called already")
+        self.error = None
         self._go(State.INITIALIZING)
 
     def initialization_failed(self) -> None:
@@ -169,6 +165,9 @@ class TransactionState:
     def ended(self) -> None:
         """The coordinator has committed or aborted the transaction, or did not know it."""
         self._go(State.READY)
+        self._forget_transaction()
+
+    def _forget_transaction(self) -> None:
         for each in (self._new, self._asked, self._added, self._unconfirmed_offsets):
             each.clear()
         self._has_offsets = self._has_added = False
@@ -257,6 +256,16 @@ class TransactionState:
             self.fail(Outcome.FATAL, error)
         else:
             self.fail(Outcome.BUMP, error)  # its sequences may be missing in the log
+
+    def id_refused(self, error: KafkaError) -> None:
+        """ACLs forbid a producer id or, after an abort, its new epoch: ``init_transactions`` may be called again.
+
+        Source: TransactionManager.java#transitionToUninitialized@3.9 (KAFKA-13668).
+        """
+        if self.state is not State.FATAL:
+            self.error = error
+            self._go(State.UNINITIALIZED)
+            self._forget_transaction()
 
     def fail(self, outcome: Outcome, error: KafkaError) -> None:
         """Take an error that a retry does not cure."""
