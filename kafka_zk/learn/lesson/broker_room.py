@@ -1,24 +1,21 @@
 """The cluster of the lesson's chapters about brokers: three brokers, each with a replica of every partition."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.session_expiry import SessionUnknown, expire_session
-from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom
+from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom, trace_dir
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.replica_log import ReplicaLog, read_log
 from kafka_zk.learn.lesson.teacher import Teacher
 from kafka_zk.registry.client import connect_string
-from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, state_path
@@ -40,53 +37,32 @@ _PROPERTIES = {
 
 
 class BrokerRoom(ClusterRoom):
-    """Brokers 0 to 2, with broker 0 as the first controller, and a ZooKeeper; a context manager.
-
-    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
-    """
+    """Brokers 0 to 2, with broker 0 as the first controller."""
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
-        super().__init__(data_dir / "trace", teacher, verbose)
-        self._data_dir = data_dir
-        self._cluster = EmbeddedCluster(
+        cluster = EmbeddedCluster(
             data_dir,
             broker_count=1,  # the others start later, so that the controller is known
             tick_time_ms=_TICK_TIME_MS,
             force_sync=False,
             properties=_PROPERTIES,
-            trace=self._trace,
+            trace=trace_dir(data_dir),
             supervised=False,
         )
-        self._closing = ExitStack()
+        super().__init__(data_dir, cluster, teacher, verbose)
         self._paused: set[int] = set()
-        self._topics: dict[str, int] = {}  # how often each name was requested
 
     @property
     def bootstrap(self) -> str:
         return self._cluster.bootstrap
 
-    @property
-    def zookeeper(self) -> str:
-        return self._cluster.zookeeper_connect
-
-    def __enter__(self) -> Self:
-        self._cluster.start()
-        self._closing.callback(self._cluster.stop)
+    def _furnish(self) -> None:
         self._closing.callback(self.dismiss)
-        try:
-            for _ in range(1, BROKERS):
-                self._cluster.add_broker()
-            self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
-            self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
-        except BaseException:
-            self._closing.close()
-            raise
-        return self
+        for _ in range(1, BROKERS):
+            self._cluster.add_broker()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.close()
+    def _admin(self) -> BlockingAdmin:
+        return BlockingAdmin(None, bootstrap_servers=self.bootstrap)
 
     def dismiss(self) -> None:
         """Resume all paused brokers."""
@@ -109,11 +85,7 @@ class BrokerRoom(ClusterRoom):
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
         """Create a topic with one partition, led by this broker, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
-        count = self._topics[name] = self._topics.get(name, 0) + 1
-        tp = TopicPartition(name if count == 1 else f"{name}-{count}", 0)
-        replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
-        with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
-            admin.create_topics([NewTopic(tp.topic, configs=configs or {}, assignment={0: replicas})])
+        tp = self._create(name, [leader, *(each for each in range(BROKERS) if each != leader)], configs)
         self.wait_state(tp, lambda state: len(state.isr) == BROKERS)
         return tp
 
@@ -172,7 +144,7 @@ class BrokerRoom(ClusterRoom):
 
     def elect_unclean(self, tp: TopicPartition) -> None:
         """Elect a replica outside the ISR."""
-        with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
+        with self._admin() as admin:
             (refusal,) = admin.elect_leaders([tp], unclean=True).values()
         if refusal is not None:
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")

@@ -1,13 +1,19 @@
 """What the lesson's chapters do with every cluster of brokers: show its znodes, wait, and follow its events."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from kafka_zk.base.events import Event
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.replica.events import ReplicaEvent
+from kafka_zk.clients.admin.admin import NewTopic
+from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
+from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.teacher import Teacher
 from kafka_zk.recorder.timeline.cluster_lines import ClusterEvents, ClusterLines
@@ -25,19 +31,68 @@ _LATE_MS = 300
 _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 
+def trace_dir(data_dir: Path) -> Path:
+    """The folder of the brokers' traces."""
+    return data_dir / "trace"
+
+
 class ClusterRoom:
-    """``client``: a ZooKeeper client for the lesson's own reads and writes; set by the subclass.
+    """A cluster with its ZooKeeper; a context manager. Subclasses say what is in it: ``_furnish``, ``_admin``.
+
+    ``client``: a ZooKeeper client for the lesson's own reads and writes.
 
     Args:
-        trace: the folder of the brokers' traces.
+        cluster: it keeps its data below ``data_dir`` and its traces in ``trace_dir(data_dir)``.
+    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
     """
 
     client: KazooBlockingClient
 
-    def __init__(self, trace: Path, teacher: Teacher, verbose: bool) -> None:
+    def __init__(self, data_dir: Path, cluster: EmbeddedCluster, teacher: Teacher, verbose: bool) -> None:
         self.teacher = teacher
         self.verbose = verbose
-        self._trace = trace
+        self._data_dir = data_dir
+        self._trace = trace_dir(data_dir)
+        self._cluster = cluster
+        self._closing = ExitStack()
+        self._topics: dict[str, int] = {}  # how often each name was requested
+
+    @property
+    def zookeeper(self) -> str:
+        return self._cluster.zookeeper_connect
+
+    def __enter__(self) -> Self:
+        self._cluster.start()
+        self._closing.callback(self._cluster.stop)
+        try:
+            self._furnish()
+            self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
+            self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    def _furnish(self) -> None:
+        """Add what the cluster does not start with."""
+        raise NotImplementedError
+
+    def _admin(self) -> BlockingAdmin:
+        """An administrator of the cluster; the caller closes it."""
+        raise NotImplementedError
+
+    def _create(self, name: str, replicas: Sequence[int], configs: Mapping[str, str] | None = None) -> TopicPartition:
+        """Create a topic with one partition on these brokers. A name that was requested before gets a number."""
+        count = self._topics[name] = self._topics.get(name, 0) + 1
+        tp = TopicPartition(name if count == 1 else f"{name}-{count}", 0)
+        with self._admin() as admin:
+            admin.create_topics([NewTopic(tp.topic, configs=configs or {}, assignment={0: list(replicas)})])
+        return tp
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
         """The data and stat of a znode; None if it does not exist."""
