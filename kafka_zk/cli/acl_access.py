@@ -1,11 +1,15 @@
 """ACLs through a broker, or directly through ZooKeeper, as kafka-acls does with ``--authorizer-properties``."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_zk.cli.terminal.chosen_access import chosen_access
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern
+
+if TYPE_CHECKING:
+    from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 Found = Mapping[Pattern, Sequence[Acl]]
 
@@ -21,23 +25,15 @@ class AclAccess(Protocol):
     def remove(self, wanted: AclFilter) -> Found: ...
 
 
-@contextlib.contextmanager
-def through_broker(bootstrap: str) -> Iterator[AclAccess]:
-    """Raises: KafkaError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-
-    with broker_admin(bootstrap) as admin:
-        yield _BrokerAcls(admin.acls)
+def acl_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
+    """ACLs where the command's options say. Raises: as ``chosen_access``."""
+    return chosen_access(bootstrap, zookeeper, lambda admin: _BrokerAcls(admin.acls), _in_zookeeper)
 
 
-@contextlib.contextmanager
-def through_zookeeper(servers: str) -> Iterator[AclAccess]:
-    """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
+def _in_zookeeper(client: "KazooBlockingClient") -> AclAccess:
     from kafka_zk.registry.acls import AclRegistry
 
-    with zookeeper_client(servers) as client:
-        yield _ZooKeeperAcls(AclRegistry(client))
+    return _ZooKeeperAcls(AclRegistry(client))
 
 
 class _BrokerAcls:

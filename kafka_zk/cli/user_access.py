@@ -1,14 +1,16 @@
 """Users of SCRAM through brokers, or directly in ZooKeeper, as kafka-configs changes them with ``--zookeeper``."""
 
-import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_zk.cli.terminal.chosen_access import chosen_access
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.security import scram
 from kafka_zk.security.scram import SaltedPassword, ScramLogin
 
 if TYPE_CHECKING:
+    from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
     from kafka_zk.registry.config import ConfigRegistry
 
 
@@ -22,23 +24,15 @@ class UserAccess(Protocol):
     def remove(self, user: str, mechanisms: Collection[str]) -> None: ...
 
 
-@contextlib.contextmanager
-def through_broker(bootstrap: str) -> Iterator[UserAccess]:
-    """Raises: KafkaError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-
-    with broker_admin(bootstrap) as admin:
-        yield _BrokerUsers(admin.scram)
+def user_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[UserAccess]:
+    """Users where the command's options say. Raises: as ``chosen_access``."""
+    return chosen_access(bootstrap, zookeeper, lambda admin: _BrokerUsers(admin.scram), _in_zookeeper)
 
 
-@contextlib.contextmanager
-def through_zookeeper(servers: str) -> Iterator[UserAccess]:
-    """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
+def _in_zookeeper(client: "KazooBlockingClient") -> UserAccess:
     from kafka_zk.registry.config import ConfigRegistry
 
-    with zookeeper_client(servers) as client:
-        yield ZooKeeperUsers(ConfigRegistry(client))
+    return ZooKeeperUsers(ConfigRegistry(client))
 
 
 class _BrokerUsers:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -42,10 +43,10 @@ def access(monkeypatch: pytest.MonkeyPatch) -> Access:
     made = Access()
 
     @contextlib.contextmanager
-    def through(_: str) -> Iterator[Access]:
+    def through(*_: Any) -> Iterator[Access]:
         yield made
 
-    monkeypatch.setattr(acls, "through_broker", through)
+    monkeypatch.setattr(acls, "acl_access", through)
     return made
 
 

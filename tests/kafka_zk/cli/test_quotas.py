@@ -50,6 +50,12 @@ def shown(*arguments: str) -> Any:
     return json.loads(result.output)
 
 
+def test_brokers_and_zookeeper_are_not_both_named() -> None:
+    """One of them would be ignored without a word."""
+    done = run("list", "--bootstrap-server", "b:1", "--zookeeper", "z:1")
+    assert done.exit_code == 2 and "not both" in done.output
+
+
 @pytest.mark.parametrize(
     ("options", "entity"),
     [

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -261,7 +262,7 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
             f'sasl.jaas.config={module} required username="{user}" password="{password}";\n'
         )
     names, chroots = targets.NAMES, [f"security-tools-{name}" for name in targets.NAMES]
-    more = {"delegation.token.secret.key": "a secret of the cluster"}
+    more: dict[str, Any] = {"delegation.token.secret.key": "a secret of the cluster"}
     runner = ToolRunner(jars.ORACLE_VERSION)
     try:
         with authorized_brokers(peer_zookeeper, folder, names, chroots, **more) as brokers:
