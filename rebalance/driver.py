@@ -89,7 +89,6 @@ class GroupDriver:
         self._leaving = False
         self._remove_listener: Callable[[], None] = lambda: None
 
-
     async def start(self) -> None:
         """Register and join the group. Returns when registered; partitions arrive through ``Delivery.start``.
 
@@ -135,7 +134,6 @@ class GroupDriver:
         """Partition -> thread number, for all partitions that are delivered now."""
         return self._member.owned
 
-
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.LOST:
             self._end_session()
@@ -180,7 +178,6 @@ class GroupDriver:
         tell = partial(self._take_if, self._epoch)
         return Claims(self._ownership, self._clock, self._reporter, self._spawn, tell)
 
-
     def _take(self, event: Input) -> None:
         """Process inputs one at a time: inputs caused by effects wait until all effects of the step have run."""
         self._waiting.append(event)
@@ -221,7 +218,6 @@ class GroupDriver:
             _log.failure("{member} cannot go on", failure=failure, member=self.consumer_id)
         assert isinstance(failure.value, Exception)
         self._delivery.failed(failure.value)
-
 
     def _run(self, effect: Effect) -> None:
         match effect:
