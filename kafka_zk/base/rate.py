@@ -27,7 +27,8 @@ class WindowedSum:
 
     Attributes:
         total: up to date after ``record`` and ``forget_old``.
-        ends_ms: when the current sample ends. last_ms: time of the last value.
+        ends_ms: when the current sample ends.
+        last_ms: time of the last value.
     """
 
     __slots__ = (

@@ -54,7 +54,8 @@ class GroupConsumer(ABC, Generic[C, G]):
     """One member of a group, on the reactor thread.
 
     Attributes:
-        config: the configuration, including defaults. consumer_id: the name of this member.
+        config: the configuration, including defaults.
+        consumer_id: the name of this member.
     """
 
     def __init__(self, reactor: Reactor, config: C, consumer_id: str, user: UserSide) -> None:
