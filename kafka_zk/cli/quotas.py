@@ -23,8 +23,6 @@ Entity = dict[str, str | None]
 
 
 class Access(Protocol):
-    """Where quotas are stored."""
-
     def all(self) -> list[tuple[Entity, dict[str, float]]]: ...
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None: ...
 
@@ -48,7 +46,7 @@ def command() -> None:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all commands, as the parameter ``access``."""
+    """The options of all commands. They become the parameter ``access``."""
 
     @bootstrap_option
     @zookeeper_option("Read and write the quotas in ZooKeeper, without a broker.")
@@ -63,8 +61,7 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def quota_access(bootstrap: str, zookeeper: str | None) -> Iterator[Access]:
-    """Quotas in ZooKeeper if it is named, otherwise through brokers. Raises: CommandFailed, KafkaError,
-    RegistryError."""
+    """Quotas in the given ZooKeeper, otherwise through brokers. Raises CommandFailed, KafkaError, RegistryError."""
     from kafka_zk.cli.terminal.brokers import broker_admin
     from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
     from kafka_zk.registry.config import ConfigRegistry
@@ -78,7 +75,7 @@ def quota_access(bootstrap: str, zookeeper: str | None) -> Iterator[Access]:
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose an entity, as the parameter ``entity``."""
+    """The options that choose an entity. They become the parameter ``entity``."""
 
     @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
     @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
@@ -210,7 +207,7 @@ def _parsed(text: str) -> tuple[str, float]:
 
 
 class _Brokers:
-    """Quotas through any broker of the cluster."""
+    """Quotas through any broker of a cluster."""
 
     def __init__(self, admin: Any) -> None:
         self._admin = admin
@@ -224,7 +221,7 @@ class _Brokers:
 
 
 class _ZooKeeper:
-    """Quotas in znodes, with the same rules as at one of our brokers."""
+    """Quotas in znodes, with the rules of a kafka-zk broker."""
 
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs

@@ -196,7 +196,7 @@ def explain(bootstrap: str, zookeeper: str | None, as_json: bool, user: str) -> 
 
 
 def access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[UserAccess]:
-    """Users where the command's options say. Raises: UsageError, and what the access raises."""
+    """The access to users that the command's options choose. Raises UsageError and the errors of the access."""
     if zookeeper is None:
         return through_broker(bootstrap)
     if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
@@ -205,7 +205,7 @@ def access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[User
 
 
 def _permissions(bootstrap: str, zookeeper: str | None, user: str) -> list[dict[str, str]] | None:
-    """The rows of the ACLs that name the user; None if the brokers have no authorizer."""
+    """The rows of the ACLs that name the user; None without an authorizer."""
     from kafka_zk.clients.connection.errors import BrokerError
     from kafka_zk.protocol.errors import ErrorCode
     from kafka_zk.security.acl import AclFilter

@@ -27,7 +27,7 @@ BROKERS = 3
 FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
-"""How long a leader holds a follower's Fetch when there is nothing new."""
+"""How long a leader delays its response to a follower's Fetch without new records."""
 _TICK_TIME_MS = 500
 _REQUEST_TIMEOUT_MS = 2_000
 _PROPERTIES = {
@@ -59,7 +59,7 @@ class BrokerRoom(ClusterRoom):
         )
         self._closing = ExitStack()
         self._paused: set[int] = set()
-        self._topics: dict[str, int] = {}  # how often each name was requested
+        self._topics: dict[str, int] = {}  # how often each name was used
 
     @property
     def bootstrap(self) -> str:
@@ -89,13 +89,12 @@ class BrokerRoom(ClusterRoom):
         self._closing.close()
 
     def dismiss(self) -> None:
-        """Resume all paused brokers."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """Make all brokers run and serve, and broker 0 the controller."""
+        """Start, resume and register all brokers, and make broker 0 the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -104,10 +103,8 @@ class BrokerRoom(ClusterRoom):
             self._cluster.wait_ready()
         self._make_controller(FIRST_CONTROLLER)
 
-    # --- what the lesson does ---
-
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """Create a topic with one partition, led by this broker, with all brokers in the ISR."""
+        """Create a topic with one partition that this broker leads, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
         count = self._topics[name] = self._topics.get(name, 0) + 1
         tp = TopicPartition(name if count == 1 else f"{name}-{count}", 0)
@@ -118,7 +115,7 @@ class BrokerRoom(ClusterRoom):
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """Kill a broker with SIGKILL; ``expire``: end its session now, instead of after the timeout."""
+        """Kill a broker with SIGKILL; ``expire``: end its session now instead of at the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:
@@ -178,15 +175,13 @@ class BrokerRoom(ClusterRoom):
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
-        """Wait until consumers can read ``count`` records, so the whole ISR has them."""
+        """Wait until consumers can read ``count`` records, which means that the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
         """The content of a replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
-
-    # --- the state in ZooKeeper ---
 
     def controller_id(self) -> int | None:
         """The broker id in ``/controller``; None without a controller."""

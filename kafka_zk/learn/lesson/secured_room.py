@@ -1,4 +1,4 @@
-"""The cluster of the lesson's chapter about ACLs and quotas: two brokers to which every client logs in."""
+"""The cluster for the lesson's chapter on ACLs and quotas: two brokers to which every client logs in."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,7 +22,7 @@ from kafka_zk.security.scram import MECHANISMS
 BROKERS = 2
 ADMIN, ALICE, BOB = "admin", "alice", "bob"
 WINDOW_COUNT = 2
-"""How many samples of a second a quota looks back. Kafka's default of 11 would need a longer chapter."""
+"""Number of samples, of a second each, in a quota's window. Kafka's default of 11 would prolong the chapter."""
 _TICK_TIME_MS = 500
 _PROPERTIES = {
     "authorizer.class.name": ACL_AUTHORIZER,
@@ -33,7 +33,7 @@ _PROPERTIES = {
 
 
 class SecuredRoom(ClusterRoom):
-    """Brokers 0 and 1 with an authorizer, and the users ADMIN, who may do everything, ALICE and BOB; a context manager.
+    """Brokers 0 and 1 with an authorizer, and the users ADMIN (a super user), ALICE and BOB; a context manager.
 
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
     """
@@ -51,7 +51,7 @@ class SecuredRoom(ClusterRoom):
             secured=True,
         )
         self._closing = ExitStack()
-        self._topics: dict[str, int] = {}  # how often each name was requested
+        self._topics: dict[str, int] = {}  # how often each name was used
 
     @property
     def zookeeper(self) -> str:
@@ -91,25 +91,25 @@ class SecuredRoom(ClusterRoom):
         return tp
 
     def admin(self, broker_id: int) -> BlockingAdmin:
-        """An administrator that first asks this broker; the caller closes it."""
+        """An administrator that first asks this broker. The caller closes it."""
         return BlockingAdmin(None, **self._options(ADMIN, broker_id))
 
     def producer(self, user: str) -> BlockingProducer:
-        """Make a producer of a user; the caller closes it."""
+        """Create a producer for a user. The caller closes it."""
         return BlockingProducer(
             None,
             acks="all",
-            enable_idempotence=False,  # an idempotent producer would be refused its id, before the topic matters
+            enable_idempotence=False,  # an idempotent producer would already fail to get its id
             delivery_timeout_ms=PATIENCE_S * 1000,
             **self._options(user, 0),
         )
 
     def reader(self, user: str) -> BlockingReader:
-        """Make a reader of a user; the caller closes it."""
+        """Create a reader for a user. The caller closes it."""
         return BlockingReader(None, **self._options(user, 0))
 
     def quotas(self, user: str) -> dict[str, str]:
-        """What the znode of a user says about quotas. It also has the keys of the user's login, which stay secret."""
+        """The quotas in a user's znode, without its credentials."""
         found = run_blocking(ConfigRegistry(self.client).entity("users", user))
         return {key: value for key, value in found.items() if key not in MECHANISMS}
 
