@@ -82,10 +82,13 @@ class _BlockingMember(BlockingClient[M]):
         config, consumer_id: those of the consumer that runs in the reactor's thread.
     """
 
-    def __init__(self, thread: ReactorThread, consumer: M, timeout_ms: int) -> None:
+    def __init__(self, make: Callable[..., M], config: Any, **options: Any) -> None:
+        thread = reactor_thread()
+        consumer = make(thread.reactor, config, user_thread=OtherThread(thread.reactor), **options)
         super().__init__(thread, consumer)
+        self.config = consumer.config
         self.consumer_id = consumer.consumer_id
-        self._timeout_ms = None if timeout_ms < 0 else timeout_ms
+        self._timeout_ms = None if self.config.consumer_timeout_ms < 0 else self.config.consumer_timeout_ms
         self._joining = threading.Lock()
         self._streams: list[BlockingStream] = []
 
@@ -169,6 +172,8 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
     Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
     """
 
+    config: ZookeeperConsumerConfig
+
     def __init__(
         self,
         topics: Iterable[str] = (),
@@ -178,30 +183,11 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
         observe: Observe = ignore,
         **options: Any,
     ) -> None:
-        thread = reactor_thread()
-        consumer = ZookeeperConsumer(
-            thread.reactor,
-            config,
-            listener=listener,
-            observe=observe,
-            user_thread=OtherThread(thread.reactor),
-            **options,
-        )
-        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
-        self.config = consumer.config
+        super().__init__(ZookeeperConsumer, config, listener=listener, observe=observe, **options)
         if topics:
             self.subscribe(topics)
 
-    def subscribe(
-        self,
-        topics: Iterable[str] = (),
-        *,
-        white_list: str | None = None,
-        black_list: str | None = None,
-        streams: int = 1,
-    ) -> None:
-        """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
-        self._client.subscribe(topics, white_list=white_list, black_list=black_list, streams=streams)
+    subscribe = on_reactor(ZookeeperConsumer.subscribe)
 
 
 class BlockingConsumer(_BlockingMember[Consumer]):
@@ -219,6 +205,8 @@ class BlockingConsumer(_BlockingMember[Consumer]):
     Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
     """
 
+    config: ConsumerConfig
+
     def __init__(
         self,
         topics: Iterable[str] = (),
@@ -227,18 +215,9 @@ class BlockingConsumer(_BlockingMember[Consumer]):
         listener: RebalanceListener | None = None,
         **options: Any,
     ) -> None:
-        thread = reactor_thread()
-        user = OtherThread(thread.reactor)
-        consumer = Consumer(thread.reactor, config, listener=listener, user_thread=user, **options)
-        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
-        self.config = consumer.config
+        super().__init__(Consumer, config, listener=listener, **options)
         if topics:
             self.subscribe(topics)
 
-    def subscribe(
-        self, topics: Iterable[str] = (), *, white_list: str | None = None, black_list: str | None = None
-    ) -> None:
-        """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
-        self._client.subscribe(topics, white_list=white_list, black_list=black_list)
-
+    subscribe = on_reactor(Consumer.subscribe)
     group_metadata = on_reactor(Consumer.group_metadata)
