@@ -56,6 +56,25 @@ def test_a_partition_with_100000_replicas(siege: Siege, znodes: KazooClient) -> 
     siege("C a partition with 100,000 replicas", attack, deadline_s=60)
 
 
+def test_a_topic_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
+    """Its partitions have replicas on brokers that do not exist."""
+    victim = siege.victim
+    partitions = {str(number): [7, 8, 9] for number in range(47_000)}
+
+    def attack() -> None:
+        position = victim.log_size()
+        znodes.create(HOSTILE, topic_znode(partitions))
+        victim.create_topic("beside-it", timeout_s=30.0)
+        victim.produce("beside-it", payloads.batch(b"record"))
+        znodes.delete("/controller")
+        wait_for(lambda: znodes.exists("/controller"), "there is a controller again", 20.0)
+        victim.create_topic("after-the-election", timeout_s=30.0)
+        complaints = victim.logged("hostile", position)
+        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # at most one by each controller
+
+    siege("C a topic znode of 900 KB", attack, deadline_s=60)
+
+
 def test_3000_brokers(siege: Siege, znodes: KazooClient) -> None:
     """They are registered where nothing listens, all at once."""
     victim = siege.victim
