@@ -319,8 +319,10 @@ class Broker:
                 self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
-        finally:
+        except Exception:  # not GeneratorExit: a simulated process has ended then
             await self._client.close()
+            raise
+        await self._client.close()
         if self.broker_epoch >= 0:
             _log.info("stopped", broker_id=self.broker_id)
 
