@@ -311,7 +311,6 @@ class Broker:
             await self.parts.hand_over()
         for periodic in self._periodic:
             periodic.stop()
-        self._token_keys.close()
         try:
             if self._parts is not None:
                 await self._stop_serving(self._parts)
@@ -320,6 +319,7 @@ class Broker:
             if self._logs is not None:
                 await self._close(self._logs)
         finally:
+            self._token_keys.close()
             await self._client.close()
         if self.broker_epoch >= 0:
             _log.info("stopped", broker_id=self.broker_id)
@@ -331,6 +331,7 @@ class Broker:
         await parts.close()
         if self._listeners is not None:
             await self._listeners.stop()
+        self._token_keys.close()
         parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:
