@@ -28,7 +28,7 @@ class FinalizedFeatures:
 
 
 def encode(finalized: FinalizedFeatures) -> bytes:
-    """Encode in the JSON version ``finalized.version``."""
+    """Encode the features in the JSON version ``finalized.version``."""
     lowest = {"min_version_level": 1} if finalized.version == 1 else {}
     return json_codec.encode(
         {
@@ -40,7 +40,7 @@ def encode(finalized: FinalizedFeatures) -> bytes:
 
 
 def decode(data: bytes | None) -> FinalizedFeatures:
-    """Raises InvalidZnode."""
+    """Decode any historic version. Raises InvalidZnode."""
     document = json_codec.decode_object(FEATURE, data)
     version = json_codec.version(FEATURE, document)
     listed = document.get("features") or {}
@@ -50,7 +50,6 @@ def decode(data: bytes | None) -> FinalizedFeatures:
     if status not in (DISABLED, ENABLED):
         raise InvalidZnode(f"{FEATURE}: status {status} is not known")
     levels = {
-        name: json_codec.integer(FEATURE, entry, "max_version_level", within=INT16)
-        for name, entry in listed.items()
+        name: json_codec.integer(FEATURE, entry, "max_version_level", within=INT16) for name, entry in listed.items()
     }
     return FinalizedFeatures(levels, status, version)
