@@ -149,10 +149,8 @@ def _remove_replaced(directory: str, names: Sequence[str], start_offset: int, en
     remaining = []
     for name in names:
         found = parse_offset_file(name)
-        if (
-            found
-            and not name.endswith(SWAP_SUFFIX)
-            and (start_offset <= found[0] < end_offset or (found[0] == start_offset and found[1] in INDEX_SUFFIXES))
+        if found and not name.endswith(SWAP_SUFFIX) and (
+            start_offset <= found[0] < end_offset or (found[0] == start_offset and found[1] in INDEX_SUFFIXES)
         ):
             remove_file(f"{directory}/{name}")
         else:
