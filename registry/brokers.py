@@ -70,7 +70,9 @@ class BrokerRegistry:
                     if len(news) < 2:  # otherwise, a controller has just deleted the earlier announcement
                         raise
 
-        return await outwait_ghost(self._client, self._clock, path, attempt, partial(self._duplicate, info.broker_id))
+        return await outwait_ghost(
+            self._client, self._clock, path, attempt, partial(self._duplicate, info.broker_id)
+        )
 
     async def unregister(self, broker_id: int) -> None:
         """Delete this broker's registration if it belongs to the client's session."""
@@ -113,7 +115,9 @@ class BrokerRegistry:
 class BrokerWatcher:
     """Watches the list of live brokers and each registration."""
 
-    def __init__(self, client: RegistryClient, on_change: Callable[[LiveBrokers], None], events: EventSource) -> None:
+    def __init__(
+        self, client: RegistryClient, on_change: Callable[[LiveBrokers], None], events: EventSource
+    ) -> None:
         self._client = client
         self._on_change = on_change
         self._events = events

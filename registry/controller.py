@@ -223,7 +223,9 @@ class ControllerRegistry:
 class ControllerWatcher:
     """A data watch on ``/controller``."""
 
-    def __init__(self, client: RegistryClient, on_change: Callable[[int | None], None], events: EventSource) -> None:
+    def __init__(
+        self, client: RegistryClient, on_change: Callable[[int | None], None], events: EventSource
+    ) -> None:
         self._on_change = on_change
         self._watcher = DataWatcher(client, CONTROLLER, self._read, events)
 

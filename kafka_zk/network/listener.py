@@ -276,7 +276,9 @@ class Listener:
         if pause_ms and self._pause is None:
             self._pause = self._reactor.callLater(pause_ms / 1000, self._accept_again)
         if not self._quotas.opened(host):
-            _log.warn("{listener}: {host} has too many connections, one is refused", listener=self.name, host=host)
+            _log.warn(
+                "{listener}: {host} has too many connections, one is refused", listener=self.name, host=host
+            )
             return None
         self._number += 1
         connection = _ListenerConnection(self._connection_settings, self._number, self._lost)

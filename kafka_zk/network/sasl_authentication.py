@@ -39,7 +39,9 @@ class AuthenticatingConnection(Protocol):
 class SaslAuthentication:
     """The authentication of one connection to the broker at ``host``."""
 
-    def __init__(self, reactor: Any, connection: AuthenticatingConnection, settings: SaslSettings, host: str) -> None:
+    def __init__(
+        self, reactor: Any, connection: AuthenticatingConnection, settings: SaslSettings, host: str
+    ) -> None:
         self._reactor = reactor
         self._connection = connection
         self._settings = settings

@@ -140,7 +140,9 @@ class ListenerKeys:
         names = (f"{self._listener}.KafkaServer", "KafkaServer")
         found = [name for name in names if name in sections]
         if not found:
-            raise InvalidSecurity(f"{key} is missing, and {JAAS_FILE}={location} has no section {' or '.join(names)}")
+            raise InvalidSecurity(
+                f"{key} is missing, and {JAAS_FILE}={location} has no section {' or '.join(names)}"
+            )
         wanted = LOGIN_MODULES[mechanism]
         modules = [module for module in sections[found[0]] if module.name == wanted]
         if not modules:

@@ -238,7 +238,9 @@ def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksE
         return _number(keys, "OAUTHBEARER", f"sasl.oauthbearer.jwks.endpoint.{name}", default, "a number of ms")
 
     refresh_ms, backoff_ms = ms("refresh.ms", 3_600_000), ms("retry.backoff.ms", 100)
-    return JwksEndpoint(url, max(1, refresh_ms), max(1, backoff_ms), ms("retry.backoff.max.ms", 10_000), _tls(options))
+    return JwksEndpoint(
+        url, max(1, refresh_ms), max(1, backoff_ms), ms("retry.backoff.max.ms", 10_000), _tls(options)
+    )
 
 
 def _tls(options: Mapping[str, str]) -> TlsSettings | None:

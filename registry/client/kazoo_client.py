@@ -413,5 +413,6 @@ class KazooClientBase(ABC):
         reason = self._session.failure if self._session is not None else None
         return ConnectionTimeout(
             f"no ZooKeeper server at {self._settings.hosts} could be reached within"
-            f" {self._settings.connection_timeout_ms} ms" + (f": {reason}" if reason else "")
+            f" {self._settings.connection_timeout_ms} ms"
+            + (f": {reason}" if reason else "")
         )

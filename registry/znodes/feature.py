@@ -50,6 +50,7 @@ def decode(data: bytes | None) -> FinalizedFeatures:
     if status not in (DISABLED, ENABLED):
         raise InvalidZnode(f"{FEATURE}: status {status} is not known")
     levels = {
-        name: json_codec.integer(FEATURE, entry, "max_version_level", within=INT16) for name, entry in listed.items()
+        name: json_codec.integer(FEATURE, entry, "max_version_level", within=INT16)
+        for name, entry in listed.items()
     }
     return FinalizedFeatures(levels, status, version)

@@ -51,7 +51,9 @@ def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
     return document
 
 
-def integer(path: str, document: Mapping[str, Any], key: str, default: int | None = None, within: range = INT32) -> int:
+def integer(
+    path: str, document: Mapping[str, Any], key: str, default: int | None = None, within: range = INT32
+) -> int:
     """A number, given as a JSON integer or as a string of digits. Raises InvalidZnode."""
     value = document.get(key, default)
     if type(value) is int:

@@ -90,7 +90,9 @@ class HostedLogs:
         self.dirty.pop(log.tp, None)
         log.owner = None
 
-    def new_log(self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None) -> Log:
+    def new_log(
+        self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
+    ) -> Log:
         """Create an empty log in a new folder without adding it. Raises: OSError after taking the directory offline."""
         try:
             log_dir.forget_deleted(tp)

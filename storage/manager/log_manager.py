@@ -125,7 +125,9 @@ class LogManager:
             if not hosted.live_dirs:
                 raise error
 
-        how = Opening(configs, self.default_config, hosted.means, hosted.clock_ms, self._recovery_helper_count)
+        how = Opening(
+            configs, self.default_config, hosted.means, hosted.clock_ms, self._recovery_helper_count
+        )
         openings = {}
         for log_dir, partitions in found.items():
             try:
@@ -198,7 +200,9 @@ class LogManager:
         """The entry of ``log.dirs`` that contains the partition. Raises KeyError for an unknown partition."""
         return Path(self.hosted.dir_of[tp].path)
 
-    def get_or_create(self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None) -> Log:
+    def get_or_create(
+        self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
+    ) -> Log:
         """The log of a partition. A new log is created in the directory with the fewest partitions.
 
         Raises: OSError if the directory fails.

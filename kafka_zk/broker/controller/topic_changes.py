@@ -1,4 +1,4 @@
-"""Handle topics and assignments that change in ZooKeeper.
+"""Handles topics and assignments that change in ZooKeeper.
 
 The znodes are the source of truth. A watch is only a hint: each event reads again and compares with the context.
 """
@@ -39,7 +39,7 @@ class TopicChanges:
         context.leadership = {tp: info for tp, info in states.items() if info is not None}
 
     async def names_changed(self) -> tuple[list[str], list[str]]:
-        """``/brokers/topics`` changed. Returns the added topics, then the removed ones."""
+        """Handle a change of ``/brokers/topics``. Returns the added topics, then the removed ones."""
         context = self._context
         names = await self._store.topic_names()
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
@@ -56,7 +56,8 @@ class TopicChanges:
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
-        """A topic's znode changed: create new partitions. Changed replicas of others are ignored, as in Kafka."""
+        """Create the new partitions of a topic whose znode changed. Changed replicas of others are ignored, as in
+        Kafka."""
         stored = (await self._read([topic])).get(topic)
         if stored is None or topic not in self._context.topics:
             return
@@ -75,7 +76,7 @@ class TopicChanges:
             await self._make(partitions)
 
     def is_news(self, topic: str, assignment: TopicAssignment | None) -> bool:
-        """Whether the content that a watch saw requires another read."""
+        """True if the content that a watch saw requires another read."""
         if assignment is None or topic not in self._context.topics:
             return False
         known = self._context.assignments.get(topic, {})
@@ -84,7 +85,7 @@ class TopicChanges:
         )
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """Topics with ids. A missing id is written to the znode: the known one, else a new one."""
+        """Read topics with ids. A missing id is written to the znode: the known id, otherwise a new one."""
         found: dict[str, StoredTopic] = {}
         wanted = list(names)
         while wanted:
@@ -95,7 +96,7 @@ class TopicChanges:
         return {topic: found[topic] for topic in names if topic in found}
 
     async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
-        """Returns the topics with ids, then those that another client changed meanwhile."""
+        """Returns the topics with ids, then those that another client changed concurrently."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
@@ -108,7 +109,7 @@ class TopicChanges:
                 again.append(topic)
             elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
                 self._store.cannot_use(znodes.topic_path(topic), f"no topic id can be added: {outcome!r}")
-                is_known = topic in self._context.topic_ids  # a topic without an id is not served
+                is_known = topic in self._context.topic_ids  # topics without an id are not served
                 found[topic] = entry if is_known else StoredTopic(TopicAssignment({}), entry.zk_version)
             elif not isinstance(outcome, NoNode):
                 assignment = replace(entry.assignment, topic_id=ids[topic])
@@ -128,7 +129,8 @@ class TopicChanges:
         return [tp for topic in sorted(stored) for tp in self._context.partitions_of(topic)]
 
     async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """In portions: brokers open the logs of one while ZooKeeper writes the znodes of the next."""
+        """Create partitions in portions: brokers open the logs of one portion while ZooKeeper writes the znodes of the
+        next."""
         for portion in whole_topics(partitions):
             replicas = self._context.replicas_of(portion)
             await self._changes.partitions(portion, PartitionEvent.CREATE)
@@ -145,6 +147,6 @@ class TopicChanges:
         )
 
     async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
-        """If another client changed it meanwhile, the watch causes the next attempt."""
+        """Write an assignment. If another client has changed the znode, the watch causes the next attempt."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])
