@@ -26,7 +26,7 @@ class LogFile:
         self._redirect()
 
     def rotate_if_full(self) -> None:
-        """Rotate if necessary; call it after a complete line. Raises: OSError; the file stays in use then."""
+        """Rotate if necessary. Call this after a complete line. Raises: OSError; the file then stays in use."""
         if os.fstat(2).st_size < self._size_bytes:
             return
         _make_room(self._path, self._count)
@@ -56,7 +56,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 class OwnFileHandler(logging.FileHandler):
-    """Writes one logger to its own file, which is created with the first line and rotated like ``LogFile``."""
+    """Writes one logger to its own file. The first line creates the file, which is rotated like ``LogFile``."""
 
     def __init__(self, path: Path, size_bytes: int = LOG_FILE_BYTES, count: int = LOG_FILE_COUNT) -> None:
         super().__init__(path, delay=True, encoding="utf-8")

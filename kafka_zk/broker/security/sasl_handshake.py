@@ -1,8 +1,8 @@
 """The SASL logins of one connection, between its requests and the pure core (``sasl_server``).
 
-As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
-tried fast, and then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the client's
-token. After that, only reauthentication is allowed (KIP-368).
+As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that a client cannot try
+passwords quickly. Then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the
+client's token. After that, only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
@@ -59,7 +59,7 @@ class SaslHandshakes:
 
 
 class SaslHandshake(Handshake):
-    """See the module's docstring."""
+    """The SASL logins of one connection."""
 
     def __init__(self, server: SaslServer, listener: SaslHandshakes) -> None:
         self._server = server
@@ -105,7 +105,8 @@ class SaslHandshake(Handshake):
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_size(self, message: Buffer) -> None:
-        """Limits reauthentication, during which the decoder allows larger frames. Raises ProtocolError."""
+        """Limit the size of messages during reauthentication, when the decoder allows larger frames. Raises
+        ProtocolError."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 
@@ -150,7 +151,7 @@ class SaslHandshake(Handshake):
         return self._next(context, [_encoded(header, answer)], lifetime_ms)
 
     async def _interrupted(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
-        """Respond ILLEGAL_SASL_STATE: a mechanism is agreed, and the request is not part of the login."""
+        """Respond ILLEGAL_SASL_STATE, because the request is not part of the login."""
         request = codec.decode_request(header.api_key, header.api_version, body)
         failure = f"Unexpected Kafka request of type {ApiKey(header.api_key).name} during SASL authentication."
         answer = error_response(header.api_key, header.api_version, request, ErrorCode.ILLEGAL_SASL_STATE, failure)
