@@ -2,21 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from kafka_zk.cli.terminal.chosen_access import chosen_access
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern
-
-if TYPE_CHECKING:
-    from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
 
 Found = Mapping[Pattern, Sequence[Acl]]
 
 
 class AclAccess(Protocol):
-    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them; brokers
-    do not."""
+    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them."""
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]: ...
 
@@ -26,19 +22,13 @@ class AclAccess(Protocol):
 
 
 def acl_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
-    """ACLs where the command's options say. Raises: as ``chosen_access``."""
-    return chosen_access(bootstrap, zookeeper, lambda admin: _BrokerAcls(admin.acls), _in_zookeeper)
-
-
-def _in_zookeeper(client: "KazooBlockingClient") -> AclAccess:
-    from kafka_zk.registry.acls import AclRegistry
-
-    return _ZooKeeperAcls(AclRegistry(client))
+    """ACLs where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _BrokerAcls, _ZooKeeperAcls)
 
 
 class _BrokerAcls:
     def __init__(self, admin: Any) -> None:
-        self._admin = admin
+        self._admin = admin.acls
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]:
         return self._admin.list_acls(wanted), {}
@@ -54,8 +44,10 @@ class _BrokerAcls:
 
 
 class _ZooKeeperAcls:
-    def __init__(self, registry: Any) -> None:
-        self._registry = registry
+    def __init__(self, client: Any) -> None:
+        from kafka_zk.registry.acls import AclRegistry
+
+        self._registry: Any = AclRegistry(client)
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]:
         from kafka_zk.registry.client.kazoo_blocking import run_blocking

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from kafka_zk.cli.terminal.chosen_access import chosen_access
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.command_group import CommandGroup
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note, print_rows
 
 if TYPE_CHECKING:
-    from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient
     from kafka_zk.registry.config import ConfigRegistry
 
 COLUMNS = ("user", "client-id", "ip", "quota", "value")
@@ -25,8 +24,6 @@ Entity = dict[str, str | None]
 
 
 class Access(Protocol):
-    """Where quotas are stored."""
-
     def all(self) -> list[tuple[Entity, dict[str, float]]]: ...
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None: ...
 
@@ -50,7 +47,7 @@ def command() -> None:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all commands, as the parameter ``access``."""
+    """The options of all commands. They become the parameter ``access``."""
 
     @bootstrap_option
     @zookeeper_option("Read and write the quotas in ZooKeeper, without a broker.")
@@ -64,18 +61,18 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def quota_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Access]:
-    """Quotas where the command's options say. Raises: as ``chosen_access``."""
-    return chosen_access(bootstrap, zookeeper, _Brokers, _in_zookeeper)
+    """Quotas where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _Brokers, _in_zookeeper)
 
 
-def _in_zookeeper(client: "KazooBlockingClient") -> Access:
+def _in_zookeeper(client: Any) -> Access:
     from kafka_zk.registry.config import ConfigRegistry
 
     return _ZooKeeper(ConfigRegistry(client))
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose an entity, as the parameter ``entity``."""
+    """The options that choose an entity. They become the parameter ``entity``."""
 
     @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
     @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
@@ -207,7 +204,7 @@ def _parsed(text: str) -> tuple[str, float]:
 
 
 class _Brokers:
-    """Quotas through any broker of the cluster."""
+    """Quotas through any broker of a cluster."""
 
     def __init__(self, admin: Any) -> None:
         self._admin = admin
@@ -221,7 +218,7 @@ class _Brokers:
 
 
 class _ZooKeeper:
-    """Quotas in znodes, with the same rules as at one of our brokers."""
+    """Quotas in znodes, with the rules of a kafka-zk broker."""
 
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from kafka_zk.base.types import TopicPartition
+from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.embedded.session_expiry import SessionUnknown, expire_session
-from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom, trace_dir
+from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.replica_log import ReplicaLog, read_log
 from kafka_zk.learn.lesson.teacher import Teacher
@@ -25,7 +27,6 @@ FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
 """How long a leader holds a follower's Fetch when there is nothing new."""
-_TICK_TIME_MS = 500
 _REQUEST_TIMEOUT_MS = 2_000
 _PROPERTIES = {
     "default.replication.factor": str(BROKERS),
@@ -40,38 +41,27 @@ class BrokerRoom(ClusterRoom):
     """Brokers 0 to 2, with broker 0 as the first controller."""
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
-        cluster = EmbeddedCluster(
-            data_dir,
-            broker_count=1,  # the others start later, so that the controller is known
-            tick_time_ms=_TICK_TIME_MS,
-            force_sync=False,
-            properties=_PROPERTIES,
-            trace=trace_dir(data_dir),
-            supervised=False,
-        )
-        super().__init__(data_dir, cluster, teacher, verbose)
+        # The other brokers start later, so that the controller is known.
+        make_cluster = partial(EmbeddedCluster, broker_count=1, properties=_PROPERTIES, supervised=False)
+        super().__init__(data_dir, teacher, verbose, make_cluster)
         self._paused: set[int] = set()
 
     @property
     def bootstrap(self) -> str:
         return self._cluster.bootstrap
 
-    def _furnish(self) -> None:
+    def _prepare(self) -> None:
         self._closing.callback(self.dismiss)
         for _ in range(1, BROKERS):
             self._cluster.add_broker()
 
-    def _admin(self) -> BlockingAdmin:
-        return BlockingAdmin(None, bootstrap_servers=self.bootstrap)
-
     def dismiss(self) -> None:
-        """Resume all paused brokers."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """Make all brokers run and serve, and broker 0 the controller."""
+        """Start, resume and register all brokers, and make broker 0 the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -80,17 +70,18 @@ class BrokerRoom(ClusterRoom):
             self._cluster.wait_ready()
         self._make_controller(FIRST_CONTROLLER)
 
-    # --- what the lesson does ---
-
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """Create a topic with one partition, led by this broker, with all brokers in the ISR."""
+        """Create a topic with one partition that this broker leads, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
-        tp = self._create(name, [leader, *(each for each in range(BROKERS) if each != leader)], configs)
+        tp = self._new_name(name)
+        replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
+        with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
+            admin.create_topics([NewTopic(tp.topic, configs=configs or {}, assignment={0: replicas})])
         self.wait_state(tp, lambda state: len(state.isr) == BROKERS)
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """Kill a broker with SIGKILL; ``expire``: end its session now, instead of after the timeout."""
+        """Kill a broker with SIGKILL; ``expire``: end its session now instead of at the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:
@@ -144,21 +135,19 @@ class BrokerRoom(ClusterRoom):
 
     def elect_unclean(self, tp: TopicPartition) -> None:
         """Elect a replica outside the ISR."""
-        with self._admin() as admin:
+        with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             (refusal,) = admin.elect_leaders([tp], unclean=True).values()
         if refusal is not None:
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
-        """Wait until consumers can read ``count`` records, so the whole ISR has them."""
+        """Wait until consumers can read ``count`` records, which means that the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
         """The content of a replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
-
-    # --- the state in ZooKeeper ---
 
     def controller_id(self) -> int | None:
         """The broker id in ``/controller``; None without a controller."""

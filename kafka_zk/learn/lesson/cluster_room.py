@@ -1,7 +1,8 @@
-"""What the lesson's chapters do with every cluster of brokers: show its znodes, wait, and follow its events."""
+"""What chapters need with every cluster: showing znodes, waiting, and following events."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -11,8 +12,6 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.replica.events import ReplicaEvent
-from kafka_zk.clients.admin.admin import NewTopic
-from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.teacher import Teacher
@@ -26,34 +25,28 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blo
 
 PATIENCE_S = 60
 POLL_MS = 50
+_TICK_TIME_MS = 500
 _LATE_MS = 300
 """Maximum delay of events in the brokers' traces."""
 _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 
-def trace_dir(data_dir: Path) -> Path:
-    """The folder of the brokers' traces."""
-    return data_dir / "trace"
+class ClusterRoom(ABC):
+    """A cluster and a ZooKeeper; a context manager. ``client``: for the lesson's own reads and writes.
 
-
-class ClusterRoom:
-    """A cluster with its ZooKeeper; a context manager. Subclasses say what is in it: ``_furnish``, ``_admin``.
-
-    ``client``: a ZooKeeper client for the lesson's own reads and writes.
-
-    Args:
-        cluster: it keeps its data below ``data_dir`` and its traces in ``trace_dir(data_dir)``.
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
     """
 
     client: KazooBlockingClient
 
-    def __init__(self, data_dir: Path, cluster: EmbeddedCluster, teacher: Teacher, verbose: bool) -> None:
+    def __init__(
+        self, data_dir: Path, teacher: Teacher, verbose: bool, make_cluster: Callable[..., EmbeddedCluster]
+    ) -> None:
         self.teacher = teacher
         self.verbose = verbose
         self._data_dir = data_dir
-        self._trace = trace_dir(data_dir)
-        self._cluster = cluster
+        self._trace = data_dir / "trace"
+        self._cluster = make_cluster(data_dir, tick_time_ms=_TICK_TIME_MS, force_sync=False, trace=self._trace)
         self._closing = ExitStack()
         self._topics: dict[str, int] = {}  # how often each name was requested
 
@@ -65,7 +58,7 @@ class ClusterRoom:
         self._cluster.start()
         self._closing.callback(self._cluster.stop)
         try:
-            self._furnish()
+            self._prepare()
             self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
             self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
         except BaseException:
@@ -78,21 +71,14 @@ class ClusterRoom:
     ) -> None:
         self._closing.close()
 
-    def _furnish(self) -> None:
-        """Add what the cluster does not start with."""
-        raise NotImplementedError
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Bring the started cluster into the state that the chapters begin with."""
 
-    def _admin(self) -> BlockingAdmin:
-        """An administrator of the cluster; the caller closes it."""
-        raise NotImplementedError
-
-    def _create(self, name: str, replicas: Sequence[int], configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """Create a topic with one partition on these brokers. A name that was requested before gets a number."""
-        count = self._topics[name] = self._topics.get(name, 0) + 1
-        tp = TopicPartition(name if count == 1 else f"{name}-{count}", 0)
-        with self._admin() as admin:
-            admin.create_topics([NewTopic(tp.topic, configs=configs or {}, assignment={0: list(replicas)})])
-        return tp
+    def _new_name(self, topic: str) -> TopicPartition:
+        """A partition of a topic with this name; a name that was used before gets a number."""
+        count = self._topics[topic] = self._topics.get(topic, 0) + 1
+        return TopicPartition(topic if count == 1 else f"{topic}-{count}", 0)
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
         """The data and stat of a znode; None if it does not exist."""
@@ -103,7 +89,7 @@ class ClusterRoom:
         return (data or b"").decode(), stat
 
     def show_znode(self, path: str, data_matters: bool = True) -> None:
-        """Show a line about a znode: its data and version if they matter, and the session of an ephemeral znode."""
+        """Show a line about a znode: data and version (if ``data_matters``), and the session of an ephemeral znode."""
         found = self.znode(path)
         if found is None:
             self.teacher.show(f"{path}  is not there")
@@ -124,7 +110,7 @@ class ClusterRoom:
 
     @contextmanager
     def watched(self, kinds: tuple[type[Event], ...] = _SHOWN) -> Iterator["News"]:
-        """The events in the cluster during the block; ``kinds``: of those in the brokers' traces."""
+        """The events in the cluster during the block. ``kinds``: the events to take from the brokers' traces."""
         news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process, kinds)
         observer = ClusterObserver(self.client, news.add)
         self.client.process(POLL_MS)
@@ -135,7 +121,7 @@ class ClusterRoom:
 
 
 class News:
-    """What znodes and traces report after ``begin``."""
+    """The events in znodes and traces after ``begin``."""
 
     def __init__(
         self,
@@ -154,7 +140,7 @@ class News:
         """All events since ``begin``."""
 
     def begin(self) -> None:
-        """Start over: times are in seconds from now."""
+        """Start over: times are in seconds since now."""
         self._since_ms = int(time.time() * 1000)
         self.all.clear()
         self._events = ClusterEvents()
@@ -169,7 +155,7 @@ class News:
         return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
 
     def read(self) -> list[Event]:
-        """Read the traces; returns all events since ``begin``."""
+        """Read the traces. Returns all events since ``begin``."""
         for traced in self._follower.read():
             if isinstance(traced.event, self._kinds):
                 self.add(traced.event)

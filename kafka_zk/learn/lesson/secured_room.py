@@ -1,17 +1,19 @@
-"""The cluster of the lesson's chapter about ACLs and quotas: two brokers to which every client logs in."""
+"""The cluster for the lesson's chapter on ACLs and quotas: two brokers to which every client logs in."""
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.config.authorizer_class import ACL_AUTHORIZER
 from kafka_zk.clients.admin.acl_admin import EVERYTHING
+from kafka_zk.clients.admin.admin import NewTopic
 from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 from kafka_zk.clients.producer.blocking import BlockingProducer
 from kafka_zk.embedded.cluster import EmbeddedCluster
-from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom, trace_dir
+from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom
 from kafka_zk.learn.lesson.teacher import Teacher
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.config import ConfigRegistry
@@ -22,7 +24,6 @@ BROKERS = 2
 ADMIN, ALICE, BOB = "admin", "alice", "bob"
 WINDOW_COUNT = 2
 """How many samples of a second a quota looks back. Kafka's default of 11 would need a longer chapter."""
-_TICK_TIME_MS = 500
 _PROPERTIES = {
     "authorizer.class.name": ACL_AUTHORIZER,
     "super.users": f"User:{ADMIN}",
@@ -35,60 +36,52 @@ class SecuredRoom(ClusterRoom):
     """Brokers 0 and 1 with an authorizer, and the users ADMIN, who may do everything, ALICE and BOB."""
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
-        cluster = EmbeddedCluster(
-            data_dir,
-            broker_count=BROKERS,
-            tick_time_ms=_TICK_TIME_MS,
-            force_sync=False,
-            properties=_PROPERTIES,
-            trace=trace_dir(data_dir),
-            secured=True,
-        )
-        super().__init__(data_dir, cluster, teacher, verbose)
+        make_cluster = partial(EmbeddedCluster, broker_count=BROKERS, properties=_PROPERTIES, secured=True)
+        super().__init__(data_dir, teacher, verbose, make_cluster)
 
-    def _furnish(self) -> None:
+    def _prepare(self) -> None:
         for user in (ALICE, BOB):
             self._cluster.add_user(user)
-
-    def _admin(self) -> BlockingAdmin:
-        return self.admin(0)
 
     def dismiss(self) -> None:
         """Remove all ACLs and the lesson's quotas."""
         self.teacher.all_seen()
-        with self._admin() as admin:
+        with self.admin(0) as admin:
             admin.acls.remove_acls([EVERYTHING])
             admin.alter_client_quotas({"user": ALICE}, {"producer_byte_rate": None})
 
     def topic(self, name: str, leader: int) -> TopicPartition:
         """Create a topic with one partition, which this broker alone has."""
-        return self._create(name, [leader])
+        tp = self._new_name(name)
+        with self.admin(0) as admin:
+            admin.create_topics([NewTopic(tp.topic, assignment={0: [leader]})])
+        return tp
 
     def admin(self, broker_id: int) -> BlockingAdmin:
-        """An administrator that first asks this broker; the caller closes it."""
+        """An administrator that first asks this broker. The caller closes it."""
         return BlockingAdmin(None, **self._options(ADMIN, broker_id))
 
     def producer(self, user: str) -> BlockingProducer:
-        """Make a producer of a user; the caller closes it."""
+        """Create a producer for a user. The caller closes it."""
         return BlockingProducer(
             None,
             acks="all",
-            enable_idempotence=False,  # an idempotent producer would be refused its id, before the topic matters
+            enable_idempotence=False,  # an idempotent producer would already fail to get its id
             delivery_timeout_ms=PATIENCE_S * 1000,
             **self._options(user, 0),
         )
 
     def reader(self, user: str) -> BlockingReader:
-        """Make a reader of a user; the caller closes it."""
+        """Create a reader for a user. The caller closes it."""
         return BlockingReader(None, **self._options(user, 0))
 
     def quotas(self, user: str) -> dict[str, str]:
-        """What the znode of a user says about quotas. It also has the keys of the user's login, which stay secret."""
+        """The quotas in a user's znode, without its credentials."""
         found = run_blocking(ConfigRegistry(self.client).entity("users", user))
         return {key: value for key, value in found.items() if key not in MECHANISMS}
 
     def wait_obeyed(self, broker_id: int, acls: Mapping[Pattern, Collection[Acl]]) -> None:
-        """Wait until the broker decides by these ACLs: it lists those that it has loaded."""
+        """Wait until the broker decides by these ACLs. It lists the ACLs that it has loaded."""
         with self.admin(broker_id) as admin:
 
             def is_loaded() -> bool:

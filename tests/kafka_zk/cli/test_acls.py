@@ -3,7 +3,6 @@
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -43,7 +42,7 @@ def access(monkeypatch: pytest.MonkeyPatch) -> Access:
     made = Access()
 
     @contextlib.contextmanager
-    def through(*_: Any) -> Iterator[Access]:
+    def through(*_: str | None) -> Iterator[Access]:
         yield made
 
     monkeypatch.setattr(acls, "acl_access", through)

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_zk.cli import quotas, users
-from kafka_zk.cli.terminal import chosen_access
+from kafka_zk.cli.terminal import access
 from kafka_zk.clients.connection.errors import broker_error
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import scram
@@ -81,8 +81,8 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     def acl_access(*_: Any) -> Iterator[Acls]:
         yield Acls(made)
 
-    monkeypatch.setattr(chosen_access, "through_broker", through)
-    monkeypatch.setattr(chosen_access, "through_zookeeper", through)
+    monkeypatch.setattr(access, "through_broker", through)
+    monkeypatch.setattr(access, "through_zookeeper", through)
     monkeypatch.setattr(quotas, "quota_access", quota_access)
     monkeypatch.setattr(users, "acl_access", acl_access)
     return made
