@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
@@ -40,13 +40,21 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 _log = Logger()
 
+
+class Identity(NamedTuple):
+    """Which member of which group. ``consumer_id``: the name under ``ids``; thread n is ``<consumer_id>-<n>``.
+    ``registration``: with the announced strategies and, for a static member, its instance id."""
+
+    group: str
+    consumer_id: str
+    registration: ConsumerRegistration
+
+
 class GroupDriver:
     """One member of a group, which takes part in rebalances between ``start`` and ``leave``.
 
     Args:
         clock: the reactor's timers and the wall clock.
-        consumer_id: the name under ``ids``; thread n of this member is ``<consumer_id>-<n>``.
-        registration: includes the announced strategies and a static member's instance id.
         delivery: the consumer that delivers records.
         observe: called with every event of ``rebalance.events`` and ``registry.client.events``. Its errors are logged.
     """
@@ -55,13 +63,12 @@ class GroupDriver:
         self,
         client: RegistryClient,
         clock: Clock,
-        group: str,
-        consumer_id: str,
-        registration: ConsumerRegistration,
+        identity: Identity,
         delivery: Delivery,
         config: GroupConfig | None = None,
         observe: Observe = ignore,
     ) -> None:
+        group, consumer_id, registration = identity
         self.group = group
         self.consumer_id = consumer_id
         self._client = client

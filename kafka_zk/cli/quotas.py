@@ -1,12 +1,13 @@
 """``kafka-zk quotas``: limits for users, client ids and addresses, through brokers or directly in ZooKeeper."""
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.command_group import CommandGroup
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
@@ -60,19 +61,15 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_access
 
 
-@contextlib.contextmanager
-def quota_access(bootstrap: str, zookeeper: str | None) -> Iterator[Access]:
-    """Quotas in the given ZooKeeper, otherwise through brokers. Raises CommandFailed, KafkaError, RegistryError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
+def quota_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Access]:
+    """Quotas where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _Brokers, _in_zookeeper)
+
+
+def _in_zookeeper(client: Any) -> Access:
     from kafka_zk.registry.config import ConfigRegistry
 
-    if zookeeper is None:
-        with broker_admin(bootstrap) as admin:
-            yield _Brokers(admin)
-    else:
-        with zookeeper_client(zookeeper) as client:
-            yield _ZooKeeper(ConfigRegistry(client))
+    return _ZooKeeper(ConfigRegistry(client))
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:

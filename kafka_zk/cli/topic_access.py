@@ -1,11 +1,12 @@
 """Topics through a broker, or directly in ZooKeeper as with Kafka's tools before 3.0."""
 
-import contextlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
 
@@ -66,22 +67,9 @@ class TopicAccess(Protocol):
     def delete(self, names: Sequence[str]) -> None: ...
 
 
-@contextlib.contextmanager
-def through_broker(bootstrap: str) -> Iterator[TopicAccess]:
-    """Raises: KafkaError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-
-    with broker_admin(bootstrap) as admin:
-        yield _BrokerTopics(admin)
-
-
-@contextlib.contextmanager
-def through_zookeeper(servers: str) -> Iterator[TopicAccess]:
-    """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
-
-    with zookeeper_client(servers) as client:
-        yield _ZooKeeperTopics(client)
+def topic_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[TopicAccess]:
+    """Topics where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _BrokerTopics, _ZooKeeperTopics)
 
 
 class _BrokerTopics:

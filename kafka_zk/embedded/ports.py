@@ -27,13 +27,13 @@ def free_port(host: str = LOCALHOST) -> int:
         return port
 
 
-def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """``count`` different ports that were free a moment ago."""
     with contextlib.ExitStack() as probes:
         ports = []
         for _ in range(count):
             probe = probes.enter_context(socket.socket())
-            probe.bind((host, 0))
+            probe.bind((LOCALHOST, 0))
             ports.append(probe.getsockname()[1])
         return ports
 

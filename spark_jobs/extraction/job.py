@@ -67,8 +67,10 @@ class Cluster(Protocol):
     def partitions(self) -> list[TopicPartition]: ...
 
 
-class Time(Protocol):
-    """The run's interface to time (``BlockingTime``)."""
+class Machine(Protocol):
+    """Time and randomness, as a run uses them (``BlockingMachine``)."""
+
+    random: Random
 
     def wall_ms(self) -> int: ...
 
@@ -77,11 +79,12 @@ class Time(Protocol):
     async def wait(self, duration_ms: float) -> None: ...
 
 
-class BlockingTime:
-    """The machine's time. During a wait, the run's ZooKeeper client handles events."""
+class BlockingMachine:
+    """While a run waits, its ZooKeeper client handles events."""
 
     def __init__(self, client: KazooBlockingClient) -> None:
         self._client = client
+        self.random: Random = SYSTEM_RANDOM
         self.wall_ms = wall_ms
         self.seconds = monotonic_s
 
@@ -247,11 +250,11 @@ def run(
 
 
 class ExtractionRun:
-    """The steps of one run: a coroutine that awaits the ZooKeeper client and ``time``."""
+    """One run, step by step: a coroutine that awaits the ZooKeeper client and ``machine``."""
 
     def __init__(
         self, extraction: Extraction, client: RegistryClient, cluster: Cluster, lake: Lake, observe: Observe,
-        note: Note = lambda _: None, time: Time | None = None, random: Random = SYSTEM_RANDOM,
+        note: Note = lambda _: None, machine: Machine | None = None,
     ) -> None:  # fmt: skip
         self._extraction = extraction
         self._client = client
@@ -259,12 +262,12 @@ class ExtractionRun:
         self._lake = lake
         self._observe = observe
         self._note = note
-        if time is None:
+        if machine is None:
             assert isinstance(client, KazooBlockingClient), "another client waits in its own way"
-            time = BlockingTime(client)
-        self._time = time
-        self._attempt = random_uuid(random).hex[:12]
-        consumer_id = _consumer_id(extraction.group, self._time.wall_ms(), self._attempt)
+            machine = BlockingMachine(client)
+        self._machine = machine
+        self._attempt = random_uuid(machine.random).hex[:12]
+        consumer_id = _consumer_id(extraction.group, self._machine.wall_ms(), self._attempt)
         self._hold = GroupHold(client, extraction.group, consumer_id)
         self._target = lake.qualified(extraction.target)
         self._published: list[str] = []
@@ -312,12 +315,12 @@ class ExtractionRun:
 
     async def _join(self) -> None:
         """Register, then wait until all earlier members have left. Raises GroupBusy."""
-        await self._hold.join(self._extraction.topics, self._time.wall_ms())
+        await self._hold.join(self._extraction.topics, self._machine.wall_ms())
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
-        deadline_s = self._time.seconds() + patience_ms / 1000
+        deadline_s = self._machine.seconds() + patience_ms / 1000
         waited_for: list[str] = []
         while elders := await self._hold.elders():
-            if self._time.seconds() >= deadline_s:
+            if self._machine.seconds() >= deadline_s:
                 raise GroupBusy(
                     f"{', '.join(elders)} is a live member of group {self._extraction.group} "
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
@@ -325,7 +328,7 @@ class ExtractionRun:
             if elders != waited_for:
                 self._note(f"waiting up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
                 waited_for = elders
-            await self._time.wait(_POLL_MS)
+            await self._machine.wait(_POLL_MS)
 
     async def _claim(self) -> dict[TopicPartition, int]:
         """Own all partitions. Returns their offsets. Raises GroupBusy, DataLoss."""
@@ -379,7 +382,7 @@ class ExtractionRun:
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
         manifest = manifests.planned(
-            ranges, self._target, self._extraction.format, self._attempt, self._time.wall_ms(), writer, sequence
+            ranges, self._target, self._extraction.format, self._attempt, self._machine.wall_ms(), writer, sequence
         )
         if self._lake.is_published(manifest):
             raise ExtractionFailed(

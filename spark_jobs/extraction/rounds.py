@@ -22,7 +22,6 @@ from kafka_zk.spark_jobs.errors import DataLoss, JavaDied, SourceError, Undecoda
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
-from kafka_zk.spark_jobs.extraction.job import Observe
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
 from kafka_zk.spark_jobs.extraction.steps import Leftover
 from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
@@ -81,7 +80,7 @@ class Rounds:
 
     def __init__(
         self, extraction: Extraction, start_spark: Callable[[], Any], every_s: float, *,
-        tell: Callable[[Round], None], note: Note = lambda _: None, observe: Observe = lambda *_: None,
+        tell: Callable[[Round], None], note: Note = lambda _: None,
         clock: Callable[[], float] = monotonic_s,
     ) -> None:  # fmt: skip
         job.check(extraction)
@@ -90,7 +89,6 @@ class Rounds:
         self._every_s = every_s
         self._tell = tell
         self._note = note
-        self._observe = observe
         self._clock = clock
         self._stop = _Stop()
         self._spark: Any = None
@@ -135,10 +133,7 @@ class Rounds:
         if report is None:
             if self._spark is None:
                 self._spark, start_seconds = job.started(self._start_spark, self._note)
-            report = job.run(
-                self._spark, self._extraction, self._connections,
-                note=self._note, observe=self._observe, checked=self._checked,
-            )  # fmt: skip
+            report = job.run(self._spark, self._extraction, self._connections, note=self._note, checked=self._checked)
             self._checked = True
         return replace(report, seconds=self._clock() - started_s, spark_start_seconds=start_seconds)
 

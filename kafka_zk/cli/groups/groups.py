@@ -260,7 +260,7 @@ def _target(
 
 
 @command.command("migrate")
-@group_option()
+@group_option
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:P,P...]", help="May be repeated; all by default.")
 @click.option("--to", "kind", type=click.Choice(KINDS), required=True, help="The side that gets the offsets.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")

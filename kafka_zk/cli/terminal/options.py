@@ -67,14 +67,9 @@ bootstrap_option: Decorator = bootstrap_servers_option(
 )
 
 
-def group_option(help_text: str | None = None) -> Decorator:
-    """``--group`` for commands on groups in ZooKeeper; also accepts names that no consumer could use."""
-    return click.option("--group", required=True, callback=_one_group, help=help_text)
-
-
-def groups_option(help_text: str, *, required: bool = False) -> Decorator:
+def groups_option(help_text: str) -> Decorator:
     """``--group`` for any number of groups, as the parameter ``wanted``."""
-    return click.option("--group", "wanted", multiple=True, required=required, callback=_all_groups, help=help_text)
+    return click.option("--group", "wanted", multiple=True, callback=_all_groups, help=help_text)
 
 
 def _one_group(context: click.Context, parameter: click.Parameter, group: str) -> str:
@@ -83,6 +78,10 @@ def _one_group(context: click.Context, parameter: click.Parameter, group: str) -
     if not is_znode_name(group):
         raise click.BadParameter(f"{group!r} is not a valid name for a group in ZooKeeper")
     return group
+
+
+group_option: Decorator = click.option("--group", required=True, callback=_one_group)
+"""``--group`` of a command for groups in ZooKeeper, including names that no consumer could use."""
 
 
 def _all_groups(context: click.Context, parameter: click.Parameter, groups: tuple[str, ...]) -> tuple[str, ...]:

@@ -81,10 +81,13 @@ class _BlockingMember(BlockingClient[M]):
         config, consumer_id: those of the consumer on the reactor thread.
     """
 
-    def __init__(self, thread: ReactorThread, consumer: M, timeout_ms: int) -> None:
+    def __init__(self, make: Callable[..., M], config: Any, **options: Any) -> None:
+        thread = reactor_thread()
+        consumer = make(thread.reactor, config, user_thread=OtherThread(thread.reactor), **options)
         super().__init__(thread, consumer)
+        self.config = consumer.config
         self.consumer_id = consumer.consumer_id
-        self._timeout_ms = None if timeout_ms < 0 else timeout_ms
+        self._timeout_ms = None if self.config.consumer_timeout_ms < 0 else self.config.consumer_timeout_ms
         self._joining = threading.Lock()
         self._streams: list[BlockingStream] = []
 
@@ -168,6 +171,8 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
     Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
+    config: ZookeeperConsumerConfig
+
     def __init__(
         self,
         topics: Iterable[str] = (),
@@ -177,32 +182,11 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
         observe: Observe = ignore,
         **options: Any,
     ) -> None:
-        thread = reactor_thread()
-        consumer = ZookeeperConsumer(
-            thread.reactor,
-            config,
-            listener=listener,
-            observe=observe,
-            user_thread=OtherThread(thread.reactor),
-            **options,
-        )
-        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
-        self.config = consumer.config
+        super().__init__(ZookeeperConsumer, config, listener=listener, observe=observe, **options)
         if topics:
             self.subscribe(topics)
 
-    def subscribe(
-        self,
-        topics: Iterable[str] = (),
-        *,
-        white_list: str | None = None,
-        black_list: str | None = None,
-        streams: int = 1,
-    ) -> None:
-        """Subscribe, once, to topics, or to all topics whose names match (white) or do not match (black) a Java regular
-        expression.
-        """
-        self._client.subscribe(topics, white_list=white_list, black_list=black_list, streams=streams)
+    subscribe = on_reactor(ZookeeperConsumer.subscribe)
 
 
 class BlockingConsumer(_BlockingMember[Consumer]):
@@ -220,6 +204,8 @@ class BlockingConsumer(_BlockingMember[Consumer]):
     Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
+    config: ConsumerConfig
+
     def __init__(
         self,
         topics: Iterable[str] = (),
@@ -228,20 +214,9 @@ class BlockingConsumer(_BlockingMember[Consumer]):
         listener: RebalanceListener | None = None,
         **options: Any,
     ) -> None:
-        thread = reactor_thread()
-        user = OtherThread(thread.reactor)
-        consumer = Consumer(thread.reactor, config, listener=listener, user_thread=user, **options)
-        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
-        self.config = consumer.config
+        super().__init__(Consumer, config, listener=listener, **options)
         if topics:
             self.subscribe(topics)
 
-    def subscribe(
-        self, topics: Iterable[str] = (), *, white_list: str | None = None, black_list: str | None = None
-    ) -> None:
-        """Subscribe, once, to topics, or to all topics whose names match (white) or do not match (black) a Java regular
-        expression.
-        """
-        self._client.subscribe(topics, white_list=white_list, black_list=black_list)
-
+    subscribe = on_reactor(Consumer.subscribe)
     group_metadata = on_reactor(Consumer.group_metadata)

@@ -105,7 +105,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         delivery.fetcher.start()
         try:
             await group.start()
-        except BaseException:
+        except Exception:  # not GeneratorExit: a simulated process has ended then
             self._started, self._joined = False, None
             delivery.fetcher.stop()
             await group.close()
@@ -192,9 +192,12 @@ class GroupConsumer(ABC, Generic[C, G]):
         delivery.wake()
         try:
             await group.leave(commits.settled)
-        finally:
+        except Exception:  # not GeneratorExit: see ``start``
             delivery.fetcher.stop()
             await group.close()
+            raise
+        delivery.fetcher.stop()
+        await group.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -25,7 +25,7 @@ from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.clients.consumer.zookeeper_group import ZookeeperGroup
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.rebalance.delivery import Delivery
-from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.driver import GroupDriver, Identity
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import RegistryError
@@ -115,16 +115,8 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
             delivery.fetcher.learn(topics.names)
 
         def make_driver(of: Delivery) -> GroupDriver:
-            return self._make_driver(
-                client,
-                self._clock,
-                self.config.group_id,
-                self.consumer_id,
-                self._registration(topics),
-                of,
-                self.config.group,
-                self._observe,
-            )
+            identity = Identity(self.config.group_id, self.consumer_id, self._registration(topics))
+            return self._make_driver(client, self._clock, identity, of, self.config.group, self._observe)
 
         group = ZookeeperGroup(
             self._reactor, self.config, client, cluster, delivery, self._membership, make_driver

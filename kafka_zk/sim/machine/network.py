@@ -27,6 +27,10 @@ from kafka_zk.sim.machine.scheduler import Scheduler
 from kafka_zk.sim.machine.sim_transport import Address, SimTransport
 
 _EPHEMERAL_PORT = 40_000
+_DELAY_S = (0.00005, 0.001)
+"""Minimum and maximum time that a piece takes."""
+_SPLIT_PROBABILITY = 0.05
+"""Probability that a piece arrives in two parts."""
 
 
 class SimPort:
@@ -74,24 +78,11 @@ class SimPort:
 
 
 class SimNetwork:
-    """All hosts and the connections between them.
+    """All hosts and the connections between them."""
 
-    Args:
-        delay_s: minimum and maximum transit time of a piece.
-        split_probability: probability that a piece arrives in two parts.
-    """
-
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        random: Random,
-        delay_s: tuple[float, float] = (0.00005, 0.001),
-        split_probability: float = 0.05,
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, random: Random) -> None:
         self._clock = scheduler.clock
         self._random = random
-        self.delay_s = delay_s
-        self.split_probability = split_probability
         self.ports: dict[Address, SimPort] = {}
         self.transports: dict[SimTransport, None] = {}
         self._lingering: dict[SimTransport, None] = {}  # closed, with pieces that a cut delays
@@ -166,8 +157,8 @@ class SimNetwork:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def later(self, call: Callable[..., object], *args: object) -> None:
-        """Call after the transit time of a piece."""
-        self._clock.plan(self._random.uniform(*self.delay_s), call, *args)
+        """Call after the time that a piece takes."""
+        self._clock.plan(self._random.uniform(*_DELAY_S), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
         """Forget a closed transport; its delayed pieces are still delivered later."""
@@ -179,7 +170,7 @@ class SimNetwork:
         return (source, target) in self._cuts
 
     def send(self, sender: SimTransport, data: bytes | None) -> None:
-        if data is not None and len(data) > 1 and self._random.random() < self.split_probability:
+        if data is not None and len(data) > 1 and self._random.random() < _SPLIT_PROBABILITY:
             middle = self._random.randint(1, len(data) - 1)
             self._put_on_way(sender, data[:middle])
             data = data[middle:]
@@ -191,8 +182,8 @@ class SimNetwork:
             sender._stalled.append(data)
             return
         now_s = self._clock.rightNow
-        least_s, most_s = self.delay_s
-        delay_s = least_s + (most_s - least_s) * self._random.random()  # like ``uniform``, without a call
+        least_s, most_s = _DELAY_S
+        delay_s = least_s + (most_s - least_s) * self._random.random()  # ``uniform``, without a call
         if self._slow:
             delay_s += self._slow.get(host, 0.0)
         arrives_s = now_s + delay_s
