@@ -122,7 +122,7 @@ class TransactionState:
     def begin_initialization(self) -> None:
         """Raises IllegalTransactionState on the second call; the fatal error."""
         if self.state is not State.UNINITIALIZED:
-            raise self.error or IllegalTransactionState("init_transactions was called already")
+            raise self.error or IllegalTransactionState("init_transactions was already called")
         self.error = None
         self._go(State.INITIALIZING)
 
@@ -190,9 +190,9 @@ class TransactionState:
         """Why the call is not allowed in the current state."""
         return {
             State.UNINITIALIZED: "call init_transactions first",
-            State.INITIALIZING: "init_transactions is under way",
-            State.READY: "no transaction was begun: call begin_transaction, or send inside of `with transaction():`",
-            State.IN_TRANSACTION: "a transaction was begun already",
+            State.INITIALIZING: "init_transactions is in progress",
+            State.READY: "no transaction has begun: call begin_transaction, or send inside of `with transaction():`",
+            State.IN_TRANSACTION: "a transaction has already begun",
             State.PREPARED: "the transaction is prepared: nothing can be added to it, and another program commits it",
             State.COMMITTING: "the transaction is being committed; call commit_transaction again to wait for it",
             State.ABORTING: "the transaction is being aborted; call abort_transaction again to wait for it",

@@ -142,12 +142,12 @@ def test_calls_in_a_wrong_order_change_nothing() -> None:
             call()
     state = ready()
     for call in (state.begin_commit, state.begin_abort):
-        with pytest.raises(IllegalTransactionState, match="no transaction was begun"):
+        with pytest.raises(IllegalTransactionState, match="no transaction has begun"):
             call()
     with pytest.raises(IllegalTransactionState, match="already"):
         state.begin_initialization()
     state.begin()
-    with pytest.raises(IllegalTransactionState, match="begun already"):
+    with pytest.raises(IllegalTransactionState, match="already begun"):
         state.begin()
     assert state.state is State.IN_TRANSACTION
 
