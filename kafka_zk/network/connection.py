@@ -26,12 +26,7 @@ from kafka_zk.base.turns import ClientWait
 from kafka_zk.network.addresses import peer_address
 from kafka_zk.network.connection_input import BETWEEN_BROKERS, ConnectionInput
 from kafka_zk.network.connection_output import ConnectionOutput, hold_slices
-from kafka_zk.network.connection_settings import (
-    ANONYMOUS,
-    AwaitsCertificate,
-    ConnectionSettings,
-    HandshakeStep,
-)
+from kafka_zk.network.connection_settings import ANONYMOUS, AwaitsCertificate, ConnectionSettings, HandshakeStep
 from kafka_zk.network.connection_states import (
     AUTHENTICATED,
     BEGIN,
