@@ -1,7 +1,7 @@
-"""SASL/GSSAPI with Kerberos, both sides (RFC 4752), without a security layer: TLS encrypts, as with Kafka.
+"""SASL/GSSAPI with Kerberos, both sides (RFC 4752). As in Kafka, there is no security layer, because TLS encrypts.
 
 Both sides exchange tokens until the context is established. Then the broker offers its security layers, and the client
-selects "none". The client may add a user name that it asks for; as in Kafka, it is itself whatever it asks.
+selects "none". The client may add a user name that it wants to act as; as in Kafka, this name has no effect.
 
 Needs the package ``gssapi``: ``pip install 'kafka-zk[gssapi]'``. It reads keytabs and /etc/krb5.conf (KRB5_CONFIG).
 As in Kafka, a ticket that is replayed or not yet valid does not fail the login for good: clients try again.
@@ -32,7 +32,7 @@ class TicketUnavailable(ConnectionError):
 
 
 def gssapi_module() -> Any:
-    """The package ``gssapi``. Raises InvalidSecurity if it, or the system's Kerberos library, is missing."""
+    """Import the package ``gssapi``. Raises InvalidSecurity if it or the system's Kerberos library is missing."""
     try:
         import gssapi
     except (ImportError, OSError):
@@ -43,7 +43,7 @@ def gssapi_module() -> Any:
 
 
 def default_realm() -> str:
-    """The realm of krb5.conf; empty if there is none."""
+    """The default realm in krb5.conf; empty if there is none."""
     gssapi = gssapi_module()
     try:
         name = gssapi.Name("x", gssapi.NameType.kerberos_principal).canonicalize(gssapi.MechType.kerberos)
@@ -53,7 +53,7 @@ def default_realm() -> str:
 
 
 class KerberosService:
-    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab does not have it."""
+    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab does not contain it."""
 
     def __init__(self, principal: str, keytab: str) -> None:
         self._gssapi = gssapi_module()
@@ -71,16 +71,17 @@ class KerberosService:
 
 
 class GssapiServer:
-    """The broker's side of one login. It may block: the Kerberos library reads and writes files.
+    """The broker's side of one login. It may block, because the Kerberos library reads and writes files.
 
     Attributes:
-        principal: the authenticated client's; empty until then.
+        principal: the client's principal; empty until it is authenticated.
     """
 
     def __init__(self, gssapi: Any, credentials: Any) -> None:
         self._gssapi = gssapi
         self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
-        # Otherwise a refused ticket fails only the next step. The client, which gets an error token, does not take it.
+        # Otherwise a refused ticket fails only in the next step, which never comes: the client does not accept an error
+        # token.
         self._context.__DEFER_STEP_ERRORS__ = False
         self._has_offered = False
         self.principal = ""
@@ -115,7 +116,7 @@ class GssapiServer:
 
 
 def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, None]:
-    """The client's messages to the broker at ``host``. This call may block while it asks the Kerberos server.
+    """The client's messages to the broker at ``host``. The call may block while it asks the Kerberos server.
 
     Raises TicketUnavailable and SaslAuthenticationFailed, also from the generator.
     """
@@ -128,7 +129,7 @@ def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, No
                 mech=gssapi.MechType.kerberos,
                 flags=(gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity),
             )  # fmt: skip
-            first = bytes(context.step() or b"")  # takes the ticket from the cache, or from the Kerberos server
+            first = bytes(context.step() or b"")  # gets the ticket from the cache or from the Kerberos server
     except gssapi.exceptions.GSSError as error:
         raise _client_failure(error, "") from None
     return _messages(gssapi, context, first)
@@ -156,10 +157,10 @@ def _client_failure(error: Any, what: str) -> Exception:
 
 @contextmanager
 def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
-    """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses meanwhile.
+    """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses
+    concurrently.
 
-    Later logins use the cache again, so there are as many as logins at the same time, and tickets are kept while they
-    are valid.
+    Later logins use the cache again and keep its valid tickets, so there are as many caches as concurrent logins.
     """
     if not login.keytab:
         yield {"ccache": login.cache} if login.cache else None
@@ -176,11 +177,11 @@ def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
 
 
 def _credentials(gssapi: Any, login: KerberosLogin, store: dict[str, str] | None) -> Any:
-    """Of a keytab, from which the library gets tickets as they are needed, or of the user's ticket cache."""
+    """Credentials of a keytab, for which the library gets tickets when needed, or of the user's ticket cache."""
     name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal) if login.principal else None
     return gssapi.Credentials(name=name, usage="initiate", mechs=_mechs(gssapi), store=store)
 
 
 def _mechs(gssapi: Any) -> list[Any]:
-    """Nothing but Kerberos: the library may have others."""
+    """Only Kerberos, because the library may support other mechanisms."""
     return [gssapi.MechType.kerberos]

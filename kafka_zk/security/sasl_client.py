@@ -1,6 +1,6 @@
 """The client's side of each SASL mechanism, as a generator.
 
-It yields each message, is sent the broker's response, and ends when the client is satisfied.
+It yields each message, receives the broker's response, and ends after the last response.
 """
 
 from collections.abc import Generator

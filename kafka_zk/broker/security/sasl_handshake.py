@@ -1,8 +1,8 @@
 """The SASL logins of one connection, between its requests and the pure core (``sasl_server``).
 
-As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
-tried fast, and then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the client's
-token. After that, only reauthentication is allowed (KIP-368).
+As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that a client cannot try
+passwords quickly. Then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the
+client's token. After that, only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
@@ -62,7 +62,7 @@ class SaslHandshakes:
 
 
 class SaslHandshake(Handshake):
-    """See the module's docstring."""
+    """The SASL logins of one connection."""
 
     def __init__(self, server: SaslServer, listener: SaslHandshakes) -> None:
         self._server = server
@@ -119,7 +119,8 @@ class SaslHandshake(Handshake):
             raise ProtocolError("its session has ended, and the client does not log in again")
 
     def _check_size(self, message: Buffer) -> None:
-        """Limits reauthentication, during which the decoder allows larger frames. Raises ProtocolError."""
+        """Limit the size of messages during reauthentication, when the decoder allows larger frames. Raises
+        ProtocolError."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 

@@ -1,8 +1,8 @@
-"""Logins with Kerberos at a broker of ours: our clients, kcat and Kafka's Java tools, with a real KDC.
+"""Kerberos logins of our clients, kcat and Kafka's Java tools at a kafka-zk broker, with a real KDC.
 
-The broker logs in to itself the same way. By its rules alice's and alan's principals are the users ALICE and ALAN, who
-may do everything; bob may do nothing. Sessions last three seconds. ``make test-kerberos`` runs it: the package gssapi
-is compiled, which takes minutes.
+The broker logs in to itself the same way. Its rules map the principals of alice and alan to the users ALICE and ALAN,
+who may do everything; bob may do nothing. Sessions last three seconds. ``make test-kerberos`` runs these tests, because
+pip compiles the package gssapi, which takes minutes.
 """
 
 from __future__ import annotations
