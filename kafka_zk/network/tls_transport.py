@@ -30,6 +30,7 @@ from kafka_zk.network.transport import (
     SEND_LIMIT_BYTES,
     FrameConnector,
     FrameTransport,
+    receive_buffer,
 )
 from kafka_zk.security.tls import client_context, closed_early, handshake_failure
 from kafka_zk.security.tls_settings import TlsSettings
@@ -80,6 +81,7 @@ class TlsFrameTransport(FrameTransport):
         self._handshaking = True
         self._is_paused = False
         self._has_received = False  # True after application data, not only the handshake
+        self._has_failed = False  # OpenSSL reports an error, or the peer's end, at the next read
         self._ciphertext = _NO_CIPHERTEXT  # ciphertext that the socket has not accepted yet
         self._encrypted_bytes = 0  # plaintext bytes at the queue's head that ``_ciphertext`` contains
         self._control_bytes = 0  # part of the ciphertext that contains OpenSSL's own messages
@@ -139,11 +141,16 @@ class TlsFrameTransport(FrameTransport):
     def _try_to_send(self, data: bytes) -> int:
         if self._handshaking or self._ciphertext or len(data) > ENCRYPT_BYTES:
             return 0
-        self._encrypt(data)
-        self._send_control()
-        if not self._ciphertext:
-            self._encrypted_bytes = 0
+        self._tls.write(data)
+        ciphertext = self._outgoing.read()
+        try:
+            sent = self.socket.send(ciphertext)
+        except OSError:  # doWrite will raise it again
+            sent = 0
+        if sent == len(ciphertext):
             return len(data)
+        self._encrypted_bytes = len(data)
+        self._ciphertext = memoryview(ciphertext)[sent:]
         return 0  # the caller queues the data; ``_encrypted_bytes`` marks them as encrypted
 
     def _encrypt(self, data: bytes | memoryview) -> None:
@@ -269,7 +276,7 @@ class TlsFrameTransport(FrameTransport):
 
     @property
     def _has_rest(self) -> bool:
-        return bool(self._incoming.pending or self._tls.pending())
+        return bool(self._incoming.pending or self._tls.pending() or self._has_failed)
 
     def _deliver_rest(self) -> None:
         self._run_guarded(self._received)
@@ -293,14 +300,15 @@ class TlsFrameTransport(FrameTransport):
 
     def doRead(self) -> Any:
         try:
-            data = self.socket.recv(_HANDSHAKE_RECEIVE_BYTES if self._handshaking else _RECEIVE_BYTES)
+            buffer = receive_buffer(self.reactor)
+            count = self.socket.recv_into(buffer, _HANDSHAKE_RECEIVE_BYTES if self._handshaking else _RECEIVE_BYTES)
         except BlockingIOError:
             return None
         except OSError:
             return self._lost()
-        if not data:
+        if not count:
             return self._lost()
-        self._incoming.write(data)
+        self._incoming.write(buffer[:count])
         return self._received()
 
     def _received(self) -> Exception | None:
@@ -331,9 +339,12 @@ class TlsFrameTransport(FrameTransport):
         return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
     def _deliver(self) -> None:
-        """Deliver decrypted data. The rest of a big frame goes directly into its buffer."""
+        """Deliver decrypted data. The rest of a big frame goes directly into its buffer.
+
+        OpenSSL is not asked when nothing is left, because its error costs as much as a small record.
+        """
         buffer = _plain_buffer(self.reactor)
-        while self.connected and not self._aborting and not self._is_paused:
+        while self._has_rest and self.connected and not self._aborting and not self._is_paused:
             decoder = self._decoder
             target = self._rest_of_big_frame(decoder) if decoder is not None else None
             room = buffer if decoder is None else buffer[: self._pool.receive_bytes or None]
@@ -352,7 +363,7 @@ class TlsFrameTransport(FrameTransport):
         ssl.SSLError."""
         filled = 0
         try:
-            while filled < len(target):
+            while filled < len(target) and (not filled or self._has_rest):
                 count = self._tls.read(len(target) - filled, target[filled:])
                 if not count:  # close_notify
                     raise ssl.SSLZeroReturnError
@@ -360,6 +371,7 @@ class TlsFrameTransport(FrameTransport):
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError:
+            self._has_failed = True
             if not filled:  # otherwise the next call raises it, after these data
                 raise
         return filled

@@ -70,7 +70,8 @@ else:
     _Base = object
 
 
-def _receive_buffer(reactor: Any) -> memoryview:
+def receive_buffer(reactor: Any) -> memoryview:
+    """Shared by all connections of a reactor; its content is valid only until the next receive."""
     buffer = _receive_buffers.get(reactor)
     if buffer is None:
         buffer = _receive_buffers[reactor] = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -137,7 +138,7 @@ class FrameTransport(_Base):
         bytes. The protocol receives all other data as a view, which is valid until ``dataReceived`` returns. ``pool``
         limits its size."""
         self._decoder = decoder
-        self._buffer = _receive_buffer(self.reactor)
+        self._buffer = receive_buffer(self.reactor)
         self._received_frame_part = received
         self._pool = pool
 

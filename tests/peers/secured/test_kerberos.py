@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import kerberos as library
 from kafka_zk.security.client_security import KerberosLogin
 from kafka_zk.security.kerberos import gssapi_client
+from kafka_zk.spark_jobs.session import spark_session
+from tests.integration.spark.sessions import stop_shared
 from tests.peers import apache_kafka, jars
 from tests.peers.clients.logins import KafkasTools, Login
 from tests.peers.processes import ServerProcess, free_port, wait_until
@@ -184,7 +187,7 @@ def test_a_session_is_renewed_by_its_own_principal_only(kerberos: Kerberos) -> N
 
         def take_over() -> bool:
             taken_over[:] = probe.exchange("GSSAPI", kerberos.messages(principal="alan"))
-            return taken_over[0] != ErrorCode.ILLEGAL_SASL_STATE
+            return bool(taken_over[0] != ErrorCode.ILLEGAL_SASL_STATE)
 
         wait_until(take_over, _TIMEOUT_S, "a login of another")
     assert taken_over[:2] == [
@@ -225,16 +228,29 @@ def test_a_producer_waits_for_the_kerberos_server(kerberos: Kerberos, monkeypatc
     keys: dict[str, Any] = {"bootstrap.servers": kerberos.bootstrap, **kerberos.login(principal, "alan.keytab")}
     library._free_caches.clear()  # no ticket of an earlier login
     kerberos.realm.stop_kdc()
-    try:
-        producer = BlockingProducer(None, **keys)
-        with producer:
-            sent = producer.send(_TOPIC, b"patient")
+    with BlockingProducer(None, **keys) as producer, ThreadPoolExecutor(1) as pool:
+        try:
+            sending = pool.submit(producer.send, _TOPIC, b"patient")  # waits for the topic's metadata
             wait_until(lambda: bool(failed), _TIMEOUT_S, "a login without the server")
+        finally:
             kerberos.realm.start_kdc()
-            sent.result(_TIMEOUT_S)
-    finally:
-        kerberos.realm.start_kdc()
+        sending.result(_TIMEOUT_S).result(_TIMEOUT_S)
     assert {type(each) for each in failed} == {library.TicketUnavailable}
+
+
+def test_spark_writes_and_reads(kerberos: Kerberos) -> None:
+    """Driver and executors each log in with the keytab."""
+    stop_shared()
+    spark = spark_session("kerberos", "local[2]", {"spark.ui.enabled": "false"})
+    try:
+        keys = {"bootstrap.servers": kerberos.bootstrap, **kerberos.login(kerberos.alice, "alice.keytab")}
+        given = {f"kafka.{key}": value for key, value in keys.items()}
+        rows = spark.range(10).selectExpr("concat('spark-', id) as value").write.format("kafka_zk")
+        rows.options(**given, topic=_TOPIC).mode("append").save()
+        frame = spark.read.format("kafka_zk").options(**given, subscribe=_TOPIC).load()
+        assert frame.filter("cast(value as string) like 'spark-%'").count() == 10
+    finally:
+        spark.stop()
 
 
 def test_kcat_logs_in(kerberos: Kerberos) -> None:
