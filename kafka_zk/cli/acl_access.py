@@ -12,8 +12,7 @@ Found = Mapping[Pattern, Sequence[Acl]]
 
 
 class AclAccess(Protocol):
-    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them; brokers
-    do not."""
+    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them."""
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]: ...
 

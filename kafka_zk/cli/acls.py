@@ -40,7 +40,7 @@ def command() -> None:
 
 
 class _OneOf(click.ParamType[Operation]):
-    """An operation, in any of Kafka's spellings: ClusterAction, clusteraction, cluster-action."""
+    """An operation in any of Kafka's spellings: ClusterAction, clusteraction, cluster-action."""
 
     name = "operation"
 
@@ -61,7 +61,7 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that name resources; ``_resource`` reads them."""
+    """The options that name a resource; ``_resource`` reads them."""
     for option, help_text in (
         ("--user-principal", "A user for whom tokens may be created."),
         ("--delegation-token", "The id of a delegation token."),
@@ -180,7 +180,6 @@ def explain(
 
 
 def _resource(named: Mapping[str, Any], *, required: bool) -> tuple[ResourceType, str] | None:
-    """Return the resource that the options name."""
     given = [
         (resource_type, CLUSTER_NAME if resource_type is ResourceType.CLUSTER else name)
         for option, resource_type in (
@@ -238,7 +237,6 @@ def _show(found: Found, unknown: Mapping[Pattern, str], *, as_json: bool) -> Non
 
 
 def rows_of(found: Found) -> list[dict[str, str]]:
-    """Table rows with ``COLUMNS``."""
     return [_row(pattern, acl) for pattern, acls in found.items() for acl in acls]
 
 

@@ -24,8 +24,6 @@ Entity = dict[str, str | None]
 
 
 class Access(Protocol):
-    """Where quotas are stored."""
-
     def all(self) -> list[tuple[Entity, dict[str, float]]]: ...
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None: ...
 
@@ -49,7 +47,7 @@ def command() -> None:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all commands, as the parameter ``access``."""
+    """The options of all commands. They become the parameter ``access``."""
 
     @bootstrap_option
     @zookeeper_option("Read and write the quotas in ZooKeeper, without a broker.")
@@ -74,7 +72,7 @@ def _in_zookeeper(client: Any) -> Access:
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose an entity, as the parameter ``entity``."""
+    """The options that choose an entity. They become the parameter ``entity``."""
 
     @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
     @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
@@ -206,7 +204,7 @@ def _parsed(text: str) -> tuple[str, float]:
 
 
 class _Brokers:
-    """Quotas through any broker of the cluster."""
+    """Quotas through any broker of a cluster."""
 
     def __init__(self, admin: Any) -> None:
         self._admin = admin
@@ -220,7 +218,7 @@ class _Brokers:
 
 
 class _ZooKeeper:
-    """Quotas in znodes, with the same rules as at one of our brokers."""
+    """Quotas in znodes, with the rules of a kafka-zk broker."""
 
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs

@@ -1,4 +1,4 @@
-"""Topics through a broker, or directly through ZooKeeper as Kafka's tools before 3.0: one interface."""
+"""Topics through a broker, or directly in ZooKeeper as with Kafka's tools before 3.0."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic; ``configs``: its own configs without defaults, None if the broker does not return them."""
+    """One topic; ``configs``: those set for the topic; None if the broker does not return them."""
 
     name: str
     topic_id: str | None
@@ -40,7 +40,7 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """The replicas of the first partition, without those being added."""
+        """Number of replicas of the first partition, without those being added."""
         return len(self.partitions[0].replicas) - len(self.partitions[0].adding) if self.partitions else 0
 
 
@@ -107,7 +107,7 @@ class _BrokerTopics:
 
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
-        # A moving partition has replicas that are not in sync yet.
+        # Replicas of a moving partition are out of sync at first.
         may_move = any(len(each.isr) < len(each.replicas) for topic in found.values() for each in topic.partitions)
         moving = self._reassignments() if may_move else {}
 
@@ -143,7 +143,7 @@ class _BrokerTopics:
         return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs that were set for each topic; empty if brokers lack DescribeConfigs."""
+        """The configs set for each topic; empty if brokers lack DescribeConfigs."""
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 
@@ -238,7 +238,7 @@ class _ZooKeeperTopics:
         for name in sorted(names):
             partitions = []
             for partition, replicas in sorted(assignments[name].partitions.items()):
-                state = states.get(TopicPartition(name, partition))  # None until the controller has seen the topic
+                state = states.get(TopicPartition(name, partition))  # None until the controller has processed the topic
                 leader, isr = (state.leader, list(state.isr)) if state else (-1, [])
                 lists = [
                     list(moves.get(partition, ())) for moves in (assignments[name].adding, assignments[name].removing)

@@ -67,7 +67,7 @@ def create(
         if created:
             try:
                 topics.create(WantedTopic(topic, partitions, replication_factor, assignment, dict(configs)))
-            except TopicExists:  # the broker that listed the topics did not know it yet
+            except TopicExists:  # the responding broker did not know the topic yet
                 if not if_not_exists:
                     raise
                 created = False
@@ -130,7 +130,7 @@ def delete(wanted: tuple[str, ...], if_exists: bool, bootstrap: str, zookeeper: 
 
 
 def _parse_assignment(text: str) -> Assignment:
-    """Parse ``0:1,1:2``: partitions between commas, a partition's brokers between colons."""
+    """Parse ``0:1,1:2``: commas separate partitions, colons the brokers of one."""
     assignment: dict[int, list[int]] = {}
     for partition, part in enumerate(text.strip().split(",")):
         for broker in (decimal_integer(each.strip(), NATURAL_INT32) for each in part.split(":")):
@@ -141,7 +141,6 @@ def _parse_assignment(text: str) -> Assignment:
 
 
 def _show_description(topic: TopicDescription) -> None:
-    """Print a table for a person."""
     told_id = f", id {topic.topic_id}" if topic.topic_id else ""
     counts = f"partitions {len(topic.partitions)}, replication factor {topic.replication_factor}"
     say(f"Topic {topic.name}: {counts}{told_id}")
@@ -159,7 +158,6 @@ def _partition_row(partition: PartitionDescription) -> dict[str, Any]:
 
 
 def _print_description(topic: TopicDescription) -> None:
-    """Print the lines of Kafka's own tool."""
     head = [f"Topic: {topic.name}"]
     if topic.topic_id:
         head.append(f"TopicId: {topic.topic_id}")

@@ -1,4 +1,4 @@
-"""Users of SCRAM through brokers, or directly in ZooKeeper, as kafka-configs changes them with ``--zookeeper``."""
+"""SCRAM users through brokers, or directly in ZooKeeper as with kafka-configs ``--zookeeper``."""
 
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 
 class UserAccess(Protocol):
-    """Where users are stored."""
-
     def all(self) -> list[ScramLogin]: ...
 
     def set(self, user: str, password: SaltedPassword) -> None: ...
@@ -50,7 +48,7 @@ class _BrokerUsers:
 
 
 class ZooKeeperUsers:
-    """Users in ``/config/users``; each write is announced to the brokers."""
+    """Users in ``/config/users``. Brokers are notified of each change."""
 
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs
@@ -77,7 +75,7 @@ class ZooKeeperUsers:
         self._change(user, {password.mechanism: encoded})
 
     def remove(self, user: str, mechanisms: Collection[str]) -> None:
-        """Other configuration of the user stays; without any, the znode is deleted."""
+        """Remove credentials and keep the user's other configuration; without any, delete the znode."""
         self._change(user, dict.fromkeys(mechanisms))
 
     def _change(self, user: str, changes: Mapping[str, str | None]) -> None:

@@ -1,6 +1,6 @@
-"""The client's side of SASL OAUTHBEARER, and when to renew a token. Pure.
+"""The client's side of SASL OAUTHBEARER, and the renewal time of tokens. Pure.
 
-A broker refuses a token with a JSON document. The client then sends one byte and receives the document again.
+If a broker rejects a token, it sends a JSON document. The client then sends one byte and receives the document again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer.py.
@@ -27,7 +27,7 @@ class Token:
 
     Attributes:
         expires_ms: ms since the epoch.
-        started_ms: when it was issued, ms since the epoch; None if unknown.
+        started_ms: time of issue, ms since the epoch; None if unknown.
         extensions: SASL extensions that are sent with it.
     """
 
@@ -39,7 +39,7 @@ class Token:
 
 def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
     """Yields the client's messages; send it the broker's responses. Raises SaslAuthenticationFailed if the broker
-    refuses the token, or the token or an extension has invalid characters."""
+    rejects the token, or if the token or an extension contains invalid characters."""
     pairs = [f"{key}={value}" for key, value in token.extensions.items()]
     if _TOKEN.fullmatch(token.value.value) is None:
         raise SaslAuthenticationFailed("The token has characters that no bearer token has")

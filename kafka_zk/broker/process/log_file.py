@@ -54,7 +54,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 class OwnFileHandler(logging.FileHandler):
-    """Writes one logger to its own file, which is created with the first line and rotated like ``LogFile``."""
+    """Writes one logger to its own file. The first line creates the file, which is rotated like ``LogFile``."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, delay=True, encoding="utf-8")

@@ -29,7 +29,7 @@ _ERRORS = {
 
 
 class TransactionLog:
-    """See the module's docstring; ``tp`` is always one of ``__transaction_state``."""
+    """Writes to ``__transaction_state``, of which ``tp`` is always a partition."""
 
     def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
         self._replicas = replicas
@@ -38,7 +38,8 @@ class TransactionLog:
     def store(
         self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Write an id's state. Returns NONE or the client's error; an awaitable if the append is not complete yet."""
+        """Write an id's state. Returns NONE or the client's error, or an awaitable if the append is not complete
+        yet."""
         batch = encode_batch(transactional_id, metadata, now_ms)
         return _outcome(
             self._replicas.append_own(tp, Log.append_own_record, batch, now_ms, max(1, metadata.timeout_ms))

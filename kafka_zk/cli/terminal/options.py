@@ -17,7 +17,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COUNT = click.IntRange(1, COUNTS[-1])
 PARTITION = click.IntRange(0, NATURAL_INT32[-1])
-"""The range of both in Kafka's protocol."""
+"""Range of partition numbers in Kafka's protocol."""
 
 WEB_PORT = 8088
 
@@ -89,7 +89,7 @@ def _all_groups(context: click.Context, parameter: click.Parameter, groups: tupl
 
 
 def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
-    """``--zookeeper HOST:PORT[,…][/chroot]``; with ``envvar`` only if it does not change what the command does.
+    """``--zookeeper HOST:PORT[,…][/chroot]``. ``envvar``: only where it does not change the command's meaning.
 
     It adds ``--zk-tls-config-file``, which ``zookeeper_properties`` reads.
     """
@@ -113,7 +113,7 @@ def zk_tls_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def zookeeper_properties() -> dict[str, str]:
-    """The keys of the current command's ``--zk-tls-config-file``; empty without one. Raises: CommandFailed."""
+    """The keys in the current command's ``--zk-tls-config-file``; empty without one. Raises CommandFailed."""
     from kafka_zk.cli.terminal.properties import read_properties
 
     context = click.get_current_context(silent=True)

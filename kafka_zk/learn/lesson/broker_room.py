@@ -56,13 +56,12 @@ class BrokerRoom(ClusterRoom):
             self._cluster.add_broker()
 
     def dismiss(self) -> None:
-        """Resume all paused brokers."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """Make all brokers run and serve, and broker 0 the controller."""
+        """Start, resume and register all brokers, and make broker 0 the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -71,10 +70,8 @@ class BrokerRoom(ClusterRoom):
             self._cluster.wait_ready()
         self._make_controller(FIRST_CONTROLLER)
 
-    # --- what the lesson does ---
-
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """Create a topic with one partition, led by this broker, with all brokers in the ISR."""
+        """Create a topic with one partition that this broker leads, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
         tp = self._new_name(name)
         replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
@@ -84,7 +81,7 @@ class BrokerRoom(ClusterRoom):
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """Kill a broker with SIGKILL; ``expire``: end its session now, instead of after the timeout."""
+        """Kill a broker with SIGKILL; ``expire``: end its session now instead of at the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:
@@ -144,15 +141,13 @@ class BrokerRoom(ClusterRoom):
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
-        """Wait until consumers can read ``count`` records, so the whole ISR has them."""
+        """Wait until consumers can read ``count`` records, which means that the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
         """The content of a replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
-
-    # --- the state in ZooKeeper ---
 
     def controller_id(self) -> int | None:
         """The broker id in ``/controller``; None without a controller."""

@@ -1,4 +1,4 @@
-"""What the lesson's chapters do with every cluster of brokers: show its znodes, wait, and follow its events."""
+"""What chapters need with every cluster: showing znodes, waiting, and following events."""
 
 import time
 from abc import ABC, abstractmethod
@@ -89,7 +89,7 @@ class ClusterRoom(ABC):
         return (data or b"").decode(), stat
 
     def show_znode(self, path: str, data_matters: bool = True) -> None:
-        """Show a line about a znode: its data and version if they matter, and the session of an ephemeral znode."""
+        """Show a line about a znode: data and version (if ``data_matters``), and the session of an ephemeral znode."""
         found = self.znode(path)
         if found is None:
             self.teacher.show(f"{path}  is not there")
@@ -110,7 +110,7 @@ class ClusterRoom(ABC):
 
     @contextmanager
     def watched(self, kinds: tuple[type[Event], ...] = _SHOWN) -> Iterator["News"]:
-        """The events in the cluster during the block; ``kinds``: of those in the brokers' traces."""
+        """The events in the cluster during the block. ``kinds``: the events to take from the brokers' traces."""
         news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process, kinds)
         observer = ClusterObserver(self.client, news.add)
         self.client.process(POLL_MS)
@@ -121,7 +121,7 @@ class ClusterRoom(ABC):
 
 
 class News:
-    """What znodes and traces report after ``begin``."""
+    """The events in znodes and traces after ``begin``."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class News:
         """All events since ``begin``."""
 
     def begin(self) -> None:
-        """Start over: times are in seconds from now."""
+        """Start over: times are in seconds since now."""
         self._since_ms = int(time.time() * 1000)
         self.all.clear()
         self._events = ClusterEvents()
@@ -155,7 +155,7 @@ class News:
         return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
 
     def read(self) -> list[Event]:
-        """Read the traces; returns all events since ``begin``."""
+        """Read the traces. Returns all events since ``begin``."""
         for traced in self._follower.read():
             if isinstance(traced.event, self._kinds):
                 self.add(traced.event)

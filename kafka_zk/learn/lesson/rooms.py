@@ -1,4 +1,4 @@
-"""The lesson's live clusters: the one that a chapter needs, one at a time."""
+"""The lesson's live clusters, one at a time."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,9 +14,9 @@ Room = TypeVar("Room", Classroom, BrokerRoom, SecuredRoom)
 
 
 class Rooms:
-    """A room opens when a chapter needs it, and closes when a chapter needs another one; a context manager.
+    """Opens the room that a chapter needs, and closes the previous one; a context manager.
 
-    Raises what the rooms raise.
+    Raises the errors of the rooms.
     """
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The cluster of the lesson's chapter about ACLs and quotas: two brokers to which every client logs in."""
+"""The cluster for the lesson's chapter on ACLs and quotas: two brokers to which every client logs in."""
 
 from functools import partial
 from pathlib import Path
@@ -56,25 +56,25 @@ class SecuredRoom(ClusterRoom):
         return tp
 
     def admin(self, broker_id: int) -> BlockingAdmin:
-        """An administrator that first asks this broker; the caller closes it."""
+        """An administrator that first asks this broker. The caller closes it."""
         return BlockingAdmin(None, **self._options(ADMIN, broker_id))
 
     def producer(self, user: str) -> BlockingProducer:
-        """Make a producer of a user; the caller closes it."""
+        """Create a producer for a user. The caller closes it."""
         return BlockingProducer(
             None,
             acks="all",
-            enable_idempotence=False,  # an idempotent producer would be refused its id, before the topic matters
+            enable_idempotence=False,  # an idempotent producer would already fail to get its id
             delivery_timeout_ms=PATIENCE_S * 1000,
             **self._options(user, 0),
         )
 
     def reader(self, user: str) -> BlockingReader:
-        """Make a reader of a user; the caller closes it."""
+        """Create a reader for a user. The caller closes it."""
         return BlockingReader(None, **self._options(user, 0))
 
     def quotas(self, user: str) -> dict[str, str]:
-        """What the znode of a user says about quotas. It also has the keys of the user's login, which stay secret."""
+        """The quotas in a user's znode, without its credentials."""
         found = run_blocking(ConfigRegistry(self.client).entity("users", user))
         return {key: value for key, value in found.items() if key not in MECHANISMS}
 
