@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.errors import CommandFailed
@@ -44,6 +44,16 @@ class TopicDescription:
         return len(self.partitions[0].replicas) - len(self.partitions[0].adding) if self.partitions else 0
 
 
+class WantedTopic(NamedTuple):
+    """A topic to create. None: the broker's default, or no assignment."""
+
+    name: str
+    partitions: int | None
+    replication_factor: int | None
+    assignment: Assignment | None
+    configs: Mapping[str, str]
+
+
 class TopicExists(CommandFailed):
     """A topic of that name already exists."""
 
@@ -53,14 +63,7 @@ class TopicAccess(Protocol):
 
     def names(self) -> list[str]: ...
 
-    def create(
-        self,
-        name: str,
-        partitions: int | None,
-        replication_factor: int | None,
-        assignment: Assignment | None,
-        configs: Mapping[str, str],
-    ) -> None: ...
+    def create(self, wanted: WantedTopic) -> None: ...
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]: ...
 
@@ -80,25 +83,14 @@ class _BrokerTopics:
         names: list[str] = self._admin.list_topics()
         return names
 
-    def create(
-        self,
-        name: str,
-        partitions: int | None,
-        replication_factor: int | None,
-        assignment: Assignment | None,
-        configs: Mapping[str, str],
-    ) -> None:
+    def create(self, wanted: WantedTopic) -> None:
         from kafka_zk.clients.admin.admin import BROKER_DEFAULT, NewTopic
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 
-        topic = NewTopic(
-            name,
-            BROKER_DEFAULT if partitions is None else partitions,
-            BROKER_DEFAULT if replication_factor is None else replication_factor,
-            configs,
-            assignment,
-        )
+        counts = (wanted.partitions, wanted.replication_factor)
+        partitions, replicas = [BROKER_DEFAULT if count is None else count for count in counts]
+        topic = NewTopic(wanted.name, partitions, replicas, wanted.configs, wanted.assignment)
         try:
             self._admin.create_topics([topic])
         except BrokerError as error:
@@ -189,14 +181,7 @@ class _ZooKeeperTopics:
 
         return run_blocking(self._topics.names())
 
-    def create(
-        self,
-        name: str,
-        partitions: int | None,
-        replication_factor: int | None,
-        assignment: Assignment | None,
-        configs: Mapping[str, str],
-    ) -> None:
+    def create(self, wanted: WantedTopic) -> None:
         from kafka_zk.broker.metadata import topic_creation
         from kafka_zk.protocol import topic_names, uuids
         from kafka_zk.protocol.errors import ApiError
@@ -204,6 +189,7 @@ class _ZooKeeperTopics:
         from kafka_zk.registry.client.kazoo_blocking import run_blocking
         from kafka_zk.storage.files.log_config import LogConfig
 
+        name, partitions, replication_factor, assignment, configs = wanted
         try:
             topic_names.check_name(name)
             topic_creation.check_collision(name, dict.fromkeys(self.names()))

@@ -17,6 +17,7 @@ from kafka_zk.cli.topic_access import (
     PartitionDescription,
     TopicDescription,
     TopicExists,
+    WantedTopic,
     topic_access,
 )
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
@@ -65,7 +66,7 @@ def create(
         created = not (if_not_exists and topic in topics.names())
         if created:
             try:
-                topics.create(topic, partitions, replication_factor, assignment, dict(configs))
+                topics.create(WantedTopic(topic, partitions, replication_factor, assignment, dict(configs)))
             except TopicExists:  # the responding broker did not know the topic yet
                 if not if_not_exists:
                     raise

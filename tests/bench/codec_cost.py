@@ -46,7 +46,8 @@ class Sample(NamedTuple):
             codec.encode_response(self.api_key, self.version, 7, self.response())
 
         assert bytes(self.write()) == codec.encode_response(self.api_key, self.version, 7, self.response())
-        by_hand(), by_tables()  # fills the caches
+        by_hand()  # fills the caches, as the next line does
+        by_tables()
         return opcodes(by_hand), opcodes(by_tables)
 
 

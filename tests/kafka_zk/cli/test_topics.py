@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kafka_zk.cli import topics
-from kafka_zk.cli.topic_access import PartitionDescription, TopicDescription, TopicExists
+from kafka_zk.cli.topic_access import PartitionDescription, TopicDescription, TopicExists, WantedTopic
 
 
 class Late:
@@ -17,8 +17,8 @@ class Late:
     def names(self) -> list[str]:
         return []
 
-    def create(self, name: str, *_: Any) -> None:
-        raise TopicExists(f"topic {name} already exists")
+    def create(self, wanted: WantedTopic) -> None:
+        raise TopicExists(f"topic {wanted.name} already exists")
 
 
 @pytest.mark.parametrize(
