@@ -1,11 +1,12 @@
-"""Topics through a broker, or directly through ZooKeeper as Kafka's tools before 3.0: one interface."""
+"""Topics through a broker, or directly in ZooKeeper as with Kafka's tools before 3.0."""
 
-import contextlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
 
@@ -30,7 +31,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic; ``configs``: its own configs without defaults, None if the broker does not return them."""
+    """One topic; ``configs``: those set for the topic; None if the broker does not return them."""
 
     name: str
     topic_id: str | None
@@ -39,8 +40,18 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """The replicas of the first partition, without those being added."""
+        """Number of replicas of the first partition, without those being added."""
         return len(self.partitions[0].replicas) - len(self.partitions[0].adding) if self.partitions else 0
+
+
+class WantedTopic(NamedTuple):
+    """A topic to create. None: the broker's default, or no assignment."""
+
+    name: str
+    partitions: int | None
+    replication_factor: int | None
+    assignment: Assignment | None
+    configs: Mapping[str, str]
 
 
 class TopicExists(CommandFailed):
@@ -52,36 +63,16 @@ class TopicAccess(Protocol):
 
     def names(self) -> list[str]: ...
 
-    def create(
-        self,
-        name: str,
-        partitions: int | None,
-        replication_factor: int | None,
-        assignment: Assignment | None,
-        configs: Mapping[str, str],
-    ) -> None: ...
+    def create(self, wanted: WantedTopic) -> None: ...
 
     def describe(self, names: Sequence[str]) -> list[TopicDescription]: ...
 
     def delete(self, names: Sequence[str]) -> None: ...
 
 
-@contextlib.contextmanager
-def through_broker(bootstrap: str) -> Iterator[TopicAccess]:
-    """Raises: KafkaError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-
-    with broker_admin(bootstrap) as admin:
-        yield _BrokerTopics(admin)
-
-
-@contextlib.contextmanager
-def through_zookeeper(servers: str) -> Iterator[TopicAccess]:
-    """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
-
-    with zookeeper_client(servers) as client:
-        yield _ZooKeeperTopics(client)
+def topic_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[TopicAccess]:
+    """Topics where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _BrokerTopics, _ZooKeeperTopics)
 
 
 class _BrokerTopics:
@@ -92,25 +83,14 @@ class _BrokerTopics:
         names: list[str] = self._admin.list_topics()
         return names
 
-    def create(
-        self,
-        name: str,
-        partitions: int | None,
-        replication_factor: int | None,
-        assignment: Assignment | None,
-        configs: Mapping[str, str],
-    ) -> None:
+    def create(self, wanted: WantedTopic) -> None:
         from kafka_zk.clients.admin.admin import BROKER_DEFAULT, NewTopic
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 
-        topic = NewTopic(
-            name,
-            BROKER_DEFAULT if partitions is None else partitions,
-            BROKER_DEFAULT if replication_factor is None else replication_factor,
-            configs,
-            assignment,
-        )
+        counts = (wanted.partitions, wanted.replication_factor)
+        partitions, replicas = [BROKER_DEFAULT if count is None else count for count in counts]
+        topic = NewTopic(wanted.name, partitions, replicas, wanted.configs, wanted.assignment)
         try:
             self._admin.create_topics([topic])
         except BrokerError as error:
@@ -127,7 +107,7 @@ class _BrokerTopics:
 
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
-        # A moving partition has replicas that are not in sync yet.
+        # Replicas of a moving partition are out of sync at first.
         may_move = any(len(each.isr) < len(each.replicas) for topic in found.values() for each in topic.partitions)
         moving = self._reassignments() if may_move else {}
 
@@ -163,7 +143,7 @@ class _BrokerTopics:
         return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs that were set for each topic; empty if brokers lack DescribeConfigs."""
+        """The configs set for each topic; empty if brokers lack DescribeConfigs."""
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 
@@ -201,14 +181,7 @@ class _ZooKeeperTopics:
 
         return run_blocking(self._topics.names())
 
-    def create(
-        self,
-        name: str,
-        partitions: int | None,
-        replication_factor: int | None,
-        assignment: Assignment | None,
-        configs: Mapping[str, str],
-    ) -> None:
+    def create(self, wanted: WantedTopic) -> None:
         from kafka_zk.broker.metadata import topic_creation
         from kafka_zk.protocol import topic_names, uuids
         from kafka_zk.protocol.errors import ApiError
@@ -216,6 +189,7 @@ class _ZooKeeperTopics:
         from kafka_zk.registry.client.kazoo_blocking import run_blocking
         from kafka_zk.storage.files.log_config import LogConfig
 
+        name, partitions, replication_factor, assignment, configs = wanted
         try:
             topic_names.check_name(name)
             topic_creation.check_collision(name, dict.fromkeys(self.names()))
@@ -227,7 +201,7 @@ class _ZooKeeperTopics:
         try:
             run_blocking(self._topics.create_topic(name, replicas, topic_id, configs))
         except NodeExists:
-            raise TopicExists(f"topic {name} exists already") from None
+            raise TopicExists(f"topic {name} already exists") from None
 
     def _assign(self, partitions: int | None, replication_factor: int | None) -> Assignment:
         from kafka_zk.broker.metadata import replica_assignment
@@ -264,7 +238,7 @@ class _ZooKeeperTopics:
         for name in sorted(names):
             partitions = []
             for partition, replicas in sorted(assignments[name].partitions.items()):
-                state = states.get(TopicPartition(name, partition))  # None until the controller has seen the topic
+                state = states.get(TopicPartition(name, partition))  # None until the controller has processed the topic
                 leader, isr = (state.leader, list(state.isr)) if state else (-1, [])
                 lists = [
                     list(moves.get(partition, ())) for moves in (assignments[name].adding, assignments[name].removing)

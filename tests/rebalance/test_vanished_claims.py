@@ -1,10 +1,14 @@
 """An owner znode that somebody removes by hand, or a tool: its owner stops at once, and it is claimed again."""
 
+from typing import Any
+
 import pytest
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance import events
+from kafka_zk.rebalance.ownership import Ownership
 from kafka_zk.registry.client.client import Create, Delete, SetData
+from kafka_zk.registry.client.errors import ConnectionLoss
 from kafka_zk.registry.znodes import consumers as znodes
 from kafka_zk.sim.judges.zookeeper_group import Kind
 from tests.rebalance.old_consumer import GROUP
@@ -189,3 +193,16 @@ def wakes_up_without_a_claim(group: Group) -> None:
     group.settle(1000)
     handed_out = {fact.partition for fact in group.facts[mark:] if fact.kind is Kind.HANDED_OUT}
     assert handed_out == set(group.log_ends) - {T0}
+
+
+def test_a_connection_that_breaks_before_an_owner_is_watched_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are watched again with the next connection."""
+
+    async def broken(*_: Any) -> frozenset[TopicPartition]:
+        raise ConnectionLoss("gone")
+
+    group = Group({"t": 2})
+    with monkeypatch.context() as patch:
+        patch.setattr(Ownership, "watch", broken)
+        (member,) = group.join_all("a")
+    assert len(member.owned) == 2 and member.failure is None and member.alive

@@ -137,10 +137,21 @@ SAFEGUARDS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+FOUND_BY = {
+    "a log that ends in a gap is durable only up to its last record": 366,
+    "a flush syncs the producer snapshots": 41,
+    "retention waits for the producer snapshots": 36,
+    "a flush syncs a large producer snapshot": 36,
+    "compaction stays behind the durable producer snapshot": 98,
+    "each flush syncs the aborted transactions until one has ended": 27,
+}
+"""Seeds that are played first, to save time: any of the others may find it."""
+
+
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_a_missing_safeguard_is_noticed(safeguard: str, monkeypatch: pytest.MonkeyPatch) -> None:
     SAFEGUARDS[safeguard](monkeypatch)
-    for seed in range(10 * SEEDS):
+    for seed in (FOUND_BY.get(safeguard, 0), *range(10 * SEEDS)):
         try:
             Lives(seed).play()
         except Exception:

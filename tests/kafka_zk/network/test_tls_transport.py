@@ -198,6 +198,96 @@ def test_slices_are_given_back_when_the_connection_ends(
     reactor.until(lambda: connection.lost is not None)
 
 
+def _close_notify(tls: ssl.SSLObject, outgoing: ssl.MemoryBIO) -> bytes:
+    with contextlib.suppress(ssl.SSLWantReadError):
+        tls.unwrap()
+    return outgoing.read()
+
+
+def _wrong_record(tls: ssl.SSLObject, outgoing: ssl.MemoryBIO) -> bytes:
+    return b"\x17\x03\x03\x00\x20" + bytes(32)
+
+
+def _send_at_once(
+    listener: socket.socket, context: ssl.SSLContext, end: Callable[[ssl.SSLObject, ssl.MemoryBIO], bytes]
+) -> None:
+    """A server that sends a frame and ``end`` in one segment, and keeps the connection open."""
+    connection, _ = listener.accept()
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_side=True)
+    with connection:
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                connection.sendall(outgoing.read())
+                incoming.write(connection.recv(65536))
+        connection.recv(65536)  # the client is ready
+        tls.write(struct.pack(">i", 5) + b"hello")
+        connection.sendall(outgoing.read() + end(tls, outgoing))
+        connection.recv(1)  # until the client closes
+
+
+@pytest.mark.parametrize("end", [_close_notify, _wrong_record])
+@pytest.mark.parametrize("pauses", [False, True])
+def test_what_follows_data_in_the_same_segment_ends_the_connection(
+    reactor: LocalReactor, files: Files, end: Callable[[ssl.SSLObject, ssl.MemoryBIO], bytes], pauses: bool
+) -> None:
+    """After the data, also if the protocol pauses in between, and although nothing more comes."""
+    frames: list[bytes] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_send_at_once, args=(listener, server_context(files), end), daemon=True).start()
+        connection = open_connection(reactor, listener.getsockname()[1], over_tls(files), negotiate=False)
+        transport: Any = connection.transport
+
+        def take(frame: memoryview) -> None:
+            frames.append(bytes(frame))
+            if pauses:
+                transport.pauseProducing()
+
+        connection._decoder.max_frame_size_bytes = 1 << 30
+        connection._take = take  # type: ignore[method-assign]
+        transport.write_frame([b"ready"])
+        reactor.until(lambda: frames)
+        if pauses:
+            assert connection.lost is None
+            transport.resumeProducing()
+        reactor.until(lambda: connection.lost is not None)
+    assert frames == [b"hello"]
+
+
+def test_nothing_is_asked_of_openssl_when_nothing_is_left(
+    reactor: LocalReactor, files: Files, echo: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its error for that costs as much as a small record."""
+    connection = raw_connection(reactor, echo, files)
+    echo.may_read.set()
+    transport: Any = connection.transport
+    frames: list[bytes] = []
+    connection._decoder.max_frame_size_bytes = 1 << 30
+    connection._take = lambda frame: frames.append(bytes(frame))  # type: ignore[method-assign]
+    transport.write_frame([b"first"])
+    reactor.until(lambda: frames)
+    reads: list[tuple[Any, ...]] = []
+    decrypting = transport._tls
+
+    class Counting:
+        pending = decrypting.pending
+
+        def read(self, *wanted: Any) -> int:
+            reads.append(wanted)
+            return int(decrypting.read(*wanted))
+
+    monkeypatch.setattr(transport, "_tls", Counting())
+    decrypting.write(struct.pack(">i", 6) + b"second")
+    transport.socket.sendall(transport._outgoing.read())
+    reactor.until(lambda: len(frames) == 2)
+    assert len(reads) == 1
+    monkeypatch.undo()
+    reactor.result_of(connection.disconnect())
+
+
 def test_closing_in_the_middle_of_a_handshake(reactor: LocalReactor, files: Files) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]

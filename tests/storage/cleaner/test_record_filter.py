@@ -1,11 +1,12 @@
 """What compaction leaves of one batch."""
 
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
 import pytest
 
-from kafka_zk.storage.cleaner.cleaned_transactions import CleanedTransactions, TransactionEnds
+from kafka_zk.storage.cleaner.cleaned_transactions import CleanedTransactions, Marker, TransactionEnds
 from kafka_zk.storage.cleaner.record_filter import (
     NO_DATA_OFFSET,
     Filtered,
@@ -24,7 +25,13 @@ from kafka_zk.storage.segments.segment_scan import BatchSpan
 from tests.storage.helpers import T0
 
 DAY_MS = 86_400_000
-NO_TRANSACTIONS = CleanedTransactions(TransactionEnds(lambda ends: (each for each in ())))
+
+
+def _no_markers(ends: TransactionEnds) -> Generator[Marker, None, None]:
+    yield from ()
+
+
+NO_TRANSACTIONS = CleanedTransactions(TransactionEnds(_no_markers))
 KEPT = Retention(lambda key: -1, partial(choose, lambda key: -1), 1 << 40, 1 << 40, T0, DAY_MS, {}, NO_TRANSACTIONS)
 
 
