@@ -1,4 +1,4 @@
-"""Reports invalid znode content once, although the znode is read repeatedly."""
+"""Reports invalid znode content only once, although the znode is read repeatedly."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -16,7 +16,7 @@ PATH_COUNT = 100
 
 
 class ZnodeFaults:
-    """Passes each fault to ``tell`` as a sentence that names the znode; repeats it only after a change."""
+    """Passes each fault to ``tell`` as a sentence that names the znode. A fault is repeated only after a change."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -44,7 +44,7 @@ class ZnodeFaults:
             self._tell(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
-        """The answers, with None and a fault for znodes that an ACL hides."""
+        """The answers, in which hidden znodes become None. Reports a fault for each znode that an ACL hides."""
         read: list[T | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, NoAuth):
@@ -53,11 +53,11 @@ class ZnodeFaults:
         return read
 
     def forget(self, path: str) -> None:
-        """The znode is no longer read."""
+        """Forget the faults of a znode that is no longer read."""
         self._told.pop(path, None)
         self._many_are_told &= len(self._told) > PATH_COUNT // 2
 
     def forget_where(self, is_gone: Callable[[str], bool]) -> None:
-        """The znodes with these paths are gone."""
+        """Forget the faults of the deleted znodes that ``is_gone`` selects."""
         self._told = {path: faults for path, faults in self._told.items() if not is_gone(path)}
         self._many_are_told &= len(self._told) > PATH_COUNT // 2

@@ -29,14 +29,14 @@ _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NO_ID = bytes(16)
 
 Replicas = dict[int, list[int]]  # partition -> broker ids, the preferred leader first
-Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # a partition's replicas, those added, those removed
+Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # replicas of a partition, added replicas, removed replicas
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
     """The replicas of a topic's partitions. ``adding`` and ``removing``: only partitions that are being reassigned.
 
-    ``faults``: entries that were left out because they cannot be parsed, as sentences that name the znode.
+    ``faults``: sentences about entries that were left out because they cannot be parsed.
     """
 
     partitions: Replicas
@@ -48,9 +48,9 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True)
 class LeaderIsrAndControllerEpoch:
-    """The last decision about a partition.
+    """The last leader and ISR decision about a partition.
 
-    ``zk_version``: the znode's version. ``zxid``: of its last write. Both are -1 if unknown.
+    ``zk_version``: version of the znode. ``zxid``: zxid of its last write. Both are -1 if unknown.
     """
 
     leader: int
@@ -79,7 +79,7 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def encode_assignment(assignment: TopicAssignment) -> bytes:
-    """Version 3; without ``topic_id`` when it is None."""
+    """Encode the assignment as version 3; without ``topic_id`` if it is None."""
     document: dict[str, Any] = {
         "version": 3,
         "partitions": _encode_replicas(assignment.partitions),
@@ -92,9 +92,9 @@ def encode_assignment(assignment: TopicAssignment) -> bytes:
 
 
 def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
-    """The znode of a topic without an id, as version 3 with this one.
+    """Add a topic id to the znode of a topic without one, as version 3.
 
-    Entries that cannot be parsed stay, so that an operator can repair them. Raises InvalidZnode.
+    Entries that cannot be parsed are kept, so that an operator can repair them. Raises InvalidZnode.
     """
     document = json_codec.decode_object(topic_path(topic), data)
     added = {"version": 3, "topic_id": topic_id}
@@ -102,7 +102,7 @@ def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
 
 
 def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving]) -> bytes:
-    """The znode with other replicas for some partitions, as version 3; other content is unchanged.
+    """Replace the replicas of some partitions, as version 3. Other content is unchanged.
 
     Raises InvalidZnode.
     """
@@ -120,9 +120,10 @@ def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving])
 
 
 def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
-    """Decode any historic version; partitions are sorted.
+    """Decode any historic version, with sorted partitions.
 
-    Entries that cannot be parsed are left out and listed in ``faults``. Raises InvalidZnode, also without 'partitions'.
+    Entries that cannot be parsed are left out and listed in ``faults``. Raises InvalidZnode, also if 'partitions' is
+    missing.
     """
     steps = decode_assignment_in_steps(topic, data)
     while True:
@@ -165,7 +166,7 @@ def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
 def decode_state(
     topic: str, partition: int, data: bytes | None, zk_version: int = -1, zxid: int = -1
 ) -> LeaderIsrAndControllerEpoch:
-    """Raises InvalidZnode."""
+    """Decode a partition state. Raises InvalidZnode."""
     path = state_path(topic, partition)
     document = json_codec.decode_object(path, data)
     return LeaderIsrAndControllerEpoch(
@@ -206,7 +207,7 @@ def _decode_replicas(
 
 
 def _decode_topic_id(path: str, document: Mapping[str, Any], faults: list[str]) -> str | None:
-    """The topic id as Kafka writes it; None if it is missing or invalid."""
+    """The topic id in Kafka's format; None if it is missing or invalid."""
     text = document.get("topic_id")
     if text is None:
         return None

@@ -1,8 +1,7 @@
-"""One reign of the controller: from the won election until the broker resigns or loses its session.
+"""One reign of the controller: from winning the election until the broker resigns or loses its session.
 
 A reign owns its context, its fenced store, the channels to brokers and the watches. They end with the reign, so no
 state of an old reign reaches a new one.
-
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
@@ -56,10 +55,10 @@ from kafka_zk.registry.znodes.topics import topic_path
 _log = Logger()
 
 BALANCE_AFTER_S = 5
-"""Delay from the start of a reign to the first check for leader imbalance; Kafka's value."""
+"""Delay from the start of a reign to the first check for leader imbalance, as in Kafka."""
 
 RETRY_INTERVAL_S = 10
-"""Interval between retries of elections for leaderless partitions and of deletions that a broker refused."""
+"""Interval between retries of elections for leaderless partitions and of deletions that a broker rejected."""
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
@@ -68,7 +67,7 @@ class Put(Protocol):
     """Adds an event (a name and the work to do) to the controller's queue."""
 
     def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
-        """If ``once``, drops the event when an event with this name is already queued."""
+        """If ``once``, the event is dropped when an event with this name is already queued."""
 
 
 class ActiveController:
@@ -123,8 +122,8 @@ class ActiveController:
     async def take_over(self) -> None:
         """Run the failover: send the list of live brokers (as Kafka does), elect missing leaders, then shrink ISRs.
 
-        UpdateMetadata with partitions is sent last and contains all of them; otherwise a broker that has just started
-        would return incomplete topics to clients.
+        The last UpdateMetadata contains all partitions, because otherwise a broker that has just started would return
+        incomplete topics to clients.
         """
         await self._enable_features()
         self._watch()
@@ -150,7 +149,7 @@ class ActiveController:
         await self.elections.ordered()
 
     def end(self) -> None:
-        """Close the watches, the store and the channels. Work still in progress fails with ControllerMoved."""
+        """Close the watches, the store and the channels. Work in progress fails with ControllerMoved."""
         self._ended = True
         self._retry.stop()
         if self._balance_due is not None:
@@ -166,7 +165,7 @@ class ActiveController:
     async def alter_isrs(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """See ``IsrChanges.alter``. Queues the reassignments that can continue."""
+        """See ``IsrChanges.alter``. Queues the reassignments that can now continue."""
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
         if moving:  # queued, so that the leader's response does not wait for it
@@ -181,7 +180,7 @@ class ActiveController:
     # -- the beginning --
 
     async def _initialized_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """Returns the online replicas, then the offline ones."""
+        """Return the online replicas, then the offline ones."""
         online: list[Replica] = []
         offline: list[Replica] = []
         for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
@@ -193,7 +192,7 @@ class ActiveController:
         return online, offline
 
     async def _enable_features(self) -> None:
-        """Write ``/feature`` as enabled, like Kafka since 3.3. Finalized features are kept."""
+        """Write ``/feature`` as enabled, as Kafka does since 3.3. Finalized features are kept."""
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
@@ -207,7 +206,7 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Delete the notifications for the previous controller; this one reads all states anyway."""
+        """Delete the notifications for the previous controller. This one has read all states."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
@@ -313,7 +312,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """An error for the whole request applies to each of its partitions."""
+        """Handle a response. An error for the whole request applies to each of its partitions."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

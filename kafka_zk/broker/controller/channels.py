@@ -1,9 +1,8 @@
-"""Per broker, an ordered queue of requests over one connection, with one request in progress.
+"""An ordered queue of requests to each broker, over one connection, with one request in progress.
 
 A failed request is repeated after a pause over a new connection, until the broker answers or is unregistered
-(``remove``): each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
+(``remove``), so each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
 queue does not grow with every change. Large requests are encoded in slices, between which the reactor does other work.
-
 Source: ControllerChannelManager.scala@3.9.
 """
 
@@ -25,15 +24,15 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 ATTEMPTS_A_SECOND = 100
-"""Maximum failed attempts per second for all brokers together, about 0.5 ms each."""
+"""Maximum number of failed attempts per second for all brokers together. An attempt takes about 0.5 ms."""
 ATTEMPTS_AT_ONCE = 200
-"""First connections that begin without a pause."""
+"""Number of first connections that begin without a pause."""
 
 _log = Logger()
 
 
 class ControlConnection(Protocol):
-    """The part of ``KafkaConnection`` that a channel uses."""
+    """The methods of ``KafkaConnection`` that a channel uses."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -84,7 +83,7 @@ class ConnectPace:
         return pause_s
 
     def not_waiting(self, broker_id: int) -> None:
-        """The broker is connected now, or is gone: its turn does not delay others."""
+        """End the pause of a broker that is now connected or gone, so that it does not delay others."""
         self._waiting.discard(broker_id)
 
     def retry_pause_s(self, broker_id: int) -> float:
@@ -99,7 +98,7 @@ class ConnectPace:
         return pause_s
 
     def not_failing(self, broker_id: int) -> None:
-        """The broker answered, or is gone."""
+        """Record that the broker answered or is gone."""
         self._failing.discard(broker_id)
 
 
@@ -129,7 +128,7 @@ class BrokerChannel:
         self._closed = False
         self._queued_count = 0  # total since construction
         self._answered_count = 0  # total since construction; <= _queued_count
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers to wait for, who waits)
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers to wait for, Deferred)
 
     @property
     def queued(self) -> int:
@@ -159,7 +158,7 @@ class BrokerChannel:
         return waiting
 
     def close(self) -> None:
-        """Drop all queued requests and ignore a response that still arrives."""
+        """Drop all queued requests and ignore late responses."""
         self._closed = True
         self._pace.not_failing(self.info.broker_id)
         self._pace.not_waiting(self.info.broker_id)
@@ -170,7 +169,7 @@ class BrokerChannel:
     async def _run(self) -> None:
         if self._connection is None and (pause_s := self._pace.first_pause_s(self.info.broker_id)):
             await after(self._clock, pause_s)
-            if not self._closed:  # else the broker's next registration may be waiting
+            if not self._closed:  # otherwise the broker's next registration may be waiting
                 self._pace.not_waiting(self.info.broker_id)
         while self._queue:
             request = self._queue[0]
@@ -205,7 +204,7 @@ class BrokerChannel:
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
-        """An error of the listener does not stop the queue."""
+        """Call the listener. Its errors do not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
@@ -242,7 +241,7 @@ class BrokerChannel:
 
 
 class Channels:
-    """The channels to all registered brokers. ``versions``: those of the inter-broker protocol."""
+    """The channels to all registered brokers. ``versions``: versions of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -286,7 +285,8 @@ class Channels:
             channel.send(request)
 
     async def told(self, limit_s: float, broker_id: int | None = None) -> None:
-        """Returns when all brokers (or one) have answered what is queued now or are gone, or after ``limit_s``."""
+        """Wait until all brokers (or one) have answered every request queued so far or are gone, at most
+        ``limit_s``."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
         asked = [each for each in self._channels if broker_id in (None, each)]
@@ -311,7 +311,7 @@ class Channels:
 def _common_version(
     request: ControlRequest, versions: ControlVersions, offered: Mapping[int, tuple[int, int]]
 ) -> int:
-    """The highest version that the broker supports, at most the inter-broker protocol's."""
+    """The highest version that the broker supports, at most that of the inter-broker protocol."""
     highest = request.protocol_version(versions)
     peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
     version = min(highest, peer_highest)

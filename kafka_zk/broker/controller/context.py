@@ -1,8 +1,7 @@
 """The active controller's state: brokers, topics, assignments, leadership, states. Pure data with queries.
 
-The state machines and their drivers change it only after ZooKeeper has confirmed a change. All lists are sorted, so
-equal contexts produce equal requests.
-
+State machines and drivers change it only after ZooKeeper has confirmed a change. All lists are sorted, so equal
+contexts produce equal requests.
 Source: ControllerContext.scala@3.9.
 """
 
@@ -33,7 +32,7 @@ EPOCH_DURING_DELETE = -2
 
 
 class Replica(NamedTuple):
-    """One replica: sorts by partition, then by broker."""
+    """One replica. Sorts by partition, then by broker."""
 
     partition: TopicPartition
     broker_id: int
@@ -49,7 +48,7 @@ class LiveBroker(NamedTuple):
 class ReplicaAssignment(NamedTuple):
     """The replicas of a partition by broker id, the preferred leader first.
 
-    ``replicas``: without duplicates. During a reassignment: the target, followed by the replicas to be removed.
+    ``replicas``: without duplicates. During a reassignment, the target comes first, then the replicas to be removed.
     ``adding``, ``removing``: subsets of ``replicas``; both are empty unless a reassignment is in progress.
     """
 
@@ -102,7 +101,7 @@ def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
 
 
 class Context:
-    """The state of one reign. Every field except the epochs is empty until the failover fills it."""
+    """The state of one reign. Until the failover fills it, every field except the epochs is empty."""
 
     def __init__(self, epoch: int = 0, epoch_zk_version: int = 0) -> None:
         self.epoch = epoch
@@ -114,7 +113,7 @@ class Context:
         self.shutting_down: set[int] = set()
         """Brokers that asked for a controlled shutdown: a subset of ``brokers``."""
         self.unclean_starts: set[int] = set()
-        """Brokers that announced an unclean start and may still be in a shared ISR without some of its records."""
+        """Brokers that announced an unclean start and may be in a shared ISR although they lack some of its records."""
         self.topics: set[str] = set()
         """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
@@ -130,22 +129,22 @@ class Context:
         self.replica_states: dict[Replica, ReplicaState] = {}
         """No entry means NonExistent."""
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
-        """By broker id: its replicas on failed log directories. Reset when the broker starts or fails."""
+        """Broker id -> its replicas on failed log directories. Reset when the broker starts or fails."""
         self.topics_to_delete: set[str] = set()
-        """Topics whose deletion is ordered and not complete."""
+        """Topics whose deletion was requested and is not complete."""
         self.topics_with_deletion_started: set[str] = set()
-        """The subset of ``topics_to_delete`` whose partitions went to NonExistent."""
+        """The topics in ``topics_to_delete`` whose partitions are NonExistent."""
         self.topics_ineligible_for_deletion: set[str] = set()
-        """The subset of ``topics_to_delete`` that waits for a broker, a reassignment, or a retry after a refusal."""
+        """The topics in ``topics_to_delete`` that wait for a broker, a reassignment, or a retry after a rejection."""
 
     # -- brokers --
 
     def is_live(self, broker_id: int) -> bool:
-        """Whether the broker is registered and not shutting down."""
+        """True if the broker is registered and not shutting down."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     def is_replica_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
-        """Whether the broker is live (if ``or_shutting_down``: registered) and the replica's log directory works."""
+        """True if the broker is live (if ``or_shutting_down``: registered) and the replica's log directory works."""
         live = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
@@ -262,7 +261,7 @@ class Context:
         return info is not None and self.is_replica_online(info.leader, partition)
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Partitions that the broker leads and that have other replicas, to which leadership could move."""
+        """Partitions that the broker leads and whose leadership could move to another replica."""
         return [
             tp
             for tp in self.partitions_with_leadership()
@@ -286,7 +285,7 @@ class Context:
     def split_legal_partitions(
         self, partitions: Iterable[TopicPartition], event: PartitionEvent
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """(legal, illegal) partitions for the event."""
+        """Split partitions into (legal, illegal) for the event."""
         legal: list[TopicPartition] = []
         illegal: list[TopicPartition] = []
         allowed = PARTITION_TRANSITIONS[event]
@@ -297,7 +296,7 @@ class Context:
     def split_legal_replicas(
         self, replicas: Iterable[Replica], event: ReplicaEvent
     ) -> tuple[list[Replica], list[Replica]]:
-        """(legal, illegal) replicas for the event."""
+        """Split replicas into (legal, illegal) for the event."""
         legal: list[Replica] = []
         illegal: list[Replica] = []
         allowed = REPLICA_TRANSITIONS[event]
@@ -306,12 +305,12 @@ class Context:
         return legal, illegal
 
     def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
-        """Raises IllegalTransition unless the event is legal for all partitions."""
+        """Raise IllegalTransition unless the event is legal for all partitions."""
         for tp in self.split_legal_partitions(partitions, event)[1]:
             raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
     def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
-        """Raises IllegalTransition unless the event is legal for all replicas."""
+        """Raise IllegalTransition unless the event is legal for all replicas."""
         for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
             raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")

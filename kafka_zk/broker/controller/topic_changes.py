@@ -1,4 +1,4 @@
-"""Handle topics and assignments that change in ZooKeeper.
+"""Handles topics and assignments that change in ZooKeeper.
 
 The znodes are the source of truth. A watch is only a hint: each event reads again and compares with the context.
 """
@@ -39,7 +39,7 @@ class TopicChanges:
         context.leadership = {tp: info for tp, info in states.items() if info is not None}
 
     async def names_changed(self) -> tuple[list[str], list[str]]:
-        """``/brokers/topics`` changed. Returns the added topics, then the removed ones."""
+        """Handle a change of ``/brokers/topics``. Returns the added topics, then the removed ones."""
         context = self._context
         names = await self._store.topic_names()
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
@@ -56,7 +56,8 @@ class TopicChanges:
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
-        """A topic's znode changed: create new partitions. Changed replicas of others are ignored, as in Kafka."""
+        """Create the new partitions of a topic whose znode changed. Changed replicas of others are ignored, as in
+        Kafka."""
         stored = (await self._read([topic])).get(topic)
         if stored is None or topic not in self._context.topics:
             return
@@ -78,7 +79,7 @@ class TopicChanges:
         return topic in self._context.topics and zxid != self._context.topic_zxids.get(topic)
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """Topics with ids. A missing id is written to the znode: the known one, else a new one."""
+        """Read topics with ids. A missing id is written to the znode: the known id, otherwise a new one."""
         found: dict[str, StoredTopic] = {}
         wanted = list(names)
         while wanted:
@@ -89,7 +90,7 @@ class TopicChanges:
         return {topic: found[topic] for topic in names if topic in found}
 
     async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
-        """Returns the topics with ids, then those that another client changed meanwhile."""
+        """Returns the topics with ids, then those that another client changed concurrently."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
@@ -127,7 +128,8 @@ class TopicChanges:
                 self._context.assign(TopicPartition(topic, number), assignment_of(assignment, number))
 
     async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """In portions: brokers open the logs of one while ZooKeeper writes the znodes of the next."""
+        """Create partitions in portions: brokers open the logs of one portion while ZooKeeper writes the znodes of the
+        next."""
         for portion in whole_topics(partitions):
             replicas = await self._replicas_of(portion)
             await self._changes.partitions(portion, PartitionEvent.CREATE)
@@ -151,6 +153,6 @@ class TopicChanges:
         )
 
     async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
-        """If another client changed it meanwhile, the watch causes the next attempt."""
+        """Write an assignment. If another client has changed the znode, the watch causes the next attempt."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])

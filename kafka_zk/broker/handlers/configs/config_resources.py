@@ -37,7 +37,7 @@ OF_CLUSTER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIE
 
 
 def authorize(services: Services, context: RequestContext, operation: Operation, resource: Any) -> None:
-    """Raises: ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED."""
+    """Raise ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED if the client is not authorized."""
     if resource.resource_type == ResourceType.TOPIC:
         allowed = services.authorizer.authorize(context, operation, topic(resource.resource_name))
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -55,7 +55,7 @@ def repeated(resources: Iterable[Any]) -> set[tuple[int, str]]:
 
 
 def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda entry: False) -> None:
-    """Raises: ApiError for duplicate keys, missing values, and more keys than a resource may have."""
+    """Raise ApiError for duplicate keys, missing values, and more keys than a resource may have."""
     check_count(len(resource.configs))
     names = [entry.name for entry in resource.configs]
     if len(set(names)) != len(names):

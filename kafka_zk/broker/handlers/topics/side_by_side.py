@@ -16,7 +16,7 @@ AT_ONCE = 200
 
 
 async def side_by_side(clock: Timers, work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """Results in order; an exception of EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time, and
+    """Results in order; an exception in EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time, and
     other requests get their turn between them."""
     turns = Turns(clock, goes_on=True)
     outcomes: list[T | Exception] = []
