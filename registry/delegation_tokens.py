@@ -26,11 +26,16 @@ MOST_ATTEMPTS = 200
 
 
 class DelegationTokenRegistry:
-    """``/delegation_token``. All methods retry after connection losses and raise SessionLost."""
+    """``/delegation_token``. All methods survive connection losses and raise SessionLost.
+
+    Attributes:
+        hidden: ids of the tokens whose ACLs prevented their last read.
+    """
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
         self._events = events
+        self.hidden: set[str] = set()
         self._faults = ZnodeFaults(lambda fault: _log.error("a token cannot be used: {fault}", fault=fault))
 
     async def ensure_paths(self) -> None:
@@ -44,8 +49,10 @@ class DelegationTokenRegistry:
         """The named tokens. Those that are deleted, hidden by an ACL or invalid are left out."""
         paths = [znodes.token_path(token_id) for token_id in token_ids]
         found = {}
+        self.hidden.difference_update(token_ids)
         for token_id, path, answer in zip(token_ids, paths, await self._read(paths), strict=True):
             if isinstance(answer, NoAuth):
+                self.hidden.add(token_id)
                 self._faults.found(path, [str(answer)])
             elif answer is not None:
                 try:

@@ -8,6 +8,10 @@ from kafka_zk.registry.client.errors import NoAuth
 T = TypeVar("T")
 
 
+TOLD_COUNT = 5
+"""Maximum number of a znode's faults that are reported one by one. One further report counts the rest."""
+
+
 class ZnodeFaults:
     """Passes each fault to ``tell`` as a sentence that names the znode. A fault is repeated only after a change."""
 
@@ -21,8 +25,10 @@ class ZnodeFaults:
             self.forget(path)
         elif self._told.get(path) != tuple(faults):
             self._told[path] = tuple(faults)
-            for fault in faults:
+            for fault in faults[:TOLD_COUNT]:
                 self._tell(fault if fault.startswith(path) else f"{path}: {fault}")
+            if len(faults) > TOLD_COUNT:
+                self._tell(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
         """The answers, in which hidden znodes become None. Reports a fault for each znode that an ACL hides."""

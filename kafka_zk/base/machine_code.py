@@ -1,8 +1,8 @@
-"""Machine code that numba compiled once, stored in a file and loaded without numba.
+"""Machine code that numba compiles once and that is then loaded from a file without numba.
 
-Importing numba takes as much CPU time as cleaning 100 MB of a log. llvmlite, which links the code, takes a tenth of
-that time and memory. The file is stored beside the compiled Python of the module, or in the user's cache folder if
-that is not writable. Its name depends on the source, the llvmlite version and the processor.
+Importing numba takes as much CPU time as cleaning 100 MB of a log; linking the code with llvmlite takes a tenth of that
+time and memory. The file is stored beside the module's compiled Python, or in the user's cache folder if that is not
+writable. Its name depends on the source, the llvmlite version and the processor.
 Tests: tests/kafka_zk/base/test_machine_code.py.
 """
 
@@ -67,7 +67,6 @@ def machine_code(module: str, names: Sequence[str], *, compiles: bool) -> Machin
 
 
 def _key(llvm: Any, source: bytes) -> str:
-    """A hash of everything that the code depends on."""
     version = import_module("llvmlite").__version__
     machine = f"{version} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {_features(llvm)}"
     return source_hash(source + machine.encode()).hex()
@@ -78,14 +77,12 @@ def _features(llvm: Any) -> str:
 
 
 def _places(source_path: str, key: str) -> list[Path]:
-    """Possible paths of the file, the preferred one first."""
     name = f"{Path(source_path).stem}.{key}.o"
     user_cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return [Path(cache_from_source(source_path)).parent / name, Path(user_cache) / "kafka-zk" / name]
 
 
 def _read(path: Path) -> bytes | None:
-    """The code in a file; None if the file is missing or damaged."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -115,7 +112,6 @@ def _keep(places: Sequence[Path], code: bytes) -> None:
 
 
 def _compiled(llvm: Any, module: str) -> bytes | None:
-    """The code of the module's functions; None if numba is missing or cannot compile them."""
     try:
         c_functions: Callable[[], Mapping[str, Any]] = import_module(module).c_functions
     except Exception:  # numba has many error types, and every caller can do without the code

@@ -49,7 +49,7 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 @click.option("--group", help="Join this group, whose members share the partitions, see below.")
 @zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @group_type_option("With --group: who coordinates it.")
-@click.option("--name", help="With --group: what this member is called.  [default: from host and time]")
+@click.option("--name", help="With --group: the member's name.  [default: from host and time]")
 @click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
 @click.option("--blacklist", "black_list", help="With --group: all topics except these.")
 @click.option(
@@ -157,7 +157,7 @@ def _in_group_of_broker(
 
 
 def _named(name: str | None, properties: dict[str, str]) -> dict[str, str]:
-    """The properties with the member's name, which must be given only once."""
+    """The properties including the member's name, which may be given only once."""
     if name is None:
         return properties
     if not name or "/" in name:
@@ -212,7 +212,7 @@ def _of_partitions(
 
 
 def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None) -> "Start":
-    """Return where to start; the three options exclude each other."""
+    """Where to start; the three options exclude each other."""
     if sum((offset is not None, from_beginning, from_timestamp is not None)) > 1:
         raise click.UsageError("give one of --offset, --from-beginning and --from-timestamp")
     if from_beginning:

@@ -24,12 +24,7 @@ from kafka_zk.base.turns import ClientWait
 from kafka_zk.network.addresses import peer_address
 from kafka_zk.network.connection_input import BETWEEN_BROKERS, ConnectionInput
 from kafka_zk.network.connection_output import ConnectionOutput, hold_slices
-from kafka_zk.network.connection_settings import (
-    ANONYMOUS,
-    AwaitsCertificate,
-    ConnectionSettings,
-    HandshakeStep,
-)
+from kafka_zk.network.connection_settings import ANONYMOUS, AwaitsCertificate, ConnectionSettings, HandshakeStep
 from kafka_zk.network.connection_states import (
     AUTHENTICATED,
     BEGIN,
@@ -226,8 +221,10 @@ class BrokerConnection(TwistedProtocol):
                     coroutine = self._settings.dispatch(self.context, header, frame[position:])
             elif header.api_key == _API_VERSIONS:
                 response = unsupported_version_response(header.correlation_id, (lowest, highest))
-                self._output.send([response], self._drained)
-                return
+                if self._phase is not _HANDSHAKING:
+                    self._output.send([response], self._drained)
+                    return
+                coroutine = self._shake_hands(self._handshake.unknown_version(self.context, header, response))
             else:
                 raise ProtocolError(f"API {header.api_key} version {header.api_version} is not offered")
         except ProtocolError as error:

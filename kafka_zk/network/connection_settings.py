@@ -59,6 +59,12 @@ class Handshake(Protocol):
     ) -> Coroutine[Any, Any, HandshakeStep]:
         """Handle one request. Raises ProtocolError to close the connection without a response."""
 
+    def unknown_version(
+        self, context: RequestContext, header: RequestHeader, versions: bytes
+    ) -> Coroutine[Any, Any, HandshakeStep]:
+        """Handle ApiVersions in a version that the broker does not know. ``versions``: the response that lists those
+        it knows. Raises ProtocolError."""
+
     def begins_again(self, header: RequestHeader) -> bool:
         """True if a request during the session begins another handshake."""
 
@@ -73,6 +79,9 @@ class AwaitsCertificate:
     max_frame_size_bytes = MOST_BYTES_BEFORE_LOGIN
 
     async def request(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
+        raise ProtocolError("a request before the certificate is known")
+
+    async def unknown_version(self, context: RequestContext, header: RequestHeader, versions: bytes) -> HandshakeStep:
         raise ProtocolError("a request before the certificate is known")
 
     def begins_again(self, header: RequestHeader) -> bool:

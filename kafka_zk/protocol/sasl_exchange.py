@@ -14,8 +14,9 @@ from kafka_zk.security.errors import SaslAuthenticationFailed, UnsupportedSaslMe
 from kafka_zk.security.sasl_client import SaslClient
 
 REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL = 0.85, 0.95
-"""Share of a session's lifetime after which a client re-authenticates: a random value between the two, so that not all
-clients do so at the same time."""
+"""Share of a session's lifetime after which a client re-authenticates: a random value in this range, so that clients do
+not do so at the same time.
+"""
 
 
 class SaslStep(NamedTuple):
@@ -37,7 +38,7 @@ def sasl_exchange(mechanism: str, client: SaslClient) -> Generator[SaslStep, cod
         answer = yield SaslStep(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message})
         if answer.error_code != ErrorCode.NONE:
             raise SaslAuthenticationFailed(
-                f"{answer.error_message or 'the broker gives no reason'} ({ErrorCode.of(answer.error_code).name})"
+                f"{answer.error_message or 'the broker gave no reason'} ({ErrorCode.of(answer.error_code).name})"
             )
         try:
             message = client.send(bytes(answer.auth_bytes))

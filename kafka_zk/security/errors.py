@@ -17,6 +17,11 @@ class SaslAuthenticationFailed(AuthenticationFailed):
         self.reason = reason
 
 
+class RefusedForNow(SaslAuthenticationFailed):
+    """A broker refuses a credential that it may accept later. It closes the connection without a response, so that
+    clients retry."""
+
+
 class UnsupportedSaslMechanism(AuthenticationFailed):
     """The mechanism is not enabled on the broker."""
 

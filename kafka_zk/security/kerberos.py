@@ -4,7 +4,8 @@ Both sides exchange tokens until the context is established. Then the broker off
 selects "none". The client may add a user name that it wants to act as; as in Kafka, this name has no effect.
 
 Needs the package ``gssapi``: ``pip install 'kafka-zk[gssapi]'``. It reads keytabs and /etc/krb5.conf (KRB5_CONFIG).
-Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin.java@3.9; GssKrb5Server (Java 17).
+As in Kafka, a ticket that is replayed or not yet valid does not fail the login for good: clients try again.
+Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin, KerberosError@3.9; GssKrb5Server (Java 17).
 Tests: tests/kafka_zk/security/test_kerberos.py, and with a KDC tests/peers/secured/test_kerberos.py.
 """
 
@@ -15,12 +16,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka_zk.security.client_security import KerberosLogin
-from kafka_zk.security.errors import InvalidSecurity, SaslAuthenticationFailed
+from kafka_zk.security.errors import InvalidSecurity, RefusedForNow, SaslAuthenticationFailed
 
 _NO_LAYER = 1
-_NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # and no buffer, because messages are not wrapped
+_NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # and no buffer for messages, which are not wrapped
+_KRB5_ERRORS = -1765328384  # the first code of krb5's table of errors
+_RETRIABLE = frozenset((_KRB5_ERRORS + code) % 2**32 for code in (21, 33, 34))  # client or ticket not yet valid, replay
+_KDC_UNREACHABLE = (_KRB5_ERRORS + 156) % 2**32
 _cache_numbers = itertools.count()
 _free_caches: dict[tuple[str, str], deque[str]] = defaultdict(deque)  # by keytab and principal
+
+
+class TicketUnavailable(ConnectionError):
+    """The Kerberos server is unreachable, or the ticket is not valid yet; retrying later may help."""
 
 
 def gssapi_module() -> Any:
@@ -90,7 +98,8 @@ class GssapiServer:
                 return self._offer()
             self._select(self._context.unwrap(message).message)
         except self._gssapi.exceptions.GSSError as error:
-            raise SaslAuthenticationFailed("GSSAPI failed", f"GSSAPI: {error}") from None
+            refused = RefusedForNow if error.min_code % 2**32 in _RETRIABLE else SaslAuthenticationFailed
+            raise refused("GSSAPI failed", f"GSSAPI: {error}") from None
         return b""
 
     def _offer(self) -> bytes:
@@ -109,7 +118,7 @@ class GssapiServer:
 def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, None]:
     """The client's messages to the broker at ``host``. The call may block while it asks the Kerberos server.
 
-    Raises SaslAuthenticationFailed, also from the generator.
+    Raises TicketUnavailable and SaslAuthenticationFailed, also from the generator.
     """
     gssapi = gssapi_module()
     try:
@@ -122,7 +131,7 @@ def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, No
             )  # fmt: skip
             first = bytes(context.step() or b"")  # gets the ticket from the cache or from the Kerberos server
     except gssapi.exceptions.GSSError as error:
-        raise SaslAuthenticationFailed(f"GSSAPI: {error}") from None
+        raise _client_failure(error, "") from None
     return _messages(gssapi, context, first)
 
 
@@ -133,10 +142,17 @@ def _messages(gssapi: Any, context: Any, token: bytes) -> Generator[bytes, bytes
             token = bytes(context.step(answer) or b"")
         offer = context.unwrap((yield token)).message
     except gssapi.exceptions.GSSError as error:
-        raise SaslAuthenticationFailed(f"GSSAPI: the broker cannot be verified: {error}") from None
+        raise _client_failure(error, "the broker cannot be verified: ") from None
     if len(offer) != len(_NONE_OFFERED) or not offer[0] & _NO_LAYER:
         raise SaslAuthenticationFailed("GSSAPI: the broker demands a security layer; Kafka has none")
     yield bytes(context.wrap(_NONE_OFFERED, False).message)
+
+
+def _client_failure(error: Any, what: str) -> Exception:
+    said = f"GSSAPI: {what}{error}"
+    if error.min_code % 2**32 in _RETRIABLE | {_KDC_UNREACHABLE}:
+        return TicketUnavailable(said)
+    return SaslAuthenticationFailed(said)
 
 
 @contextmanager

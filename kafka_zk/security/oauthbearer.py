@@ -15,6 +15,8 @@ from kafka_zk.security.errors import SaslAuthenticationFailed
 from kafka_zk.security.password import Password
 
 _SEPARATOR = "\x01"
+_RENEWAL_FACTOR = 0.8
+_LEAST_MS = 60_000
 _TOKEN = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 _EXTENSION = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
 
@@ -49,14 +51,14 @@ def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
         raise SaslAuthenticationFailed(_refusal(answer))
 
 
-def renewal_ms(token: Token, now_ms: int, factor: float = 0.8, least_ms: int = 60_000) -> int:
-    """The time of the next fetch of the token, in ms since the epoch.
+def renewal_ms(token: Token, now_ms: int) -> int:
+    """When to fetch the token again, in ms since the epoch.
 
     Source: ExpiringCredentialRefreshingLogin.java@3.9 (sasl.login.refresh.window.factor, .min.period.seconds).
     """
     started_ms = now_ms if token.started_ms is None else token.started_ms
-    wanted_ms = started_ms + int((token.expires_ms - started_ms) * factor)
-    return max(wanted_ms, min(now_ms + least_ms, token.expires_ms))
+    wanted_ms = started_ms + int((token.expires_ms - started_ms) * _RENEWAL_FACTOR)
+    return max(wanted_ms, min(now_ms + _LEAST_MS, token.expires_ms))
 
 
 def _refusal(answer: bytes) -> str:

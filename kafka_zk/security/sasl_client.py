@@ -14,7 +14,7 @@ SaslClient = Generator[bytes, bytes, None]
 def sasl_client(settings: SaslSettings, random: Random, host: str) -> SaslClient:
     """The messages of one login to the broker at ``host``. It blocks if ``settings.may_wait``.
 
-    Raises TokenUnavailable; SaslAuthenticationFailed, also from the generator.
+    Raises TokenUnavailable; TicketUnavailable and SaslAuthenticationFailed, also from the generator.
     """
     if settings.mechanism == "OAUTHBEARER":
         from kafka_zk.security.oauthbearer import oauthbearer_client

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from kafka_zk.security import scram
-from kafka_zk.security.errors import SaslAuthenticationFailed
+from kafka_zk.security.errors import RefusedForNow, SaslAuthenticationFailed
 from kafka_zk.security.kerberos_names import NoUserName
 from kafka_zk.security.listener_keys import GSSAPI
 from kafka_zk.security.listener_sasl import ListenerSasl
@@ -173,6 +173,9 @@ class SaslServer:
             )
         try:
             challenge = self._step(message)
+        except RefusedForNow as error:
+            self.state = SaslState.FAILED
+            return SaslReply(failure=str(error), is_told=False, reason=error.reason)
         except SaslAuthenticationFailed as error:
             is_explained = self._mechanism == PLAIN or isinstance(error, ExplainedFailure)
             return self._failed(str(error) if is_explained else self._hidden(), error.reason)

@@ -40,7 +40,6 @@ class KazooTwistedClient(KazooClientBase):
         connect_string: ``host:port[,host:port…][/chroot]``.
         session_timeout_ms: the requested timeout; the server may grant another one.
         connection_timeout_ms: how long ``start`` waits for a first connection; default: the session timeout.
-        clock_ms: monotonic clock for the lease.
         security: TLS, identities and ACLs.
     Raises: InvalidConnectString, InvalidSecurity.
 
@@ -56,10 +55,9 @@ class KazooTwistedClient(KazooClientBase):
         session_timeout_ms: int = 18_000,
         *,
         connection_timeout_ms: int | None = None,
-        clock_ms: Callable[[], float] = boottime_ms,
         security: Security = NO_SECURITY,
     ) -> None:
-        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms, security)
+        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, boottime_ms, security)
         self._reactor = reactor
         self._wake_planned = False
         self._starting: Deferred[None] | None = None

@@ -12,7 +12,7 @@ is not 0 (3.2). The state znode's ZooKeeper version is the partition epoch.
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,9 @@ from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import json_codec
 
 TOPICS = "/brokers/topics"
+
+_ENTRIES_A_STEP = 100
+_STEP_COST = 20 * _ENTRIES_A_STEP  # about the bytes of JSON that a step decodes
 
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NO_ID = bytes(16)
@@ -122,16 +125,27 @@ def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
     Entries that cannot be parsed are left out and listed in ``faults``. Raises InvalidZnode, also if 'partitions' is
     missing.
     """
+    steps = decode_assignment_in_steps(topic, data)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            assignment: TopicAssignment = end.value
+            return assignment
+
+
+def decode_assignment_in_steps(topic: str, data: bytes | None) -> Generator[int, None, TopicAssignment]:
+    """Like ``decode_assignment``, in steps that yield their cost (see ``kafka_zk.base.turns``)."""
     path = topic_path(topic)
     document = json_codec.decode_object(path, data)
     if not isinstance(document.get("partitions"), dict):
         raise InvalidZnode(f"{path}: 'partitions' must be an object")
     faults: list[str] = []
     return TopicAssignment(
-        _decode_replicas(path, document, "partitions", faults),
+        (yield from _decode_replicas(path, document, "partitions", faults)),
         _decode_topic_id(path, document, faults),
-        _decode_replicas(path, document, "adding_replicas", faults),
-        _decode_replicas(path, document, "removing_replicas", faults),
+        (yield from _decode_replicas(path, document, "adding_replicas", faults)),
+        (yield from _decode_replicas(path, document, "removing_replicas", faults)),
         tuple(faults),
     )
 
@@ -170,13 +184,17 @@ def _encode_replicas(replicas: Mapping[int, list[int]]) -> dict[str, list[int]]:
     return {str(partition): replicas[partition] for partition in sorted(replicas)}
 
 
-def _decode_replicas(path: str, document: Mapping[str, Any], key: str, faults: list[str]) -> Replicas:
+def _decode_replicas(
+    path: str, document: Mapping[str, Any], key: str, faults: list[str]
+) -> Generator[int, None, Replicas]:
     listed = document.get(key, {})
     if not isinstance(listed, dict):
         faults.append(f"{path}: {key!r} must be an object")
         return {}
     replicas: Replicas = {}
-    for partition, broker_ids in listed.items():
+    for position, (partition, broker_ids) in enumerate(listed.items(), 1):
+        if position % _ENTRIES_A_STEP == 0:
+            yield _STEP_COST
         number = json_codec.number_of(partition, json_codec.PARTITIONS)
         if number is None:
             faults.append(f"{path}: {json_codec.shown(partition)} in {key!r} is not a partition number")

@@ -1,4 +1,4 @@
-"""``kafka-zk lake verify``: whether a target's folders hold every extracted offset once.
+"""``kafka-zk lake verify``: checks that a target's folders contain every extracted offset once.
 
 The folders' descriptions (``inventory.py``) are compared with their files, the group's offsets and the log ends.
 Tests: tests/spark_jobs/extraction/test_verification.py.
@@ -16,8 +16,7 @@ from kafka_zk.spark_jobs.extraction.range_folders import Files, RangeFolders
 
 @dataclass(frozen=True)
 class Verified:
-    """``ends``: where the folders end, only those of the requested group; ``faults``: sentences, none if all is
-    well."""
+    """``ends``: end offsets of the requested group's folders. ``faults``: sentences; empty without faults."""
 
     folders: int
     files: int
@@ -37,9 +36,10 @@ class Verified:
 
 
 def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None) -> Verified:
-    """Check the folders of a target by themselves, for all groups.
+    """Check the folders of a target without a cluster, for all groups.
 
-    Raises: ExtractionFailed if a description is invalid."""
+    Raises: ExtractionFailed if a description is invalid.
+    """
     found = RangeFolders(files, count_rows).found(target)
     told = [
         f"{name} has no {inventories.FILE_NAME}: it is being published, or an older version wrote it"
@@ -50,7 +50,7 @@ def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str
     current = inventories.current(described)
     for name, each in current.items():
         told += _faults_of_files(files, count_rows, f"{target}/{name}", each)
-    told += [f"{name} is still there, and its records are in another folder" for name in described.keys() - current]
+    told += [f"{name} still exists, although its records are in another folder" for name in described.keys() - current]
     told += inventories.faults(current)
     ends: dict[TopicPartition, int] = {}
     for each in current.values():
@@ -68,7 +68,7 @@ def _faults_of_files(
     told = []
     for path, size in described.files.items():
         if path not in there:
-            told.append(f"{folder}/{path} is not there")
+            told.append(f"{folder}/{path} does not exist")
         elif there[path] != size:
             told.append(f"{folder}/{path} has {there[path]:,} bytes, not {size:,}")
     told += [f"{folder}/{path} is in no description" for path in sorted(there.keys() - described.files.keys())]
@@ -87,7 +87,7 @@ def against_cluster(
     for tp, end in verified.ends.items():
         if tp in log_ends and end > log_ends[tp]:
             ends = f"the folders end at offset {end} of {tp}, the log at {log_ends[tp]}"
-            told.append(f"{ends}: the topic was created again")
+            told.append(f"{ends}: the topic was recreated")
         if (offset := offsets.get(tp, -1)) != end:
             where = "nowhere" if offset < 0 else f"at offset {offset}"
             told.append(f"the folders end at offset {end} of {tp}, and the group is {where}")

@@ -1,4 +1,4 @@
-"""Avro records in the fields of a reader's schema, by Avro's schema resolution.
+"""Reads Avro records into the fields of a reader's schema, by Avro's schema resolution.
 
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
@@ -26,8 +26,9 @@ _SAFE_DEPTH = 1024
 
 
 class _Writer(NamedTuple):
-    """A prepared writer's schema for ``read``. ``how``: None if its logical types are the reader's, so that fastavro
-    can read them, in C; otherwise the conversion of values of ``schema``, which has no logical types."""
+    """A prepared writer's schema for ``read``. ``how``: None if its logical types equal the reader's, so that fastavro
+    reads them in C; otherwise the conversion of values of ``schema``, from which logical types are removed.
+    """
 
     schema: Any
     how: Any
@@ -49,9 +50,9 @@ class AvroReader:
             set_defaults(self._physical, named)
             self._logical = expand_schema(_parsed(schema)[0])
         except _NO_SCHEMA as error:
-            raise WronglyAsked(f"no Avro schema: {error}") from error
+            raise WronglyAsked(f"invalid Avro schema: {error}") from error
         if not isinstance(columns, StructType):
-            raise WronglyAsked("an Avro record is needed as the reader's schema")
+            raise WronglyAsked("the reader's schema must be an Avro record")
         self.columns = columns
         self._expanded = expanded if "decimal" in json.dumps(expanded, default=str) else None
         self._unchanged = conversion(self._logical, self._logical, {})
@@ -65,7 +66,7 @@ class AvroReader:
             if how != self._unchanged:
                 parsed = _parsed(writer, physical)[0]
         except _NO_SCHEMA as error:
-            raise ValueUndecodable(f"its schema is no Avro schema: {error}") from error
+            raise ValueUndecodable(f"its schema is not a valid Avro schema: {error}") from error
         if is_endless:
             raise ValueUndecodable("its schema has an array whose items need no bytes")
         return _Writer(parsed, None if how == self._unchanged else how, is_recursive)
@@ -79,21 +80,25 @@ class AvroReader:
         """Read one value. Raises ValueUndecodable."""
         stream = io.BytesIO(payload)
         reader = self._schema if writer.how is None else self._physical
-        # In C only the stack limits the depth of a value, and an overflow ends the process.
+        # In C, only the stack limits the depth of a value, and an overflow ends the process.
         may_be_deep = writer.is_recursive and len(payload) > _SAFE_DEPTH
         read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:
             record = converted(read(stream, writer.schema, reader), writer.how)
         except RecursionError as error:
-            raise ValueUndecodable("no Avro record of its schema: nested too deeply") from error
+            raise ValueUndecodable("not a valid Avro record of its schema: nested too deeply") from error
         except fastavro.read.SchemaResolutionError as error:
-            raise ValueUndecodable(f"its schema does not go with the reader's: {error}".strip()) from error
+            raise ValueUndecodable(f"its schema is incompatible with the reader's: {error}".strip()) from error
         except MALFORMED as error:
-            raise ValueUndecodable(f"no Avro record of its schema: {type(error).__name__} {error}".strip()) from error
+            raise ValueUndecodable(
+                f"not a valid Avro record of its schema: {type(error).__name__} {error}".strip()
+            ) from error
         if stream.tell() != len(payload):
-            raise ValueUndecodable(f"no Avro record of its schema: {len(payload) - stream.tell()} bytes follow it")
+            raise ValueUndecodable(
+                f"not a valid Avro record of its schema: {len(payload) - stream.tell()} bytes follow it"
+            )
         if self._expanded is not None and not decimals_fit(record, self._expanded):
-            raise ValueUndecodable("a decimal has more digits than the reader's schema says")
+            raise ValueUndecodable("a decimal has more digits than the reader's schema allows")
         return record
 
 

@@ -1,7 +1,8 @@
-"""Protobuf messages in the fields of a reader's schema, which is its first message. Protobuf's rules handle evolution.
+"""Reads Protobuf messages into the fields of a reader's schema, whose first message is used. Protobuf's rules handle
+evolution.
 
-Unknown fields are ignored; fields that were not written have their default (null if Protobuf can tell that a field is
-not set). Schemas are .proto texts, or file descriptors in Base64, as Confluent's Python client registers them.
+Unknown fields are ignored. Unwritten fields have their default (null, if Protobuf can tell that a field is not set).
+Schemas are .proto texts, or file descriptors in Base64, as Confluent's Python client registers them.
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
@@ -48,7 +49,7 @@ class ProtobufReader:
         try:
             found = _file(schema).message_types_by_name
         except (TypeError, ValueError, KeyError, OSError) as error:
-            raise WronglyAsked(f"no Protobuf schema: {error}") from error
+            raise WronglyAsked(f"invalid Protobuf schema: {error}") from error
         if not found:
             raise WronglyAsked("the Protobuf schema has no message")
         self._message = next(iter(found.values()))
@@ -60,7 +61,7 @@ class ProtobufReader:
         try:
             return _file(writer)
         except (TypeError, ValueError, KeyError, OSError) as error:
-            raise ValueUndecodable(f"its schema is no Protobuf schema: {error}") from error
+            raise ValueUndecodable(f"its schema is not a valid Protobuf schema: {error}") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
         """Read one message. Raises ValueUndecodable."""
@@ -93,7 +94,7 @@ def _named(file: Any, path: tuple[int, ...]) -> str:
 
 
 def _file(schema: Schema) -> Any:
-    """The schema's file, in its own pool: versions of a schema have messages of the same names."""
+    """The schema's file, in a separate pool, because versions of a schema contain messages of the same names."""
     pool = descriptor_pool.DescriptorPool()
     for each in _in_order(schema):
         pool.Add(each)
@@ -118,7 +119,7 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
                 descriptor_pool.Default().FindFileByName(name).CopyToProto(known)
                 yield from visit(known)
             else:
-                raise KeyError(f"it imports {name}, which is none of its references")
+                raise KeyError(f"it imports {name}, which is not among its references")
         yield file
 
     return visit(own)
@@ -135,7 +136,7 @@ def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
 
 
 def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
-    """Compile with protoc, from the wheel grpcio-tools. Raises ValueError."""
+    """Compile with protoc from the wheel grpcio-tools. Raises ValueError."""
     import grpc_tools
     from grpc_tools import protoc
 
@@ -144,7 +145,7 @@ def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
         for path, text in ((name, schema.text), *((path, each.text) for path, each in referenced.items())):
             pure = PurePosixPath(path)
             if pure.is_absolute() or ".." in pure.parts:
-                raise ValueError(f"{path} is no name for a file of the schema")
+                raise ValueError(f"{path} is not a valid name for a file of the schema")
             file = Path(folder) / pure
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

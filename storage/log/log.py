@@ -235,6 +235,14 @@ class Log(LocalLog):
         self._write(batch, size_bytes, leader_epoch, at, at, at, now_ms, now_ms)
         return new_tuple(LogAppendInfo, (at, at, append_time_ms, self.log_start_offset, size_bytes, False))
 
+    def append_own_batch(
+        self, batch: bytearray, *, leader_epoch: int, now_ms: int, guard: VerificationStateEntry | None = None
+    ) -> LogAppendInfo:
+        """Append any other batch that the broker itself built. ``guard``, and raises: as in ``append_as_leader``."""
+        return self.append_as_leader(
+            batch, read_header(batch), leader_epoch=leader_epoch, now_ms=now_ms, from_client=False, guard=guard
+        )
+
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
         """Append batches from the leader, which contain their offsets and epochs. An incomplete last batch is ignored.
 

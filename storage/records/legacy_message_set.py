@@ -121,24 +121,22 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + length], position + length
 
 
-def read_message_set(
-    buffer: Buffer, *, partial_tail: bool = False, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
-) -> Iterator[LegacyMessage]:
-    """Yield all messages with absolute offsets, including those inside wrappers.
+def read_message_set(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyMessage]:
+    """Yield all messages, from inside wrappers as well, with absolute offsets.
 
     Raises: CorruptRecord, InvalidRecord (nested wrappers, mixed magics), UnsupportedCompression.
     """
     for entry in iter_entries(buffer, partial_tail=partial_tail):
         if entry.codec:
-            yield from _opened(entry, max_uncompressed_bytes)
+            yield from _opened(entry)
         else:
             yield LegacyMessage(
                 entry.offset, entry.magic, entry.timestamp_ms, entry.log_append_time, entry.key, entry.value
             )
 
 
-def _opened(wrapper: LegacyEntry, max_uncompressed_bytes: int) -> Iterator[LegacyMessage]:
-    inner = list(open_wrapper(wrapper, max_uncompressed_bytes))
+def _opened(wrapper: LegacyEntry) -> Iterator[LegacyMessage]:
+    inner = list(open_wrapper(wrapper))
     shift = wrapper.offset - inner[-1].offset if wrapper.magic else 0
     for entry in inner:
         timestamp_ms = wrapper.timestamp_ms if wrapper.log_append_time else entry.timestamp_ms

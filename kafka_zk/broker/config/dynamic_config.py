@@ -31,6 +31,7 @@ from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.config.unbuilt_security import unbuilt_security
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.faults import TOLD_COUNT
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
 from kafka_zk.storage.files.config_table import Value
@@ -101,30 +102,37 @@ class DynamicBrokerConfig:
                 raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {error}") from None
 
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        """Select the allowed properties and decode their passwords. The others are logged."""
+        """Select the allowed properties, with decoded passwords; others are logged, up to TOLD_COUNT one by one."""
         usable = {}
+        problems: list[str] = []
         protocols = self._protocols(properties)
         for key, value in properties.items():
+            if _is_custom(key):
+                usable[key] = value
+                continue
             try:
                 _check_keys({key: value}, per_broker=per_broker)
                 _check_security({key: value}, protocols)
                 value = self._decoded(key, value)
                 parse(key, value)
             except (BadValue, ApiError) as error:
-                _log.error(
-                    "a dynamic configuration of {whom} is ignored: {error}",
-                    whom="the broker" if per_broker else "all brokers",
-                    error=error,
-                )
+                problems.append(str(error))
             else:
                 usable[key] = value
+        whom = "the broker" if per_broker else "all brokers"
+        for problem in problems[:TOLD_COUNT]:
+            _log.error("a dynamic configuration of {whom} is ignored: {error}", whom=whom, error=problem)
+        if len(problems) > TOLD_COUNT:
+            _log.error(
+                "{count} more dynamic configurations of {whom} are ignored", count=len(problems) - TOLD_COUNT, whom=whom
+            )
         return usable
 
     def _protocols(self, properties: Mapping[str, str]) -> Mapping[str, str]:
         """Listener name -> security protocol with these properties; empty if the listeners cannot be parsed."""
         where = {key: properties[key] for key in _WHERE_TO_LISTEN if key in properties}
         try:
-            return KafkaConfig.from_properties({**self.static, **where})[0].listener_protocols
+            return KafkaConfig({**self.static, **where}).listener_protocols
         except InvalidBrokerConfig:
             return {}
 
@@ -208,8 +216,14 @@ class DynamicBrokerConfig:
         return merged
 
     def _build(self, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
-        merged = self._merge(default, own)
-        return KafkaConfig.from_properties(merged)[0]
+        return KafkaConfig(self._merge(default, own))
+
+
+def _is_custom(key: str) -> bool:
+    """Whether the key is none of Kafka's: its value is kept, whatever it is."""
+    if key in BROKER_CONFIGS or key.startswith(_REFUSED_PREFIXES):
+        return False
+    return key not in ALL_KEYS and key.partition(".")[2] not in ALL_KEYS and store_key(key) is None
 
 
 def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
@@ -217,6 +231,7 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
         if refused:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {collection}({', '.join(refused)})")
 
+    properties = {key: value for key, value in properties.items() if not _is_custom(key)}
     rows = {key: BROKER_CONFIGS[key] for key in properties if key in BROKER_CONFIGS}
     refuse("Cannot update these configs dynamically", [key for key, row in rows.items() if not row.is_dynamic])
     refuse(
@@ -225,7 +240,7 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
         "HashSet",
     )
     _check_security(properties, {})
-    of_listeners = [key for key in properties if key_of_some_listener(key)]
+    of_listeners = dict.fromkeys(key for key in properties if key_of_some_listener(key))
     refuse(
         "Cannot update these configs dynamically",
         [

@@ -89,7 +89,8 @@ class KafkaConfig(BrokerKeys):
         merged = {**properties, **(overrides or {})}
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
         config = cls(merged)
-        unknown = [key for key in merged if key not in known and not _is_of_listener(key, config.listener_names)]
+        listeners = config.listener_names
+        unknown = [key for key in merged if key not in known and not _is_of_listener(key, listeners)]
         return config, [*map(config._warning, unknown), *config._security_warnings()]
 
     def read(self, row: BrokerKey[R]) -> R:

@@ -31,6 +31,8 @@ def is_of_unused_listener(key: str, listeners: Collection[str]) -> bool:
 
 
 def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
+    if key not in ALL_KEYS and _without_mechanism(key) not in ALL_KEYS and not key.startswith(LISTENER_PREFIX):
+        return None  # a key of a plugin; there may be tens of thousands
     under_listener = key_of_listener(key, listeners)
     open_sentence = _without_effect(key, value, listeners)
     if open_sentence is not None:

@@ -42,6 +42,7 @@ from kafka_zk.broker.controller.topic_changes import TopicChanges
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client.client import ZnodeStat
 from kafka_zk.registry.client.errors import InvalidZnode, RegistryError
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 from kafka_zk.registry.controller import ControllerRegistry, Elected
@@ -49,7 +50,7 @@ from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import admin, isr
 from kafka_zk.registry.znodes.feature import ENABLED, FinalizedFeatures
-from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.registry.znodes.topics import topic_path
 
 _log = Logger()
 
@@ -246,10 +247,10 @@ class ActiveController:
                 if self._ended:
                     return
                 seen = partial(self._assignment_seen, topic)
-                self._assignment_watchers[topic] = self._topic_registry.watch_assignment(topic, seen)
+                self._assignment_watchers[topic] = DataWatcher(self.client, topic_path(topic), seen, self._source)
 
-    def _assignment_seen(self, topic: str, assignment: TopicAssignment | None) -> None:
-        if self._topics.is_news(topic, assignment):
+    def _assignment_seen(self, topic: str, _: bytes | None, stat: ZnodeStat | None) -> None:
+        if stat is not None and self._topics.is_news(topic, stat.mzxid):
             self._put(f"partition change of {topic}", lambda: self._topics.assignment_changed(topic), once=True)
 
     # -- events --
@@ -268,9 +269,9 @@ class ActiveController:
         self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)
         self._put("balance of leaders", self.elections.balance, once=True)
 
-    def _retry_due(self) -> None:
-        """Retry elections and deletions that failed. No watch reports when the cause of a failure is gone."""
-        if partition_state.stuck(self.context):
+    async def _retry_due(self) -> None:
+        """Retry elections and deletions that failed. No watch reports when the cause of the failure is gone."""
+        if await self._changes.stuck():
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
         if topic_deletion.waiting(self.context):
             self._put("deletion of what was refused", self._deletions.try_refused, once=True)

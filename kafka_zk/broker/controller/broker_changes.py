@@ -50,6 +50,7 @@ class BrokerChanges:
         await self._read_unclean_starts()
 
     def open_channels(self) -> None:
+        self._channels.know({self._controller_id, *self._context.replica_holders()})
         for broker in self._context.brokers.values():
             self._channels.add(broker.info)
 

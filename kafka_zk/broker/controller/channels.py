@@ -7,7 +7,7 @@ Source: ControllerChannelManager.scala@3.9.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
@@ -54,18 +54,26 @@ class UnsupportedPeer(Exception):
 
 
 class ConnectPace:
-    """Limits how often brokers are connected that failed or that appeared together, so that thousands of registrations
-    without a broker do not delay this broker's clients. Shared by all channels."""
+    """When brokers that failed, or appeared at once, are connected: evenly spread, so that thousands of registrations
+    without a broker behind them do not delay this broker's clients. Known brokers do not wait for them. Shared by all
+    channels."""
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
+        self._known: set[int] = set()  # ids of brokers that hold replicas or have answered
         self._failing: set[int] = set()  # ids of brokers whose last request failed
         self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
         self._first_s = self._retry_s = clock.seconds()  # from when the next first connection, or retry, may begin
 
+    def know(self, broker_ids: Iterable[int]) -> None:
+        """Connect these brokers without a pause, and retry them after RETRY_BACKOFF_S."""
+        self._known.update(broker_ids)
+
     def first_pause_s(self, broker_id: int) -> float:
-        """Seconds until a new broker may be connected; 0 for the first ATTEMPTS_AT_ONCE. After a pause, call
-        ``not_waiting``."""
+        """Seconds until a broker that was never connected may be; 0 if it is known, and for the first ATTEMPTS_AT_ONCE.
+        After a pause, call ``not_waiting``."""
+        if broker_id in self._known:
+            return 0.0
         now_s = self._clock.seconds()
         latest_s = now_s + (ATTEMPTS_AT_ONCE + len(self._waiting) + 1) / ATTEMPTS_A_SECOND
         self._first_s = min(latest_s, max(self._first_s, now_s) + 1 / ATTEMPTS_A_SECOND)
@@ -79,7 +87,9 @@ class ConnectPace:
         self._waiting.discard(broker_id)
 
     def retry_pause_s(self, broker_id: int) -> float:
-        """Seconds until a broker that just failed may be connected again."""
+        """Seconds until a broker that just failed is tried again."""
+        if broker_id in self._known:
+            return RETRY_BACKOFF_S
         self._failing.add(broker_id)
         now_s = self._clock.seconds()
         after_others_s = self._retry_s + 1 / ATTEMPTS_A_SECOND - now_s
@@ -176,6 +186,7 @@ class BrokerChannel:
         if self._closed:
             return
         self._pace.not_failing(self.info.broker_id)
+        self._pace.know([self.info.broker_id])
         self._queue.popleft()
         self._answered_count += 1
         for answer in answers:
@@ -243,6 +254,10 @@ class Channels:
         self._channels: dict[int, BrokerChannel] = {}
         self._pace = ConnectPace(clock)
         self._closed = False
+
+    def know(self, broker_ids: Iterable[int]) -> None:
+        """Do not let these brokers wait for unknown ones (see ``ConnectPace``)."""
+        self._pace.know(broker_ids)
 
     def add(self, info: BrokerInfo) -> None:
         """Open a channel to a broker unless it already has one."""

@@ -23,7 +23,7 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch as LeadershipInfo
 from kafka_zk.registry.znodes.topics import TopicAssignment
 
-__all__ = ["Context", "LeadershipInfo", "LiveBroker", "Replica", "ReplicaAssignment", "assignments_of"]
+__all__ = ["Context", "LeadershipInfo", "LiveBroker", "Replica", "ReplicaAssignment", "assignment_of"]
 
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
@@ -91,14 +91,13 @@ _NOBODY = ReplicaAssignment(())
 _NO_PARTITIONS: Mapping[int, ReplicaAssignment] = {}
 
 
-def assignments_of(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
-    """Assignments by partition number, from a topic's znode."""
-    return {
-        partition: ReplicaAssignment(
-            tuple(replicas), tuple(topic.adding.get(partition, ())), tuple(topic.removing.get(partition, ()))
-        )
-        for partition, replicas in topic.partitions.items()
-    }
+def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
+    """The assignment of a partition, from its topic's znode."""
+    return ReplicaAssignment(
+        tuple(topic.partitions[partition]),
+        tuple(topic.adding.get(partition, ())),
+        tuple(topic.removing.get(partition, ())),
+    )
 
 
 class Context:
@@ -118,7 +117,9 @@ class Context:
         self.topics: set[str] = set()
         """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
-        """Topic name -> topic id in the znode. A topic without an id has no entry."""
+        """Topic id, as the znode has it, by topic name. A topic has no entry if its znode has no id."""
+        self.topic_zxids: dict[str, int] = {}
+        """The last write of the topic's znode that ``assignments`` contains, by topic name."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         """Assignment by topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}
@@ -192,22 +193,45 @@ class Context:
         return self.replicas_of(self.partitions_of(topic))
 
     def replicas_on(self, broker_ids: Collection[int]) -> list[Replica]:
-        return [replica for replica in self.replicas_of(self.partitions()) if replica.broker_id in broker_ids]
+        return [
+            Replica(TopicPartition(topic, number), broker_id)
+            for topic, assignments in sorted(self.assignments.items())
+            for number, assignment in sorted(assignments.items())
+            for broker_id in assignment.replicas
+            if broker_id in broker_ids
+        ]
+
+    def replica_holders(self) -> set[int]:
+        """All brokers that a partition is assigned to."""
+        return {
+            broker_id
+            for assignments in self.assignments.values()
+            for assignment in assignments.values()
+            for broker_id in assignment.replicas
+        }
 
     def partitions_being_reassigned(self) -> list[TopicPartition]:
-        return [tp for tp in self.partitions() if self.assignment(tp).is_being_reassigned]
+        return [
+            TopicPartition(topic, number)
+            for topic, assignments in sorted(self.assignments.items())
+            for number in sorted(number for number, assignment in assignments.items() if assignment.is_being_reassigned)
+        ]
 
-    def remove_topic(self, topic: str) -> None:
-        """Remove all entries of a topic."""
-        for replica in self.replicas_of_topic(topic):
-            self.replica_states.pop(replica, None)
-        for tp in self.partitions_of(topic):
+    def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            for broker_id in self.assignments[tp.topic].pop(tp.partition).replicas:
+                self.replica_states.pop(Replica(tp, broker_id), None)
             self.leadership.pop(tp, None)
             self.partition_states.pop(tp, None)
             for offline in self.offline_dirs.values():
                 offline.discard(tp)
+
+    def remove_topic(self, topic: str) -> None:
+        """Remove all entries of a topic."""
+        self.remove_partitions(self.partitions_of(topic))
         self.assignments.pop(topic, None)
         self.topic_ids.pop(topic, None)
+        self.topic_zxids.pop(topic, None)
         for topics in (
             self.topics,
             self.topics_to_delete,

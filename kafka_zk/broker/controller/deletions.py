@@ -111,7 +111,7 @@ class Deletions:
         replicas = [r for t in topics for r in context.replicas_in(t, ReplicaState.DELETION_SUCCESSFUL)]
         await self._changes.replicas(replicas, ReplicaEvent.FORGET)
         for topic in topics:
-            context.remove_topic(topic)
+            await self._changes.forget_topic(topic)
             self._reporter.event(events.TopicDeleted, topic)
         self._reporter.forget(topics)
         self._store.forget(topics)

@@ -257,6 +257,7 @@ class Controller:
                 _log.failure(
                     "[{actor}] {event} failed", level=LogLevel.error, actor=self._actor, event=event.name
                 )
+            self._reporter.log_refused()
             await turns.spend(EVENT_COST)
         working, self._working = self._working, None
         if working is not None:

@@ -157,11 +157,6 @@ def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> 
     context.leadership[partition] = info
 
 
-def stuck(context: Context) -> list[TopicPartition]:
-    """Leaderless partitions that have a live candidate. The obstacle to their election may have disappeared."""
-    return [tp for tp in electable(context) if _has_candidate(context, tp)]
-
-
 def electable(context: Context) -> list[TopicPartition]:
     """New or Offline partitions whose topics are not being deleted."""
     waiting = context.partitions_in((PartitionState.NEW, PartitionState.OFFLINE))
@@ -195,7 +190,8 @@ def dealt_with(context: Context) -> set[int]:
     return context.unclean_starts - shared
 
 
-def _has_candidate(context: Context, tp: TopicPartition) -> bool:
+def has_candidate(context: Context, tp: TopicPartition) -> bool:
+    """Whether a live broker could be elected."""
     info = context.leadership.get(tp)
     return any(info is None or broker_id in info.isr for broker_id in context.live_replicas(tp))
 

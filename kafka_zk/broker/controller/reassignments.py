@@ -12,9 +12,10 @@ from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
+from kafka_zk.broker.controller.store import StoredTopic
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client.client import Delete, Operation, SetData
+from kafka_zk.registry.client.client import Delete, Operation, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoNode, NotEmpty, RegistryError
 from kafka_zk.registry.znodes import admin
 from kafka_zk.registry.znodes import topics as znodes
@@ -205,7 +206,8 @@ class Reassignments:
         topics = {topic: list(tps) for topic, tps in by_topic(assignments)}
         while topics:
             await self._turns.spend(sum(map(len, topics.values())) * PARTITION_COST)
-            operations = await self._assignment_operations(topics, assignments)
+            stored = await self._store.topics(list(topics))
+            operations = self._assignment_operations(stored, topics, assignments)
             again: dict[str, list[TopicPartition]] = {}
             outcomes = await self._store.write(list(operations.values()))
             for topic, outcome in zip(operations, outcomes, strict=True):
@@ -215,21 +217,26 @@ class Reassignments:
                     self._reporter.info("the assignment of %s is not written: %r", topic, outcome)
                 else:
                     written += topics[topic]
+                    if isinstance(outcome, ZnodeStat) and stored[topic].zxid == self._context.topic_zxids.get(topic):
+                        self._context.topic_zxids[topic] = outcome.mzxid  # the write is no news
             topics = again
         return written
 
-    async def _assignment_operations(
-        self, topics: Mapping[str, Sequence[TopicPartition]], assignments: Assignments
+    def _assignment_operations(
+        self,
+        stored: Mapping[str, StoredTopic],
+        topics: Mapping[str, Sequence[TopicPartition]],
+        assignments: Assignments,
     ) -> dict[str, Operation]:
         operations: dict[str, Operation] = {}
-        for topic, stored in (await self._store.topics(list(topics))).items():
+        for topic, entry in stored.items():
             changed: dict[int, znodes.Moving] = {tp.partition: assignments[tp] for tp in topics[topic]}
             try:
-                data = znodes.with_replicas(topic, stored.data, changed)
+                data = znodes.with_replicas(topic, entry.data, changed)
             except InvalidZnode as error:
                 self._reporter.info("the assignment of %s is not written: %s", topic, error)
             else:
-                operations[topic] = SetData(znodes.topic_path(topic), data, stored.zk_version)
+                operations[topic] = SetData(znodes.topic_path(topic), data, entry.zk_version)
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:

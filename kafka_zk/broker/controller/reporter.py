@@ -35,6 +35,7 @@ class ControllerReporter:
         self._unreachable: set[int] = set()
         self._many_are_unreachable = False
         self._refused: dict[tuple[TopicPartition, str], str] = {}  # (partition, target) -> reason already logged
+        self._not_logged: dict[str, list[FailedChange]] = {}
         self.cause = ""
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
@@ -93,17 +94,23 @@ class ControllerReporter:
             )
 
     def refused(self, refused: Collection[FailedChange], target: str) -> None:
-        """Report changes that were impossible, each reason once per partition and target."""
+        """Report refused changes, each reason once per partition and target. ``log_refused`` logs them."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})
             self.event(events.ChangesRefused, tuple(new))
+            self._not_logged.setdefault(target, []).extend(new)
+
+    def log_refused(self) -> None:
+        """Log what was refused since the last call, one line per target."""
+        refused, self._not_logged = self._not_logged, {}
+        for target, changes in refused.items():
             _log.warn(
                 "[{actor}] cannot go to {target}: {partitions}, because {reason}",
                 actor=self._actor,
                 target=target,
-                partitions=few([entry.partition for entry in new]),
-                reason=new[0].reason,
+                partitions=few([change.partition for change in changes]),
+                reason=changes[0].reason,
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:

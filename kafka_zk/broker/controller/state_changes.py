@@ -117,7 +117,15 @@ class StateChanges:
 
     async def elect_stuck(self) -> None:
         """Elect leaders of leaderless partitions that have a live candidate."""
-        await self.bring_online(partition_state.stuck(self._context), ElectionStrategy.OFFLINE)
+        await self.bring_online(await self.stuck(), ElectionStrategy.OFFLINE)
+
+    async def stuck(self) -> list[TopicPartition]:
+        """Leaderless partitions that have a live candidate; the obstacle to their election may have disappeared."""
+        found: list[TopicPartition] = []
+        for portion in portions(partition_state.electable(self._context), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            found += [tp for tp in portion if partition_state.has_candidate(self._context, tp)]
+        return found
 
     async def replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> None:
         """Apply an event to replicas and send the requests that it causes."""
@@ -140,6 +148,13 @@ class StateChanges:
             moved = [r for r in legal if self._context.replica_state(r) is target]
             self._reporter.replicas_moved(moved, target)
         return sends
+
+    async def forget_topic(self, topic: str) -> None:
+        """Remove all entries of a topic that is gone."""
+        for portion in portions(self._context.partitions_of(topic), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            self._context.remove_partitions(portion)
+        self._context.remove_topic(topic)
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Raise leader epochs in ZooKeeper without sending requests. Returns the written partitions."""

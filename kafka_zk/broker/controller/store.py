@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import worked_off
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo, LiveBroker
 from kafka_zk.protocol.topic_names import is_legal_name
@@ -48,10 +49,11 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode: its decoded content, its version, and its data."""
+    """A topic's znode: its decoded content, its version, the zxid of its last write, and its data."""
 
     assignment: TopicAssignment
     zk_version: int
+    zxid: int
     data: bytes | None = None
 
 
@@ -146,9 +148,19 @@ class ControllerStore:
             paths = [topics.topic_path(name) for name in window]
             for name, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
                 if answer is not None:
-                    assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
-                    stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version, answer[0])
+                    data, stat = answer
+                    stored[name] = StoredTopic(await self._assignment(name, path, data), stat.version, stat.mzxid, data)
         return stored
+
+    async def _assignment(self, topic: str, path: str, data: bytes | None) -> TopicAssignment:
+        """Decoded in turns, because it may have tens of thousands of partitions; empty if the znode is invalid."""
+        try:
+            assignment: TopicAssignment = await worked_off(self._clock, topics.decode_assignment_in_steps(topic, data))
+        except InvalidZnode as error:
+            self._faults.found(path, [str(error)])
+            return TopicAssignment({})
+        self._faults.found(path, assignment.faults)
+        return assignment
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
         """The state of each partition with its znode's version and zxid; None if the znode is missing or invalid."""
@@ -337,7 +349,7 @@ class ControllerStore:
         except InvalidZnode as error:
             self._faults.found(path, [str(error)])
             return None
-        self._faults.found(path, understood.faults if isinstance(understood, TopicAssignment | EntityConfig) else ())
+        self._faults.found(path, understood.faults if isinstance(understood, EntityConfig) else ())
         return understood
 
     async def _resolved(

@@ -5,6 +5,7 @@ Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupG
 """
 
 from collections.abc import Awaitable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
@@ -21,6 +22,7 @@ from kafka_zk.broker.replica.delayed_produce import AppendResult
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.files.errors import InvalidProducerEpoch, InvalidTransactionState
+from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.verification_state import VerificationStateEntry
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
@@ -101,7 +103,8 @@ class Appends:
         self, partition: int, batch: bytearray, guard: VerificationStateEntry | None = None
     ) -> AppendResult | Awaitable[AppendResult]:
         tp = TopicPartition(OFFSETS_TOPIC, partition)
-        return self._replicas.append_own(tp, memoryview(batch), self._timeout_ms, guard)
+        write = Log.append_own_batch if guard is None else partial(Log.append_own_batch, guard=guard)
+        return self._replicas.append_own(tp, write, batch, self._clock.wall_ms(), self._timeout_ms)
 
 
 async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWritten:

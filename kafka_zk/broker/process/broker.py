@@ -312,7 +312,6 @@ class Broker:
             await self.parts.hand_over()
         for periodic in self._periodic:
             periodic.stop()
-        self._token_keys.close()
         try:
             if self._parts is not None:
                 await self._stop_serving(self._parts)
@@ -320,10 +319,16 @@ class Broker:
                 self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
-        finally:
-            await self._client.close()
+        except Exception:  # not GeneratorExit: a simulated process has ended then
+            await self._end_session()
+            raise
+        await self._end_session()
         if self.broker_epoch >= 0:
             _log.info("stopped", broker_id=self.broker_id)
+
+    async def _end_session(self) -> None:
+        self._token_keys.close()
+        await self._client.close()
 
     async def _stop_serving(self, parts: BrokerParts) -> None:
         """Stop serving. Because this takes seconds, ACLs, users, tokens and quotas are followed until the end."""
@@ -332,6 +337,7 @@ class Broker:
         await parts.close()
         if self._listeners is not None:
             await self._listeners.stop()
+        self._token_keys.close()
         parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:

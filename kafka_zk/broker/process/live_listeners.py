@@ -148,17 +148,21 @@ class LiveListeners:
                 return
             config = self._parts.services.config
             gone = await self._close_ports_of(self._going(config))
-            outcome: Followed | Interrupted = Interrupted()
             try:
                 if self._parts.tls is not None:
                     self._parts.tls.follow(config)
                 await self._move_and_add(config)
                 await register()
-                outcome = Followed(self._lacking(config))
-            finally:
-                self._run(outcome)
-                for listener in gone:
-                    await listener.stop()
+                followed = Followed(self._lacking(config))
+            except Exception:  # not GeneratorExit: a simulated process has ended then
+                await self._end_change(Interrupted(), gone)
+                raise
+            await self._end_change(followed, gone)
+
+    async def _end_change(self, outcome: Followed | Interrupted, gone: Iterable[Listener]) -> None:
+        self._run(outcome)
+        for listener in gone:
+            await listener.stop()
 
     def _lacking(self, config: KafkaConfig) -> frozenset[str]:
         """Listeners that do not have the address in the configuration."""

@@ -38,6 +38,7 @@ class LiveTls:
         self._listeners: dict[str, Listener] = {}
         self._tls: dict[str, ListenerTls] = {}
         self._warnings = ExpiryWarnings()
+        self._problem = ""  # of the last change, as logged
 
     def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
         """Follow a listener that now uses ``tls``."""
@@ -62,15 +63,18 @@ class LiveTls:
             raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
 
     def follow(self, config: KafkaConfig) -> None:
-        """Use the configured stores. Errors are logged, and the old stores stay in use."""
+        """Use the configured stores. An error is logged, but not again after each attempt; the old ones stay in use."""
         try:
             changed = self._changed(config)
             if self._between_brokers in changed:
                 name = self._between_brokers
                 self._peers.security = inter_broker_security(config.properties, name, self._protocols[name])
         except InvalidSecurity as error:
-            _log.error("the keys and certificates in use stay as they are: {error}", error=str(error))
+            if self._problem != (problem := str(error)):
+                _log.error("the keys and certificates in use stay as they are: {error}", error=problem)
+                self._problem = problem
             return
+        self._problem = ""
         for name, tls in changed.items():
             self._tls[name] = tls
             self._listeners[name].renew_tls(server_context(tls.settings, tls.client_auth))

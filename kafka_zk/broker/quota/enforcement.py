@@ -28,9 +28,10 @@ Response = list[Part] | None
 
 EXEMPT = (
     ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN,
-    ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.ALTER_PARTITION, ApiKey.WRITE_TXN_MARKERS,
 )  # fmt: skip
-"""Requests of brokers, whose responses are ``ExemptAnswer``. Requests of a login do not reach this module."""
+"""Requests of brokers: their responses are ``ExemptAnswer``. As in Kafka, AllocateProducerIds counts. Requests of a
+login do not come here at all."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}

@@ -42,13 +42,12 @@ from kafka_zk.storage.log.verification_state import NOT_ALLOWED, UNVERIFIED, Gua
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.records.log_validator import NotConformed, needs_conform, validate_batch
-from kafka_zk.storage.records.record_batch import TRANSACTIONAL_FLAG, read_header
+from kafka_zk.storage.records.record_batch import TRANSACTIONAL_FLAG
 from kafka_zk.storage.segments.file_slice import FileSlice
 from kafka_zk.storage.segments.log_segments import LogRead
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _log = Logger()
-
 
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
@@ -192,21 +191,24 @@ class ReplicaManager:
         return delayed.outcomes(self.partitions)
 
     def append_own(
-        self,
-        tp: TopicPartition,
-        records: memoryview,
-        timeout_ms: int,
-        guard: VerificationStateEntry | None = None,
+        self, tp: TopicPartition, write: Callable[..., LogAppendInfo], batch: bytearray, now_ms: int, timeout_ms: int
     ) -> AppendResult | Awaitable[AppendResult]:
-        """Append a batch that the broker built, unchecked and before the first await. ``guard``: as in ``Guards``.
-
-        Returns the outcome, or an awaitable that waits as acks=all does.
-        """
+        """Append a batch that the broker built, before the first await. Returns the outcome, or an awaitable that waits
+        like acks=all. ``write``: ``Log.append_own_batch`` or ``append_own_record``."""
         try:
-            result = self._append(tp, records, -1, guard, is_own=True)
+            partition = self.partitions.get(tp) or self.partition(tp)
+            log = partition.leader_log()
+            if partition.remotes is not None:
+                partition.check_enough_replicas()
+            try:
+                info = write(log, batch, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            except OSError as error:
+                self.logs.fail_directory(log, error)
+                raise
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
-        return result if isinstance(result, _SETTLED) else ensureDeferred(self.committed(tp, result, timeout_ms))
+        result = self.appended(partition, log, info, -1, now_ms)
+        return result if isinstance(result, LogAppendInfo) else ensureDeferred(self.committed(tp, result, timeout_ms))
 
     async def committed(
         self, tp: TopicPartition, begun: Unreplicated | Awaitable[Appended], timeout_ms: int
@@ -225,29 +227,24 @@ class ReplicaManager:
         required_acks: int,
         guard: VerificationStateEntry | None,
         conforms_to: LogConfig | None = None,
-        *,
-        is_own: bool = False,
     ) -> Appended | Awaitable[Appended]:
         """Append one batch and wake waiting requests, once per reactor turn.
 
-        ``conforms_to``: as in ``Log.append_as_leader``. A batch with ``is_own`` is not validated.
+        ``conforms_to``: as in ``Log.append_as_leader``.
         Raises: APPEND_ERRORS; OSError after taking the log directory offline; NotConformed.
         """
         partition = self.partitions.get(tp) or self.partition(tp)
         log = partition.leader_log()
         if required_acks == -1 and partition.remotes is not None:
             partition.check_enough_replicas()
-        if is_own:
-            header, conforms_to = read_header(records), log.config
-        else:
-            header = validate_batch(records)
+        header = validate_batch(records)
         if header.attributes & TRANSACTIONAL_FLAG and guard is NOT_ALLOWED:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
-                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, from_client=not is_own,
-                conforms_to=conforms_to, guard=guard, check=self._check_records,
+                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to,
+                guard=guard, check=self._check_records,
             )  # fmt: skip
         except OSError as error:
             self.logs.fail_directory(log, error)

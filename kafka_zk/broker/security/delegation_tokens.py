@@ -6,7 +6,7 @@ that clients cannot find out which ids exist. Source: DelegationTokenManagerZk.s
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -89,6 +89,7 @@ class DelegationTokens:
         except BaseException:
             self.close()
             raise
+        self._read_hidden_later()
 
     def close(self) -> None:
         """Stop following changes, because the broker is stopping."""
@@ -105,29 +106,32 @@ class DelegationTokens:
             ensureDeferred(self._read_again(None))
 
     def _announced(self, token_id: str | None) -> None:
-        ensureDeferred(self._read_again(token_id))
+        ensureDeferred(self._read_again(None if token_id is None else [token_id]))
 
-    async def _read_again(self, token_id: str | None) -> None:
+    async def _read_again(self, token_ids: Sequence[str] | None) -> None:
         was_hidden, self._is_hidden = self._is_hidden, False
         try:
-            await self._load(token_id)
+            await self._load(token_ids)
         except RegistryError as error:  # a new session reads all tokens
             self._is_hidden = isinstance(error, NoAuth)
             if not (was_hidden and self._is_hidden):
                 _log.warn("cannot read the delegation tokens: {error}", error=error)
-            if self._is_hidden:
-                self._read_later()
+        self._read_hidden_later()
 
-    def _read_later(self) -> None:
-        """Read all tokens again later, because a changed ACL causes no notification."""
-        if not (self._is_closed or (self._retry is not None and self._retry.active())):
-            self._retry = self._clock.callLater(RETRY_S, self._announced, None)
+    def _read_hidden_later(self) -> None:
+        """Read again what an ACL hides, because a changed ACL is not announced."""
+        is_due = self._is_hidden or self._registry.hidden
+        if is_due and not (self._is_closed or (self._retry is not None and self._retry.active())):
+            self._retry = self._clock.callLater(RETRY_S, self._read_hidden)
 
-    async def _load(self, token_id: str | None = None) -> None:
-        """Read all tokens, or one. If listing them is not permitted, all are forgotten."""
+    def _read_hidden(self) -> None:
+        ensureDeferred(self._read_again(None if self._is_hidden else sorted(self._registry.hidden)))
+
+    async def _load(self, token_ids: Sequence[str] | None = None) -> None:
+        """Read all tokens, or some. If listing is not permitted, all are forgotten."""
         async with self._reading:
             try:
-                wanted = [token_id] if token_id is not None else await self._registry.token_ids()
+                wanted = token_ids if token_ids is not None else await self._registry.token_ids()
             except NoAuth:
                 self._forget(self._tokens)
                 raise
@@ -136,7 +140,7 @@ class DelegationTokens:
                 for token in (await self._registry.read(wanted[start : start + READS_AT_ONCE])).values():
                     found.add(token.token_id)
                     self._keep(token)
-            self._forget({token_id} if token_id is not None else self._tokens.keys(), found)
+            self._forget(token_ids if token_ids is not None else self._tokens.keys(), found)
 
     def _keep(self, token: TokenInformation) -> None:
         before = self._tokens.get(token.token_id)

@@ -1,7 +1,7 @@
 """The faults that a running ``kafka-zk up`` applies to its brokers on requests of ``kafka-zk break``.
 
-``up`` applies them, because the brokers are its children: a process id is never reused while it waits for the child, a
-restarted broker ends with the others, and ``up`` owns the proxies.
+Only ``up`` can apply them: it owns the proxies and is the parent of the brokers, so their process ids are not reused
+while it waits for them, and restarted brokers end with the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -101,7 +101,7 @@ class BrokerFaults:
     def _pause(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
         if broker.broker_id in self._paused:
-            raise ActionRefused(f"broker {broker.broker_id} is paused already")
+            raise ActionRefused(f"broker {broker.broker_id} is already paused")
         broker.pause()
         self._paused.add(broker.broker_id)
 
@@ -117,14 +117,14 @@ class BrokerFaults:
         _check_alive(broker)
         links = _links(request)
         if links <= set(cluster.cut_links(broker.broker_id)):
-            raise ActionRefused(f"broker {broker.broker_id} is cut off already")
+            raise ActionRefused(f"broker {broker.broker_id} is already cut off")
         cluster.cut(broker.broker_id, links)
 
     def _delay(self, broker: "BrokerProcess", request: Document) -> None:
         cluster = self._proxied()
         delay_ms = request.get("ms")
         if not isinstance(delay_ms, int) or not 0 < delay_ms <= MOST_DELAY_MS:
-            raise ActionRefused(f"a delay of 1 to {MOST_DELAY_MS} ms is possible, not of {delay_ms!r}")
+            raise ActionRefused(f"the delay must be 1 to {MOST_DELAY_MS} ms, not {delay_ms!r}")
         cluster.delay(broker.broker_id, _links(request), delay_ms / 1000)
 
     def _mend(self, broker: "BrokerProcess", _: Document) -> None:
@@ -136,7 +136,7 @@ class BrokerFaults:
     def _fill_disk(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
         if broker.broker_id in self._full:
-            raise ActionRefused(f"the disk of broker {broker.broker_id} is full already")
+            raise ActionRefused(f"the disk of broker {broker.broker_id} is already full")
         _limit_files(broker, 0)
         self._full.add(broker.broker_id)
         self.killed.add(broker.broker_id)
@@ -156,7 +156,6 @@ class BrokerFaults:
 
 
 def _links(request: Document) -> set[Link]:
-    """The links that a request names; both by default. Raises ActionRefused."""
     named = request.get("from", [])
     if not isinstance(named, list) or any(name not in list(Link) for name in named):
         raise ActionRefused(f"the links of a broker are {' and '.join(Link)}, not {named!r}")
@@ -173,5 +172,5 @@ def _limit_files(broker: "BrokerProcess", limit_bytes: int | None) -> None:
 def _check_alive(broker: "BrokerProcess") -> None:
     if not broker.alive:
         raise ActionRefused(
-            f"broker {broker.broker_id} has ended already; kafka-zk break restart {broker.broker_id} starts it again"
+            f"broker {broker.broker_id} has already ended; kafka-zk break restart {broker.broker_id} starts it again"
         )

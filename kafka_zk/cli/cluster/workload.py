@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ZOOKEEPER, BROKER = "zookeeper", "broker"
 """The types of groups."""
 PARTITIONS = 6
-"""Partitions of a topic that is created because it does not exist."""
+"""Partitions of a topic that the workload creates."""
 MOST_MEMBERS, MOST_PRODUCERS = 12, 4
 MOST_RATE = 10_000
 SESSION_S = 6
@@ -64,14 +64,14 @@ class Workload:
         }
 
     def description(self) -> Document:
-        """All members and producers, including those that ended by themselves."""
+        """All members and producers, including those that ended on their own."""
         return {
             "members": [_member_state(each) for each in self._members.values()],
             "producers": [_producer_state(each) for each in self._producers.values()],
         }
 
     def stop(self) -> None:
-        """End all of them in an orderly way."""
+        """Stop all members and producers orderly."""
         running = [*self._leaving, *(each.process for each in self._members.values())]
         running += [each.process for each in self._producers.values()]
         for process in running:
@@ -89,11 +89,11 @@ class Workload:
         if kind not in (ZOOKEEPER, BROKER):
             raise ActionRefused(f"a group is of type {ZOOKEEPER} or {BROKER}, not {kind!r}")
         if sum(each.process.alive for each in self._members.values()) >= MOST_MEMBERS:
-            raise ActionRefused(f"{MOST_MEMBERS} members run already; let one leave first")
+            raise ActionRefused(f"{MOST_MEMBERS} members are already running; let one leave first")
         short = _legal(request, "name") if request.get("name") else self._free_name(group)
         name = f"{group}/{short}"
         if name in self._members and self._members[name].process.alive:
-            raise ActionRefused(f"{name} is a member already")
+            raise ActionRefused(f"{name} is already a member")
         self._make_topic(topic)
         where = ("--zookeeper", self._cluster.zookeeper_connect, *self._trace(), "--type", "zookeeper",
                  "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_S * 1000}") if kind == ZOOKEEPER else (
@@ -119,14 +119,13 @@ class Workload:
         return _member_state(member)
 
     def _produce(self, request: Document) -> Document:
-        """Start a producer, or change its rate; 0 ends it."""
         topic, rate = _legal(request, "topic"), request.get("rate")
         if not isinstance(rate, int) or not 0 <= rate <= MOST_RATE:
-            raise ActionRefused(f"a rate of 0 to {MOST_RATE} records a second is possible, not {rate!r}")
+            raise ActionRefused(f"the rate must be 0 to {MOST_RATE} records per second, not {rate!r}")
         if rate:
             others = [each for each in self._producers.values() if each.topic != topic and each.process.alive]
             if len(others) >= MOST_PRODUCERS:
-                raise ActionRefused(f"{MOST_PRODUCERS} producers run already; end one first, with the rate 0")
+                raise ActionRefused(f"{MOST_PRODUCERS} producers are already running; end one first with rate 0")
             self._make_topic(topic)
         before = self._producers.pop(topic, None)
         if before is not None:
@@ -163,10 +162,9 @@ class Workload:
     def _free_name(self, group: str) -> str:
         taken = {each.name for each in self._members.values() if each.process.alive}
         free = (each for each in _NAMES if f"{group}/{each}" not in taken)
-        return next(free)  # there are as many names as members
+        return next(free)  # there are more names than members
 
     def _make_topic(self, topic: str) -> None:
-        """Create the topic if it does not exist."""
         from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
         from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
@@ -181,7 +179,7 @@ class Workload:
                     admin.create_topic(topic, PARTITIONS)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise ActionRefused(f"topic {topic} cannot be made: {error}") from error
+                raise ActionRefused(f"topic {topic} cannot be created: {error}") from error
 
 
 def _member_state(member: _Member) -> Document:
@@ -203,7 +201,6 @@ def _process_state(process: ChildProcess) -> Document:
 
 
 def _legal(request: Document, key: str) -> str:
-    """Return a legal name from a request. Raises ActionRefused."""
     text = request.get(key)
     if not isinstance(text, str) or not _LEGAL.fullmatch(text) or text in (".", ".."):
         raise ActionRefused(f"{str(text)[:120]!r} cannot be the {key}: letters, digits, '.', '_' and '-' are allowed")

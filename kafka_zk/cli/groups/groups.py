@@ -204,7 +204,7 @@ def reset_offsets(
     if target.planned is None and bool(topics) == all_topics:
         raise click.UsageError("give --topic or --all-topics")
     if target.planned is not None and (topics or all_topics):
-        raise click.UsageError("give --topic and --all-topics not with --from-file, which names partitions itself")
+        raise click.UsageError("--topic and --all-topics cannot be used with --from-file, which names the partitions")
     if dry_run and execute:
         raise click.UsageError("give --dry-run or --execute, not both")
     if export and as_json:
@@ -225,7 +225,7 @@ def reset_offsets(
     else:
         _print(RESET_COLUMNS, _offset_rows(group, side.kind, resets, "new-offset"), as_json)
     if not execute:
-        note("Nothing was changed; --execute does it.")
+        note("Nothing was changed; --execute applies the offsets.")
 
 
 def _target(
@@ -260,7 +260,7 @@ def _target(
 
 
 @command.command("migrate")
-@group_option()
+@group_option
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:P,P...]", help="May be repeated; all by default.")
 @click.option("--to", "kind", type=click.Choice(KINDS), required=True, help="The side that gets the offsets.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
@@ -386,7 +386,7 @@ def _offset_documents(stored: "Mapping[str, Mapping[TopicPartition, int]]") -> l
 
 
 def _print(columns: tuple[str, ...], rows: list[dict[str, Any]], as_json: bool) -> None:
-    """Print rows with Kafka's column names, which have hyphens; JSON keys have underscores, as in other commands."""
+    """Print rows. Columns have hyphens, as in Kafka; JSON keys have underscores, as in other commands."""
     if as_json:
         print_json([{key.replace("-", "_"): value for key, value in row.items()} for row in rows])
     else:

@@ -1,6 +1,6 @@
 """Administration of ACLs through brokers. ``blocking_admin`` is the version for threads.
 
-Any broker can handle it. The responding broker applies a change immediately, the others within a second.
+Any broker accepts a change and applies it immediately; the others follow within a second.
 
 Source: KafkaAdminClient.java@3.9.
 """
@@ -41,9 +41,9 @@ class AclAdmin:
         return {pattern: sorted(found[pattern]) for pattern in sorted(found)}
 
     async def add_acls(self, added: Mapping[Pattern, Iterable[Acl]]) -> None:
-        """Add ACLs; returns when a broker has written them all. Existing ones stay.
+        """Add ACLs to the existing ones; returns when a broker has written them all.
 
-        Raises: BrokerError for the first failure; the others were added nevertheless.
+        Raises: BrokerError for the first failure; the other ACLs were added.
         """
         wanted = [(pattern, acl) for pattern, acls in added.items() for acl in acls]
         creations = [
@@ -65,7 +65,7 @@ class AclAdmin:
     async def remove_acls(self, filters: Iterable[AclFilter]) -> AclsByPattern:
         """Remove the ACLs that match any of the filters, and return them, sorted.
 
-        Raises: BrokerError for the first failure; others were removed nevertheless.
+        Raises: BrokerError for the first failure; the other ACLs were removed.
         """
         wanted = [_Delete.DeleteAclsFilter(**_filter_fields(each)) for each in filters]
         answer = await self._cluster.request_any(ApiKey.DELETE_ACLS, _Delete(filters=wanted))
@@ -100,11 +100,11 @@ def _pattern(told: Any) -> Pattern:
     try:
         return Pattern(ResourceType(told.resource_type), told.resource_name, PatternType(told.pattern_type))
     except ValueError as error:
-        raise KafkaError(f"a resource of a kind that is not known: {error}") from None
+        raise KafkaError(f"unknown resource type: {error}") from None
 
 
 def _acl(told: Any) -> Acl:
     try:
         return Acl(told.principal, told.host, Operation(told.operation), Permission(told.permission_type))
     except ValueError as error:
-        raise KafkaError(f"an ACL of a kind that is not known: {error}") from None
+        raise KafkaError(f"unknown ACL type: {error}") from None

@@ -99,7 +99,7 @@ def test_up_refuses_a_bad_override_before_it_starts_anything(capsys: pytest.Capt
 def test_our_own_fault_is_told_as_such_and_raised_for_debugging(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kafka_zk.cli.topics.through_broker", lambda bootstrap: 1 / 0)
+    monkeypatch.setattr("kafka_zk.cli.topics.topic_access", lambda *_: 1 / 0)
     assert run(["topics", "list"]) == UNEXPECTED
     assert "this is a bug in kafka-zk: ZeroDivisionError" in capsys.readouterr().err
     monkeypatch.setenv(DEBUG_VARIABLE, "1")
@@ -119,7 +119,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
         (["consume", "--topic", "t", "--from-beginning", "--offset", "3"], "give one of --offset"),
         (["consume", "--topic", "t", "--offset", "x"], "is not earliest, latest or an offset"),
         (["consume", "--topic", "t", "--from-timestamp", "noon"], "neither milliseconds nor a time"),
-        (["topics", "create", "--topic", "t", "--partitions", "1", "--replica-assignment", "0"], "excludes"),
+        (["topics", "create", "--topic", "t", "--partitions", "1", "--replica-assignment", "0"], "cannot be combined"),
         (["topics", "create", "--topic", "t", "--replica-assignment", "a"], "is not of the form 0:1,1:2"),
         (["znodes", "brokers"], "does not start with /"),
         (["dump-log"], "give at least one file or folder"),

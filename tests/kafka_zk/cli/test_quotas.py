@@ -44,6 +44,12 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(quotas.command, arguments)
 
 
+def test_quotas_are_in_one_place_only(admin: Admin) -> None:
+    """As for topics, ACLs and users: --bootstrap-server beside --zookeeper had no effect, and no message."""
+    result = run("list", "--bootstrap-server", "b:1", "--zookeeper", "z:1")
+    assert result.exit_code == 2 and "give --bootstrap-server or --zookeeper, not both" in result.output
+
+
 def shown(*arguments: str) -> Any:
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
@@ -70,8 +76,8 @@ def test_set_names_one_entity(admin: Admin, options: list[str], entity: Entity) 
     [
         (["set", "x=5"], "Whose quotas?"),
         (["set", "--user", "a", "--default-user", "x=5"], "name one of them"),
-        (["set", "--user", "a", "x"], "KEY=NUMBER is expected"),
-        (["set", "--user", "a", "x=many"], "KEY=NUMBER is expected"),
+        (["set", "--user", "a", "x"], "it must be KEY=NUMBER"),
+        (["set", "--user", "a", "x=many"], "it must be KEY=NUMBER"),
     ],
 )
 def test_what_cannot_be_understood_changes_nothing(admin: Admin, arguments: list[str], sentence: str) -> None:

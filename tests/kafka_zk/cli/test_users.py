@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafka_zk.cli import acls, quotas, users
+from kafka_zk.cli import quotas, users
+from kafka_zk.cli.terminal import access
 from kafka_zk.clients.connection.errors import broker_error
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import scram
@@ -68,7 +69,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
 
     @contextlib.contextmanager
-    def through(place: str) -> Iterator[Cluster]:
+    def through(place: str, _: Any) -> Iterator[Cluster]:
         made.places.append(place)
         yield made
 
@@ -80,10 +81,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     def acl_access(*_: Any) -> Iterator[Acls]:
         yield Acls(made)
 
-    monkeypatch.setattr(users, "through_broker", through)
-    monkeypatch.setattr(users, "through_zookeeper", through)
+    monkeypatch.setattr(access, "through_broker", through)
+    monkeypatch.setattr(access, "through_zookeeper", through)
     monkeypatch.setattr(quotas, "quota_access", quota_access)
-    monkeypatch.setattr(acls, "access", acl_access)
+    monkeypatch.setattr(users, "acl_access", acl_access)
     return made
 
 
@@ -129,7 +130,7 @@ def test_add_takes_mechanism_iterations_and_a_file(cluster: Cluster, tmp_path: P
         (["bob"], "", 1, "the password is empty"),
         (["bob"], "secret\nsecret\n", 1, "one line with the password is expected"),
         (["bob", "secret"], "", 2, "unexpected extra argument"),
-        ([""], "secret\n", 2, "a user needs a name"),
+        ([""], "secret\n", 2, "the user name must not be empty"),
         (["\udcff"], "secret\n", 2, "not text in UTF-8"),
         (["bob", "--iterations", "4095"], "secret\n", 2, "4096<=x<=16384"),
         (["bob", "--iterations", "16385"], "secret\n", 2, "4096<=x<=16384"),
@@ -180,7 +181,7 @@ def test_explain_says_what_keeps_a_user_out(cluster: Cluster) -> None:
     cluster.users = [ScramLogin("alice", SHA_256, 100), ScramLogin("alice", SHA_512, None)]
     text = run("explain", "alice")
     assert f"alice cannot log in with {SHA_256}: 100 iterations are less than 4096." in text
-    assert f"alice cannot log in with {SHA_512}: the stored credential cannot be understood." in text
+    assert f"alice cannot log in with {SHA_512}: the stored credential cannot be parsed." in text
     assert "No quotas name alice." in text and "No ACLs name User:alice." in text
 
 
