@@ -56,7 +56,7 @@ def implementation() -> Implementation:
     return chosen(os.environ.get(VARIABLE) or WHERE_BUILT)
 
 
-def chosen(choice: str, load: Callable[[], Any] = lambda: import_module("kafka_zk.native._native")) -> Implementation:
+def chosen(choice: str, load: Callable[[], Any] = lambda: import_module("._native", __package__)) -> Implementation:
     """What runs for a value of KAFKA_ZK_NATIVE. Raises: NativeUnusable."""
     if choice not in CHOICES:
         raise NativeUnusable(f"{VARIABLE} is {choice!r}; it must be one of {', '.join(CHOICES)}")

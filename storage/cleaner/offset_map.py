@@ -8,7 +8,6 @@ the dirty part.
 Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/cleaner/test_offset_map.py.
 """
 
-import os
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -16,6 +15,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kafka_zk.base.memory import zeroed_memory
+from kafka_zk.base.randomness import SYSTEM_RANDOM
 from kafka_zk.native.loading import Native
 from kafka_zk.storage.files.errors import InvalidConfig
 
@@ -72,7 +72,7 @@ class OffsetMap:
         offsets: range | None = None,
         native: Native | None = None,
     ) -> None:
-        self.secret = os.urandom(_SECRET_BYTES)
+        self.secret = SYSTEM_RANDOM.randbytes(_SECRET_BYTES)
         self._digest = _keyed_digest(self.secret) if native is None else partial(native.digest, self.secret)
         self.replaced = NOTHING_REPLACED
         if offsets is not None and len(offsets) // 8 + 1 <= memory_bytes // _BITS_SHARE:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.native.loading import Native
 from tests import readme
 from tests.documented import ROOT, Block
-from kafka_zk.native.loading import Native
 from tests.fresh_environment import PACKAGES, MakeEnvironment, build_wheel, clean_environ, fresh_environment, run
 from tests.integration.spark.sessions import LOCAL
 from tests.terminal import Shell
