@@ -40,6 +40,7 @@ MUTANTS ?= 200
 FUZZ_SECONDS ?= 60
 WORKERS ?= 2
 TEST_WORKERS ?= 4
+PEERS_WORKERS ?= 3
 # A test that hangs fails after so many seconds, so that it does not cost the whole run.
 export PYTEST_TIMEOUT = 420
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
@@ -82,6 +83,8 @@ test-power: $(VENV)/.dev
 test-power-slice: $(VENV)/.dev
 	$(BIN)/python -m pytest -q -rs -m power tests/power $(PYTEST_ARGS)
 
+# Its tests wait for JVMs and for groups to rebalance.
+test-peers: WORKERS = $(PEERS_WORKERS)
 test-peers: peers-tools foreign-tools $(VENV)/.go
 	$(BIN)/python -m pytest -q $(BY_FILE) -m peers tests/peers $(PYTEST_ARGS)
 

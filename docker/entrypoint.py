@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Entry point of the broker's image: the environment becomes ``server.properties``, as the known Kafka images do it.
+"""Entry point of the broker's image: converts the environment to ``server.properties``, like Kafka's usual images.
 
-``KAFKA_LOG_RETENTION_HOURS=1`` is ``log.retention.hours=1``: the prefix goes, ``_`` becomes ``.``, ``__`` becomes
-``_``, ``___`` becomes ``-``. Keys of a mounted ``/etc/kafka/server.properties`` are kept unless the environment says
-otherwise. ``-D`` options in ``KAFKA_OPTS`` are taken over where they secure the connection to ZooKeeper. Without
-``KAFKA_LISTENERS`` the broker listens on the ports that it advertises, or on 9092.
+``KAFKA_LOG_RETENTION_HOURS=1`` becomes ``log.retention.hours=1``: the prefix is removed, ``_`` becomes ``.``, ``__``
+becomes ``_``, ``___`` becomes ``-``. The environment overrides keys of a mounted ``/etc/kafka/server.properties``.
+``-D`` options in ``KAFKA_OPTS`` are used if they secure the connection to ZooKeeper. Without ``KAFKA_LISTENERS`` the
+broker listens on the ports that it advertises, or on 9092.
 """
 
 import os
@@ -17,13 +17,15 @@ from kafka_zk.broker.config.broker_configs import BROKER_CONFIGS
 from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
 
 MOUNTED = Path("/etc/kafka/server.properties")
-WRITTEN = Path("/tmp/server.properties")  # whoever the container runs as may write there
+WRITTEN = Path("/tmp/server.properties")  # writable for any user of the container
 DATA = "/var/lib/kafka/data"
 DEFAULT_PORT = 9092
 
 NOT_KEYS = re.compile(r"KAFKA_(ZK_.*|OPTS|HEAP_OPTS|JVM_.*|GC_.*|JMX_.*|LOG4J_.*|VERSION|HOME|DEBUG|METRICS_PORT)")
 SPELLINGS = {key.lower().replace(".", ""): key for key in (*BROKER_CONFIGS, *SECURITY_KEYS) if key != key.lower()}
-"""Keys with capital letters, which variables cannot tell; written with or without a _ before each of them."""
+"""Keys with capital letters, which variables cannot express. Variables may have a _ before each capital letter, or
+not.
+"""
 
 
 def main() -> int:
@@ -41,7 +43,9 @@ def main() -> int:
 
 
 def server_properties(environ: Mapping[str, str], mounted: Mapping[str, str]) -> dict[str, str]:
-    """All keys of the broker: defaults of the image, the mounted file, ``KAFKA_OPTS``, the environment; later wins."""
+    """All keys of the broker. In increasing precedence: the image's defaults, the mounted file, ``KAFKA_OPTS``, the
+    environment.
+    """
     properties = {"log.dirs": DATA, **mounted, **options(environ.get("KAFKA_OPTS", ""))}
     for name, value in sorted(environ.items()):
         if name.startswith("KAFKA_") and not NOT_KEYS.fullmatch(name):
@@ -52,7 +56,7 @@ def server_properties(environ: Mapping[str, str], mounted: Mapping[str, str]) ->
 
 
 def key_of(name: str) -> str:
-    """The configuration key that an environment variable stands for."""
+    """The configuration key of an environment variable."""
     signs = {1: ".", 2: "_", 3: "-"}
     key = re.sub("_{1,3}", lambda match: signs[len(match[0])], name.removeprefix("KAFKA_").lower())
     return SPELLINGS.get(key.replace(".", ""), key)
@@ -65,14 +69,14 @@ def options(opts: str) -> dict[str, str]:
 
 
 def listeners(advertised: str) -> str:
-    """Where to listen, on all interfaces, for what is advertised."""
+    """Listeners on all interfaces for the advertised ones."""
     entries = [entry.strip().partition("://") for entry in advertised.split(",") if entry.strip()]
     listening = [f"{name}://0.0.0.0:{address.rpartition(':')[2]}" for name, _, address in entries]
     return ",".join(listening) or f"PLAINTEXT://0.0.0.0:{DEFAULT_PORT}"
 
 
 def escape(value: str) -> str:
-    """A value as a properties file wants it."""
+    """A value escaped for a properties file."""
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 

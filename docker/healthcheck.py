@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Health of the broker in its container: exit code 0 if it answers Metadata and knows the controller.
+"""Health check of a broker in a container: exit code 0 if it responds to Metadata and knows the controller.
 
-Run every few seconds for every broker, so it imports nothing but the standard library. One request and its answer
-(Metadata version 1, MetadataResponse.json@3.9): the brokers (id int32, host string, port int32, rack nullable string),
-then the controller's id, int32.
+It runs every few seconds for every broker, so it imports only the standard library. It sends one request. The response
+(Metadata version 1, MetadataResponse.json@3.9) contains the brokers (id int32, host string, port int32, rack nullable
+string), then the controller's id, int32.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Process every record at least once: python examples/at_least_once.py [ZOOKEEPER] [TOPIC] [GROUP] [SECONDS].
 
-Offsets are committed after the work. If this program dies in between, another member gets the records since the last
-commit again, so the work must tolerate repetition.
+Offsets are committed after the work. If this program dies before a commit, another member receives the records since
+the last commit again, so the work must tolerate repetition.
 """
 
 import sys
@@ -25,7 +25,7 @@ def main(
             try:
                 consumer.commit()
             except CommitRefused as refused:
-                # Another member owns the partition now. It gets these records, too.
+                # Another member owns the partition now and receives these records, too.
                 print(refused, file=sys.stderr)
 
 

@@ -1,7 +1,7 @@
 """Process every record at most once: python examples/at_most_once.py [ZOOKEEPER] [TOPIC] [GROUP] [SECONDS].
 
-Offsets are committed before the work. If this program dies in between, the work on those records is not done, but no
-record is processed twice. If a commit is refused, another member owns the partition: do not do the work.
+Offsets are committed before the work. If this program dies before it has done the work on some records, that work is
+lost, but no record is processed twice. If a commit is refused, another member owns the partition: skip the work.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""The fate of records when a program dies at the worst moment: python examples/delivery.py MODE [BOOTSTRAP]
-[SOURCE] [TARGET] [GROUP] [SECONDS] [die].
+"""What happens to records if a program dies at the worst moment: python examples/delivery.py MODE [BOOTSTRAP] [SOURCE]
+[TARGET] [GROUP] [SECONDS] [die].
 
-MODE is at-most-once, at-least-once or exactly-once. The work copies records in capital letters, ten at a time. With
-`die` the program kills itself in the middle of its second ten; run it again without `die`, and count.
+MODE is at-most-once, at-least-once or exactly-once. The program copies records in capital letters, ten at a time. With
+`die` it kills itself in the middle of the second ten. Run it again without `die`, and count the copies.
 """
 
 import itertools
@@ -40,11 +40,11 @@ def main(mode: str, bootstrap: str = "127.0.0.1:9092", source: str = "greetings"
             if not records:
                 return
             match mode:
-                case "at-most-once":  # after a death in between, records are lost
+                case "at-most-once":  # if the program dies before the work, records are lost
                     consumer.commit()
                     die_at(portion, deadly)
                     copy(producer, target, records)
-                case "at-least-once":  # after a death in between, records are delivered again
+                case "at-least-once":  # if the program dies before the commit, records are delivered again
                     copy(producer, target, records)
                     die_at(portion, deadly)
                     consumer.commit()

@@ -2,9 +2,9 @@
 [GROUP] [NAME] [SECONDS].
 
 A transaction commits results and offsets together: if this program dies, its last transaction has no effect. Members
-may join and leave the group. A member that was considered dead and wakes up is refused, because its generation is over.
-NAME must be unique among the members and stay the same across restarts: a new program of that name aborts what the old
-one left open. Readers of TARGET set isolation.level=read_committed.
+may join and leave the group. If a member was considered dead and wakes up, its commit is refused, because its
+generation has ended. NAME must be unique among the members and stay the same across restarts: a new program with that
+name aborts the old one's open transaction. Readers of TARGET set isolation.level=read_committed.
 """
 
 import sys
@@ -29,7 +29,7 @@ def member(bootstrap: str, topic: str, group: str, *, max_poll_records: int = 50
 def work(producer: BlockingProducer, consumer: BlockingConsumer, target: str, idle_ms: int) -> None:
     """Work until no record arrives for ``idle_ms``. Raises TransactionAbortable if a transaction was aborted."""
     while records := consumer.poll(idle_ms):
-        generation = consumer.group_metadata()  # before the work: if that takes too long, the commit is refused
+        generation = consumer.group_metadata()  # before the work: if the work takes too long, the commit is refused
         with producer.transaction():
             for record in records:
                 producer.send(target, record.value.upper(), key=record.key)

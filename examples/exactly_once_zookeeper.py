@@ -1,5 +1,5 @@
-"""Exactly once, with a group that coordinates through ZooKeeper: python examples/exactly_once_zookeeper.py [ZOOKEEPER]
-[BOOTSTRAP] [SOURCE] [TARGET] [GROUP] [SECONDS].
+"""Process records exactly once in a group that coordinates through ZooKeeper: python examples/exactly_once_zookeeper.py
+[ZOOKEEPER] [BOOTSTRAP] [SOURCE] [TARGET] [GROUP] [SECONDS].
 
 A transaction cannot include ZooKeeper. Therefore the authoritative offsets are committed in Kafka, in the transaction
 of their results (fenced_producers.py). The offsets in ZooKeeper are a copy for tools, written afterwards.
@@ -15,7 +15,7 @@ from kafka_zk import BlockingZookeeperConsumer, ConsumerRecord, KafkaError, Prod
 
 
 def work(producers: FencedProducers, target: str, records: list[ConsumerRecord]) -> int:
-    """Copy records of one partition in capital letters; returns the offset to continue at. Raises ProducerFenced."""
+    """Copy records of one partition in capital letters. Returns the next offset. Raises ProducerFenced."""
     tp, first, following = records[0].tp, records[0].offset, records[-1].offset + 1
     producer = producers.get(tp)
     if producer is None:
@@ -44,7 +44,7 @@ def main(zookeeper: str = "127.0.0.1:2181", bootstrap: str = "127.0.0.1:9092", s
                 try:
                     offset = work(producers, target, records)
                 except ProducerFenced:
-                    producers.give_up(tp)  # another member has claimed it, even if this one does not know it yet
+                    producers.give_up(tp)  # another member has claimed it, even if this one has not noticed yet
                     continue
                 try:
                     if offset == records[-1].offset + 1:

@@ -1,7 +1,7 @@
-"""A transactional producer for each partition that a member of a ZooKeeper group owns: for exactly_once_zookeeper.py.
+"""A transactional producer for each partition that a member of a ZooKeeper group owns, for exactly_once_zookeeper.py.
 
-Each partition has its own transactional.id. A new owner takes it over before it works: a former owner, which may only
-be paused, can then no longer commit. The authoritative offset is the one that Kafka has for the group.
+Each partition has its own transactional.id, which a new owner takes over before it works. A former owner, which may
+only be paused, can then no longer commit. The authoritative offset is the group's offset in Kafka.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from kafka_zk import BlockingAdmin, BlockingProducer, RebalanceListener, TopicPa
 
 
 class FencedProducers(RebalanceListener):
-    """The producers by partition, and the consumer's listener, which learns of new claims; a context manager."""
+    """The producers by partition. As the consumer's listener, it receives new claims; a context manager."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         self.group = group
-        self.claimed: set[TopicPartition] = set()  # claimed since they were last taken over
-        self.reached: dict[TopicPartition, int] = {}  # where to continue if Kafka has no offset
+        self.claimed: set[TopicPartition] = set()  # claimed, not taken over yet
+        self.reached: dict[TopicPartition, int] = {}  # next offsets, if Kafka has none
         self._bootstrap = bootstrap
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap)
         self._producers: dict[TopicPartition, BlockingProducer] = {}
@@ -38,7 +38,7 @@ class FencedProducers(RebalanceListener):
         return None if tp in self.claimed else self._producers.get(tp)
 
     def take_over(self, tp: TopicPartition, first_offset: int) -> int:
-        """Fence all former owners; returns the offset that they committed, or else the one to continue at."""
+        """Fence all former owners. Returns their committed offset, or else the next one."""
         if tp in self.claimed:
             self.claimed.discard(tp)
             self.reached[tp] = first_offset

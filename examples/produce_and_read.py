@@ -1,4 +1,6 @@
-"""Write to a topic and read it back, from plain threads: python examples/produce_and_read.py [HOST:PORT] [TOPIC]."""
+"""Write to a topic and read it back, in a program without Twisted: python examples/produce_and_read.py [HOST:PORT]
+[TOPIC].
+"""
 
 import sys
 
@@ -10,7 +12,7 @@ def main(bootstrap: str = "127.0.0.1:9092", topic: str = "examples.greetings") -
         if topic not in admin.list_topics():
             admin.create_topic(topic, partitions=2)
 
-    # The same key always goes to the same partition, so its records stay in order. Leaving the block delivers all.
+    # Records with the same key go to the same partition, so they stay in order. Leaving the block delivers all records.
     with BlockingProducer(bootstrap_servers=bootstrap, linger_ms=5) as producer:
         futures = [
             producer.send(topic, f"hello {number}".encode(), key=b"en", headers=[("example", b"yes")])

@@ -12,7 +12,7 @@ from kafka_zk import Producer
 async def produce(reactor: Any, bootstrap: str, topic: str) -> None:
     producer = Producer(reactor, bootstrap_servers=bootstrap, compression_type="lz4")
     try:
-        # ``send`` does not wait: all three records are under way before the first is acknowledged.
+        # ``send`` does not wait: all three records are in flight before the first is acknowledged.
         sent = [producer.send(topic, text.encode()) for text in ("one", "two", "three")]
         for delivered in sent:
             written = await delivered

@@ -1,7 +1,7 @@
-"""Watch brokers come and go: python examples/watch_brokers.py [ZOOKEEPER] [SECONDS].
+"""Watch brokers start and stop: python examples/watch_brokers.py [ZOOKEEPER] [SECONDS].
 
-A watch fires once and says only that something changed; ``BrokerRegistry.watch`` reads again and sets the next watch in
-the same call. Start or kill a broker meanwhile.
+A watch fires once and reports only that something changed. ``BrokerRegistry.watch`` then reads again and sets the next
+watch in the same call. Start or kill a broker meanwhile.
 """
 
 import sys
@@ -27,7 +27,7 @@ def main(zookeeper: str = "127.0.0.1:2181", seconds: str = "60") -> None:
         watcher = BrokerRegistry(client).watch(changed)
         end_s = time.monotonic() + float(seconds)
         while time.monotonic() < end_s:
-            client.process(100)  # callbacks run in here
+            client.process(100)  # callbacks run in this call
         watcher.close()
 
 

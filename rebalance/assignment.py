@@ -1,4 +1,4 @@
-"""The vocabulary of assignment: which threads may read which partitions, and which thread reads each one.
+"""The types of an assignment: which threads may read which partitions, and which thread reads each one.
 
 A *thread* is Kafka's word for one stream of a member; its id is ``<consumer id>-<n>`` with n from 0. Every member
 builds the same ``GroupSnapshot`` from the same registrations and passes it to the same ``Assignor``, so all compute the
@@ -14,7 +14,7 @@ from kafka_zk.rebalance.topic_filter import topic_filter
 from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 ThreadId = str
-"""``<consumer id>-<n>``. ZooKeeper allows no name outside the basic plane, so Python sorts ids as Java does."""
+"""``<consumer id>-<n>``. ZooKeeper allows only characters of the basic plane, for which Python and Java sort alike."""
 
 Assignment = Mapping[TopicPartition, ThreadId]
 """Maps every partition that has a subscriber to the one thread that reads it."""
@@ -58,10 +58,10 @@ def group_snapshot(
     Args:
         members: consumer id -> its registration.
         partitions_of: every topic of the cluster -> its partitions; regular expressions are matched against the topics.
-    Raises: InvalidTopicFilter if a member's regular expression cannot be parsed. Leaving the member out would assign
-        partitions that it reads to others, because other members may be able to parse it.
-    Source: AssignmentContext, TopicCount.scala@0.10.2. A subscription with no streams gets no thread; Kafka's consumer
-        fails all its rebalances on one.
+    Raises: InvalidTopicFilter if a member's regular expression cannot be parsed. Leaving out the member would give its
+        partitions to others, while members that can parse the expression count it.
+    Source: AssignmentContext, TopicCount.scala@0.10.2. A subscription without streams gets no thread; in Kafka's
+        consumer it fails every rebalance.
     """
     threads: dict[str, list[ThreadId]] = {}
     for consumer_id, registration in members.items():
@@ -88,7 +88,7 @@ def consumer_of(thread: ThreadId) -> str:
 def _streams(
     registration: ConsumerRegistration, topics: Mapping[str, Sequence[int]], exclude_internal_topics: bool
 ) -> Mapping[str, int]:
-    """Topic -> number of streams. Only the first entry of a wildcard subscription counts, as in Kafka."""
+    """Topic -> number of streams. As in Kafka, only the first entry of a wildcard subscription counts."""
     if not registration.is_wildcard:
         return registration.subscription
     regex, count = next(iter(registration.subscription.items()))

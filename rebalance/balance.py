@@ -2,8 +2,8 @@
 
 Balanced means that no thread can pass a partition to a thread that has at least two fewer, neither directly nor through
 a chain of threads that each pass one on for each that they get. (This includes KIP-54's balance for different
-subscriptions.) Exactly the assignments with the least sum of squared counts are balanced. One number per thread
-describes them, its *full load*: the largest count among the threads from which a chain leads to it, itself included.
+subscriptions.) Exactly the assignments with the least sum of squared counts are balanced. They are described by one
+number per thread, its *full load*: the largest count among the thread and all threads from which a chain leads to it.
 All balanced assignments have the same full loads, and an assignment is balanced if and only if
 
 - every thread has its full load or one less, and
@@ -28,7 +28,7 @@ def full_loads(audiences: Sequence[Audience], sizes: Sequence[int], thread_count
 
 
 class _Levelled:
-    """An arbitrary balanced assignment."""
+    """Some balanced assignment."""
 
     def __init__(self, audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> None:
         self._audiences = audiences
@@ -57,7 +57,6 @@ class _Levelled:
         return full
 
     def _fill(self, audience: int, count: int) -> None:
-        """Give each partition to the least loaded reader."""
         heap = [(self._load[thread], thread) for thread in self._audiences[audience]]
         heapify(heap)
         for _ in range(count):
@@ -66,7 +65,7 @@ class _Levelled:
             self._add(thread, audience, 1)
 
     def _search(self, origin: int, unsettled: set[int]) -> tuple[dict[int, tuple[int, int]], int | None]:
-        """Breadth first: how each thread was reached, and the first one with at least two partitions fewer."""
+        """Breadth first. Returns how each thread was reached, and the first one with at least two partitions fewer."""
         came_by = {origin: (-1, -1)}
         left, seen_audiences = unsettled - {origin}, set[int]()
         queue = [origin]
@@ -83,7 +82,7 @@ class _Levelled:
         return came_by, None
 
     def _pass_along(self, came_by: dict[int, tuple[int, int]], origin: int, target: int) -> None:
-        """Pass along the number of partitions that the chain allows and that levels both ends best."""
+        """Move as many partitions as the chain allows and the balance of both ends requires."""
         chain = []
         thread = target
         while thread != origin:

@@ -1,4 +1,4 @@
-"""The claims of one member in one session: create, watch and release owner znodes for the state machine.
+"""The claims of one member in one session: creates, watches and releases owner znodes.
 
 When other members or tools change many owner znodes at once, the member gets one input in the next reactor turn.
 Tests: ``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
@@ -23,7 +23,7 @@ class Claims:
     """Created when a session begins, closed when it ends.
 
     Args:
-        spawn: runs a coroutine; SessionLost ends it silently.
+        spawn: runs a coroutine and ignores its SessionLost.
         tell: receives the inputs; not called after ``close``.
     """
 
@@ -69,19 +69,17 @@ class Claims:
         if not self._is_closed:
             self._tell(event)
 
-    # -- our own owner znodes --
-
     async def _claiming(self, threads: Mapping[TopicPartition, str]) -> None:
         outcomes = await self._ownership.claim(threads, self._owner_gone)
         self._tell_if_open(ClaimSettled(outcomes))
         await self._watch([tp for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)])
 
     async def _watch(self, partitions: Collection[TopicPartition]) -> None:
-        """Watch our owner znodes: a tool may delete them, and another member may then own the partitions."""
+        """Watch this member's owner znodes: if a tool deletes one, another member may own the partition."""
         try:
             lost = await self._ownership.watch(self._claim_changed, partitions)
         except ConnectionLoss:
-            return  # all are watched again after the reconnect
+            return  # the reconnect watches all again
         if lost:
             self._tell_if_open(OwnershipLost(lost, _REMOVED))
 
@@ -89,7 +87,7 @@ class Claims:
         try:
             lost = await self._ownership.watch(self._claim_changed)
         except ConnectionLoss:
-            return  # repeated with the next connection
+            return  # the next connection repeats the check
         self._tell_if_open(Connected(lost))
 
     def _claim_changed(self, tp: TopicPartition, change: EventType) -> None:
@@ -116,13 +114,11 @@ class Claims:
             self._reporter.commits("release", committed, dict.fromkeys(committed))
             self._tell(ReleaseSettled(outcomes))
 
-    # -- other members' owner znodes --
-
     async def _watching(self, tp: TopicPartition) -> None:
         try:
             owner = await self._ownership.owners.watch_gone(tp, lambda: self._owner_gone(tp))
         except ConnectionLoss:
-            return  # repeated after the reconnect
+            return  # the reconnect repeats the read
         if owner is None:
             self._owner_gone(tp)
 

@@ -10,8 +10,9 @@ DEFAULT_RETRIES = 4
 class GroupConfig:
     """Settings of a group member, with the defaults of Kafka's old consumer.
 
-    ``rebalance_backoff_ms`` x ``rebalance_max_retries`` is how long a claim waits before a warning names the owner.
-    Kafka's consumer gives up then; ours keeps waiting. ``exclude_internal_topics``: filters match no internal topic.
+    ``rebalance_backoff_ms`` x ``rebalance_max_retries``: time that a claim waits before a warning names the owner.
+    Kafka's consumer then gives up; this one keeps waiting. ``exclude_internal_topics``: filters match no internal
+    topic.
     Source: ConsumerConfig.scala@0.10.2.
     """
 
@@ -21,11 +22,11 @@ class GroupConfig:
 
     @property
     def patience_ms(self) -> int:
-        """How long a claim waits before the warning: retries times back-off."""
+        """How long a claim waits before the warning, in ms."""
         return self.rebalance_backoff_ms * self.rebalance_max_retries
 
     def doubt(self, session_timeout_ms: int) -> str | None:
-        """A warning for the start, in one sentence; None if the settings are fine."""
+        """A warning about the settings, in one sentence; None if they are fine."""
         if self.patience_ms > session_timeout_ms:
             return None
         return (

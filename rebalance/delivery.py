@@ -1,7 +1,7 @@
 """The interface through which a group driver prepares, starts, stops and drops the delivery of partitions.
 
-All calls come on the reactor thread and return immediately. Ownership is also a lease: before it delivers a record, the
-consumer calls ``Lease.may_act``, and it calls ``Lease.held_back`` when records wait for the lease.
+All calls come on the reactor thread and return immediately. Before it delivers a record, the consumer also calls
+``Lease.may_act``; while records wait for the lease, it calls ``Lease.held_back``.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -21,7 +21,7 @@ class Delivery(Protocol):
     """Implemented by ``ZookeeperConsumer`` and by the simulator's fakes."""
 
     def prepare(self, partitions: frozenset[TopicPartition]) -> None:
-        """Get ready for partitions that are being claimed. They are not owned yet, and may never be started."""
+        """Get ready for partitions that are being claimed. They are not owned yet and may never be started."""
 
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         """Deliver records of these partitions, which are owned now.
@@ -33,22 +33,23 @@ class Delivery(Protocol):
     def stop(self, partitions: frozenset[TopicPartition]) -> Awaitable[Mapping[TopicPartition, int | None]]:
         """Stop delivering records of these partitions immediately.
 
-        Resolves when the user has finished the delivered records, at most ``rebalance.backoff.ms`` after the call. The
-        result is the next offset to commit for each partition (None: nothing to commit). The partitions are owned until
-        then. A ``drop`` may come in between; offsets of dropped partitions are ignored.
+        Resolves when the user has finished the delivered records, at most ``rebalance.backoff.ms`` after the call, with
+        the next offset to commit for each partition (None: nothing to commit). The partitions are owned until then,
+        unless ``drop`` is called; the driver ignores offsets of dropped partitions.
         """
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:
         """Ownership is lost: stop delivery and commits immediately and discard buffered records."""
 
     def suspend(self) -> None:
-        """The session is in doubt: deliver nothing until ``resume``. Ownership is unchanged."""
+        """The session is in doubt: deliver nothing until ``resume``. Ownership does not change."""
 
     def resume(self) -> None:
-        """The session survived. Partitions lost meanwhile were passed to ``drop`` before."""
+        """The session survived. Lost partitions were dropped before this call."""
 
     def failed(self, error: Exception) -> None:
-        """The member failed (its id was taken over, or ZooKeeper denied access). All partitions were dropped before.
+        """The member failed (its id was taken over, or ZooKeeper denied access). All partitions were dropped before
+        this call.
 
         Close the client; no further call follows.
         """

@@ -1,8 +1,8 @@
 """The driver of one group member: runs the effects of ``GroupMember`` with the registries, watches and a clock.
 
 Everything runs on the reactor thread. Inputs are processed one at a time and in order. Requests to ZooKeeper are sent
-immediately, and each response becomes an input. A response from an earlier session is dropped (``_epoch``).
-Tests: ``tests/rebalance/test_driver.py`` and the campaigns beside it.
+immediately, and each response becomes an input. Responses from earlier sessions are dropped (``_epoch``). Tests:
+``tests/rebalance/test_driver.py`` and the campaigns beside it.
 """
 
 from collections import deque
@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.logger import Logger
@@ -40,13 +40,21 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 _log = Logger()
 
+
+class Identity(NamedTuple):
+    """Which member of which group. ``consumer_id``: the name under ``ids``; thread n is ``<consumer_id>-<n>``.
+    ``registration``: with the announced strategies and, for a static member, its instance id."""
+
+    group: str
+    consumer_id: str
+    registration: ConsumerRegistration
+
+
 class GroupDriver:
-    """One member of a group: ``start`` it and ``leave`` it; it takes part in rebalances on its own.
+    """One member of a group, which takes part in rebalances between ``start`` and ``leave``.
 
     Args:
         clock: the reactor's timers and the wall clock.
-        consumer_id: the name under ``ids``; thread n of this member is ``<consumer_id>-<n>``.
-        registration: with the announced strategies and, for a static member, its instance id.
         delivery: the consumer that delivers records.
         observe: called with every event of ``rebalance.events`` and ``registry.client.events``. Its errors are logged.
     """
@@ -55,13 +63,12 @@ class GroupDriver:
         self,
         client: RegistryClient,
         clock: Clock,
-        group: str,
-        consumer_id: str,
-        registration: ConsumerRegistration,
+        identity: Identity,
         delivery: Delivery,
         config: GroupConfig | None = None,
         observe: Observe = ignore,
     ) -> None:
+        group, consumer_id, registration = identity
         self.group = group
         self.consumer_id = consumer_id
         self._client = client
@@ -89,13 +96,11 @@ class GroupDriver:
         self._leaving = False
         self._remove_listener: Callable[[], None] = lambda: None
 
-    # -- for the consumer --
-
     async def start(self) -> None:
         """Register and join the group. Returns when registered; partitions arrive through ``Delivery.start``.
 
-        Raises: FencedInstanceId or DuplicateConsumerId if a live member keeps the id; SessionLost if ``leave`` is
-            called first.
+        Raises: FencedInstanceId or DuplicateConsumerId if a live member has the id; SessionLost if ``leave`` is called
+            first.
         """
         doubt = self._config.doubt(self._client.session_timeout_ms)
         if doubt is not None:
@@ -120,7 +125,7 @@ class GroupDriver:
         """Write the next offsets to consume. None: written.
 
         IN_DOUBT: try again after ``resume``, unless the partition was dropped. Any other OffsetRefused: this member
-        does not own the partition; if it did, ``Delivery.drop`` was called.
+        does not own the partition (any more; then ``Delivery.drop`` was called).
         """
         epoch = self._epoch
         self.lease.held_back()
@@ -136,8 +141,6 @@ class GroupDriver:
         """Partition -> thread number, for all partitions that are delivered now."""
         return self._member.owned
 
-    # -- the session --
-
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.LOST:
             self._end_session()
@@ -146,7 +149,7 @@ class GroupDriver:
                 self.lease.in_doubt = True
                 self._take(inputs.Suspended())
         elif self._client.session_id != self._session:
-            self._end_session()  # in case the session was replaced without a LOST in between
+            self._end_session()  # in case a new session replaced it without a LOST event
             self._open_session()
         else:
             self._claims.check()
@@ -165,7 +168,7 @@ class GroupDriver:
         self._take(inputs.SessionEnded())
 
     def _forget(self) -> None:
-        """Discard claims, watches, timers and tokens of the session; responses to its requests are ignored."""
+        """Discard the session's claims, watches, timers and tokens; later responses to its requests are ignored."""
         self._epoch += 1
         self._claims.close()
         self._claims = self._claims_of_a_session()
@@ -181,8 +184,6 @@ class GroupDriver:
     def _claims_of_a_session(self) -> Claims:
         tell = partial(self._take_if, self._epoch)
         return Claims(self._ownership, self._clock, self._reporter, self._spawn, tell)
-
-    # -- the machine --
 
     def _take(self, event: Input) -> None:
         """Process inputs one at a time: inputs caused by effects wait until all effects of the step have run."""
@@ -203,7 +204,7 @@ class GroupDriver:
 
     def _spawn(self, work: "Coroutine[Any, Any, None]") -> None:
         def failed(failure: Failure) -> None:
-            if failure.check(SessionLost) is None:  # SessionEnded has been or will be taken
+            if failure.check(SessionLost) is None:  # SessionEnded reports it
                 self._clock.callLater(0, self._fail, failure)  # not within a step
 
         ensureDeferred(work).addErrback(failed)
@@ -224,8 +225,6 @@ class GroupDriver:
             _log.failure("{member} cannot go on", failure=failure, member=self.consumer_id)
         assert isinstance(failure.value, Exception)
         self._delivery.failed(failure.value)
-
-    # -- effects --
 
     def _run(self, effect: Effect) -> None:
         match effect:
@@ -290,7 +289,7 @@ class GroupDriver:
             self._registered.callback(None)
 
     async def _unregister(self) -> None:
-        with suppress(SessionLost):  # which ends the registration as well
+        with suppress(SessionLost):  # which removes the registration as well
             await until_answered(self._client, lambda: self._consumers.unregister(self.consumer_id))
         self._take(inputs.Unregistered())
 

@@ -1,9 +1,9 @@
 """Events of a group member for observers (``kafka-zk watch``, the flight recorder, the tests' checker).
 
 Every event has the wall-clock time in ms since the epoch, the actor (the consumer id), the cause in a few words, and
-the zxid of the change behind it (0 if there is none or it is unknown). In the order of one rebalance:
-``StrategyChosen`` (only if it changed), ``RebalanceStarted``, ``DeliveryStopped``, ``Released``, ``Claimed`` or
-``ClaimWaits``, ``DeliveryStarted``, ``RebalanceFinished``. Partitions that change together share one event.
+the zxid of the change behind it (0: none or unknown). The order in a rebalance is ``StrategyChosen`` (only if it
+changed), ``RebalanceStarted``, ``DeliveryStopped``, ``Released``, ``Claimed`` or ``ClaimWaits``, ``DeliveryStarted``,
+``RebalanceFinished``. Partitions that change together share one event.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class MemberRegistered(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class StrategyChosen(RebalanceEvent):
-    """This member's view of the group's strategy changed; ``cause`` says why. ``warning``: it is a fall-back."""
+    """This member now computes another strategy for the group. ``warning``: the strategy is a fall-back."""
 
     strategy: str
     warning: bool
@@ -35,7 +35,7 @@ class StrategyChosen(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStarted(RebalanceEvent):
-    """This member does not own what it should own. ``generation`` is 0 for strategies without generations."""
+    """This member owns other partitions than it should. ``generation`` is 0 for strategies without generations."""
 
     strategy: str
     generation: int
@@ -85,7 +85,7 @@ class Claimed(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class ClaimWaits(RebalanceEvent):
-    """Another thread owns the partition. Its owner znode is watched; the claim is repeated when it is deleted."""
+    """Another thread owns the partition. The member watches its owner znode and claims again when that is deleted."""
 
     partition: TopicPartition
     owner: str
@@ -109,8 +109,9 @@ class DeliveryStarted(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFinished(RebalanceEvent):
-    """This member owns what it should. ``kept``: never stopped. A partition that stopped and restarted is in ``lost``
-    and in ``gained``. ``duration_ms``: since ``RebalanceStarted``."""
+    """This member owns exactly the partitions that it should. ``kept``: never stopped. A partition that stopped and
+    restarted is in ``lost`` and in ``gained``. ``duration_ms``: since ``RebalanceStarted``.
+    """
 
     duration_ms: int
     kept: tuple[TopicPartition, ...]
@@ -135,17 +136,17 @@ class OffsetsOutdated(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class DeliverySuspended(RebalanceEvent):
-    """The connection is in doubt: nothing is delivered or committed, but the claims stay."""
+    """The connection is in doubt. Nothing is delivered or committed; the claims stay."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResumed(RebalanceEvent):
-    """The session survived and everything was read again."""
+    """The session survived, and all state was read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseEnded(RebalanceEvent):
-    """ZooKeeper has not responded for so long that the session may have ended; delivery waits for a response."""
+    """ZooKeeper has not responded for so long that the session may have ended. Delivery waits for a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ class GenerationWritten(RebalanceEvent):
 class StaticMemberAway(RebalanceEvent):
     """The leader reserves the partitions of an absent static member until ``deadline_ms`` (on the actor's own clock).
 
-    The deadline moves by the time that the leader is disconnected from ZooKeeper.
+    Time that the leader is disconnected from ZooKeeper extends the deadline.
     """
 
     consumer_id: str
@@ -170,12 +171,14 @@ class StaticMemberAway(RebalanceEvent):
 
 @dataclass(frozen=True, slots=True)
 class PlaceNotKept(RebalanceEvent):
-    """A static member's warning: the group's strategy ignores static membership; ``cause`` says which and why."""
+    """A static member's warning: the group's strategy ignores static membership. ``cause`` names the strategy and the
+    reason.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class GroupNotUnderstood(RebalanceEvent):
-    """A warning: no assignment can be computed (``cause``); this member keeps its partitions."""
+    """A warning: no assignment can be computed (``cause``). This member keeps its partitions."""
 
 
 @dataclass(frozen=True, slots=True)

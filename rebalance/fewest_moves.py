@@ -1,18 +1,19 @@
 """Of all balanced assignments, find one that moves the fewest partitions: a minimum-cost flow. Pure.
 
-Only counts matter. A thread that had n partitions of an audience and gets c of them keeps min(n, c); each of the others
-is a move with cost 1. Threads with the same full load (``rebalance.balance``) form an independent problem: each gets
+Only counts matter. A thread that had n partitions of an audience and gets c of them keeps min(n, c); each additional
+one is a move of cost 1. Threads with the same full load (``rebalance.balance``) form an independent problem: each gets
 *full* or *full - 1* partitions, and the total determines how many threads get which.
 
 The search starts without moves: every thread has its previous partitions, possibly too many, and the partitions that
 no thread had are unassigned. Excess partitions are then passed along *chains*, the cheapest first. A chain leads from a
 thread or audience with an excess through audiences and threads to a thread with room. It costs one for each thread that
-exceeds its previous count, minus one for each that gives such a partition away. Being full is passed along as well:
-through a single *hub* node, a full thread may become one with one partition less.
+exceeds its previous count, minus one for each that gives such a partition away. A chain may also pass through the
+single *hub* node, where one thread stops being full and another becomes full.
 
-*Distances* keep the cheapest chains first, as in the Hungarian method: no arc leads further than its cost, and a chain
-uses only arcs that lead exactly as far. When no chain is left, the distance of every unreached node grows by one. The
-cost is therefore minimal when the search ends, and it ends because balanced assignments exist.
+*Distances* keep the cheapest chains first, as in the Hungarian method: the distances of an arc's ends differ by at most
+its cost, and a chain uses only arcs for which they differ by exactly that. When no chain is left, the distance of every
+unreached node grows by one. The cost is therefore minimal when the search ends, and it ends because balanced
+assignments exist.
 
 Sets of threads are intersected instead of iterated: 2,000 audiences of 100 threads have 200,000 arcs.
 Tests: ``tests/rebalance/test_sticky.py``, which enumerates all assignments of small groups.
@@ -78,7 +79,7 @@ class _Flow:
             number: {thread: count for thread, count in had[number].items() if thread in group.threads}
             for number in group.audiences
         }
-        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # threads that gave some away
+        self._lacks: dict[int, set[int]] = {number: set() for number in group.audiences}  # threads that gave some up
         self._count: dict[int, Counts] = {thread: {} for thread in sorted(group.threads)}  # thread -> audience -> count
         for number, counts in self._had.items():
             for thread, count in counts.items():

@@ -1,8 +1,8 @@
-"""Which strategy a group runs: every member computes it from the registrations that it read. Pure.
+"""Chooses a group's strategy. Every member computes it from the registrations that it read. Pure.
 
-A strategy consists of an assignor, who runs it (every member, or the leader, who writes the result to ZooKeeper), and
-how partitions change hands: *eager* (each member stops and releases everything, then claims) or *incremental* (only
-moving partitions stop). Tests: ``tests/rebalance/test_group_strategy.py``.
+A strategy defines the assignor, who runs it (every member, or the leader, who writes the result to ZooKeeper), and how
+partitions move: *eager* (each member stops and releases everything, then claims) or *incremental* (only moving
+partitions stop). Tests: ``tests/rebalance/test_group_strategy.py``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ from kafka_zk.registry.consumers import Member
 class AssignmentStrategy(NamedTuple):
     """One entry of ``STRATEGIES``.
 
-    ``by_leader``: the leader assigns and reserves the partitions of absent static members; else every member computes
-    the assignment. ``incremental``: only moving partitions stop.
+    ``by_leader``: the leader computes the assignment and reserves the partitions of absent static members; otherwise
+    every member computes it. ``incremental``: only moving partitions stop.
     """
 
     name: str
@@ -43,7 +43,9 @@ STRATEGIES: Mapping[str, AssignmentStrategy] = {
 
 
 class Choice(NamedTuple):
-    """The group's strategy. ``why``: a reason for observers. ``warning``: a fall-back that operators should notice."""
+    """The group's strategy. ``why``: the reason, for observers. ``warning``: True for a fall-back that operators should
+    notice.
+    """
 
     strategy: AssignmentStrategy
     why: str
@@ -51,12 +53,12 @@ class Choice(NamedTuple):
 
 
 def choose(members: Mapping[str, Member]) -> Choice:
-    """The group's strategy. It depends on the registrations alone, so all members that read the same ones agree.
+    """The group's strategy. Members that read the same registrations choose the same strategy.
 
-    A member that announces none of our strategies (such as Kafka's consumer) can only be eager, and its strategy is
-    unknown. The group then runs ``range``, the default of Kafka's consumer, or ``roundrobin`` if that is the only
-    strategy that the others announce. Otherwise each member votes for the first strategy in its list that all members
-    announce. Most votes win; ties are broken by name. Without a common strategy the group runs ``range``.
+    A member that announces no strategies (such as Kafka's consumer) runs an eager one, which is unknown. The group then
+    runs ``range``, the default of Kafka's consumer, or ``roundrobin`` if that is the only strategy that the others
+    announce. Otherwise each member votes for the first strategy in its list that all members announce. Most votes win;
+    ties are broken by name. Without a common strategy the group runs ``range``.
     """
     lists = [member.registration.strategies for member in members.values()]
     for consumer_id, member in sorted(members.items()):
@@ -72,7 +74,7 @@ def choose(members: Mapping[str, Member]) -> Choice:
 
 
 def leader(members: Mapping[str, Member]) -> str | None:
-    """The oldest of our members (smallest czxid); None if there is none."""
+    """The oldest member (smallest czxid) that announces strategies; None if there is none."""
     ours = {name: member for name, member in members.items() if member.registration.strategies}
     return min(ours, key=lambda name: ours[name].czxid, default=None)
 

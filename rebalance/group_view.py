@@ -1,6 +1,6 @@
 """One member's view of its group, and the target that follows from it. Pure.
 
-The views of two members may differ for a moment. That costs time, not safety, because claims decide who owns a
+The views of two members may differ for a moment. This delays a rebalance but is safe, because claims decide who owns a
 partition. Tests: ``tests/rebalance/test_group_view.py``.
 """
 
@@ -21,7 +21,7 @@ Target = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class GroupView:
-    """The latest state of everything watched. None: not read yet in this session.
+    """The latest state of everything that is watched. None: not read yet in this session.
 
     Attributes:
         consumer_id, registration: of this member.
@@ -31,7 +31,7 @@ class GroupView:
         partitions: sorted partition numbers of each topic in ``wanted``; empty for a topic that does not exist.
         broker_ids: the live brokers.
         assignment: the leader's latest assignment; None if none is written.
-        assignment_version: version of the assignment's znode, which a write must name; None: not read yet.
+        assignment_version: version of the assignment's znode, on which a write depends; None: not read yet.
     """
 
     consumer_id: str
@@ -57,20 +57,22 @@ class GroupView:
         return self.assignment.generation if by_leader and self.assignment is not None else 0
 
     def topics_to_watch(self) -> TopicsWanted:
-        """The topics whose partitions this member needs: all of the group if it computes assignments, else none."""
+        """The topics whose partitions this member needs: all topics of the group if it computes assignments, else
+        none.
+        """
         if self.members is None or self.strategy is None or (self.strategy.by_leader and not self.leads):
             return NOTHING_WANTED
         registrations = [member.registration for member in self.members.values()]
         return topics_wanted(registrations, self.exclude_internal_topics)
 
     def written(self) -> GroupAssignment | None:
-        """The leader's assignment, if a strategy with a leader wrote it."""
+        """The leader's assignment, if the strategy that wrote it has a leader."""
         if self.assignment is None or not is_by_leader(self.assignment.strategy):
             return None
         return self.assignment
 
     def target(self) -> Target | None:
-        """The partitions that this member should own; None while unknown, and then it keeps what it has.
+        """The partitions that this member should own; None while unknown; the member then keeps its partitions.
 
         Raises: InvalidTopicFilter if the regular expression of a member cannot be parsed.
         """
@@ -89,7 +91,7 @@ class GroupView:
         return self._given(self.strategy.assignor.assign(snapshot))
 
     def basis(self) -> object:
-        """Compared with ``==``: an eager group starts over when it changes. None for incremental strategies."""
+        """The input of the assignment. When it changes, an eager group starts over. None for incremental strategies."""
         assert self.members is not None and self.strategy is not None
         if self.strategy.incremental:
             return None
@@ -119,6 +121,6 @@ class GroupView:
 
 
 def is_by_leader(strategy_name: str) -> bool:
-    """True if assignments of that strategy come from a leader; others only record which strategy is in force."""
+    """True if a leader computes the strategy's assignments; otherwise a written assignment only names the strategy."""
     strategy = STRATEGIES.get(strategy_name)
     return strategy is not None and strategy.by_leader

@@ -1,4 +1,5 @@
-"""Compare what one member owns with what it should own, and start what is missing after every event.
+"""Compares what one member owns with what it should own (its *target*), and starts the missing actions after every
+event.
 
     owned, not in the target       stop delivery, then commit and release
     in the target, not owned       claim; if another thread owns it, claim again when that owner znode is deleted
@@ -40,7 +41,7 @@ _DELIVERED = (HoldingState.OWNED, HoldingState.STOPPING)
 
 
 class HandOver:
-    """``aim`` it at a target, report what happened, and call ``reconcile`` after each report."""
+    """Set the target with ``aim``, report events, and call ``reconcile`` after each."""
 
     def __init__(self, outbox: Outbox, config: GroupConfig) -> None:
         self._out = outbox
@@ -50,7 +51,7 @@ class HandOver:
         self._incremental = False
         self._basis: object = None  # of the last ``aim``
         self._last_stop_id = 0
-        self._patience_running = False  # the timer of ``patience_ended`` is set
+        self._patience_running = False  # the timer of ``patience_ended`` is running
         self._round: RoundReport | None = None  # of the rebalance in progress
         self._what = ("", 0)  # strategy and generation, for observers
         self._topics: frozenset[str] = frozenset()  # of all partitions in the table
@@ -66,8 +67,6 @@ class HandOver:
         """True if no partition is owned, claimed or waited for."""
         return not len(self._table)
 
-    # -- what should be --
-
     def aim(self, target: Target, strategy: str = "", generation: int = 0, basis: object = None) -> None:
         """Set the target. ``basis``: None for an incremental strategy; an eager one starts over when it differs from
         the last one."""
@@ -79,7 +78,7 @@ class HandOver:
             self._stop(self._table.among(HoldingState.OWNED))
 
     def reconcile(self) -> None:
-        """Start what is missing to reach the target."""
+        """Start the actions that are missing to reach the target."""
         target = self._target
         if target is None:
             return
@@ -92,10 +91,8 @@ class HandOver:
             self._claim({tp: thread for tp, thread in sorted(target.items()) if self._table.state(tp) is free})
         self._end_round()
 
-    # -- what happened --
-
     def claim_settled(self, outcomes: Mapping[TopicPartition, Claimed | Taken]) -> None:
-        """Wait for partitions that others own; immediately release claimed ones that are no longer in the target."""
+        """Release claimed partitions that have left the target; wait for those that others own."""
         claimed: dict[TopicPartition, Claimed] = {}
         taken: dict[TopicPartition, str] = {}
         for partition, outcome in sorted(outcomes.items()):
@@ -124,8 +121,9 @@ class HandOver:
         self._give_up_outdated(claimed)
 
     def topics_seen(self, czxids: Mapping[str, int]) -> None:
-        """Compare owned partitions with the current topics. If a topic was deleted and recreated, its offsets mean
-        nothing: release the partition without an offset, and claim it again."""
+        """Handle the current czxids. If a topic was deleted and recreated, its old offsets are invalid: release its
+        partitions without offsets and claim them again.
+        """
         self._czxids.update(czxids)
         self._give_up_outdated(tp for tp in self._table.among(*_DELIVERED) if tp.topic in czxids)
 
@@ -138,7 +136,7 @@ class HandOver:
             self._out.do(HoldTopics(topics))
 
     def watch_owners(self) -> None:
-        """Watch the owner znodes that this member waits for again: their watches ended with the connection."""
+        """Watch again the owner znodes that this member waits for, because their watches ended with the connection."""
         waiting = frozenset(self._table.among(HoldingState.WAITING))
         if waiting:
             self._out.do(WatchOwners(waiting))
@@ -168,7 +166,7 @@ class HandOver:
             self._out.note(events.Released, released, not_ours)
 
     def lost(self, partitions: Iterable[TopicPartition], cause: str) -> None:
-        """These partitions now have another owner or none."""
+        """These partitions have another owner or none."""
         gone = [partition for partition in sorted(partitions) if self._table.state(partition) in _DELIVERED]
         if not gone:
             return
@@ -188,7 +186,7 @@ class HandOver:
         self._patience_running = False
 
     def patience_ended(self) -> None:
-        """The timer fired: warn about overdue owners and keep waiting."""
+        """The patience has ended: warn about overdue owners and keep waiting."""
         self._patience_running = False
         for partition in self._table.among(HoldingState.WAITING):
             entry = self._table[partition]
@@ -199,10 +197,8 @@ class HandOver:
         if self._table.among(HoldingState.WAITING):
             self._be_patient()
 
-    # -- own business --
-
     def _wanted(self, partition: TopicPartition) -> bool:
-        """True if the target assigns the partition to the thread that is listed here."""
+        """True if the target still assigns the partition to the thread for which it is listed."""
         return self._target is not None and self._target.get(partition) == self._table[partition].thread
 
     def _give_up_outdated(self, partitions: Iterable[TopicPartition]) -> None:
@@ -213,7 +209,7 @@ class HandOver:
         self._stop([tp for tp in outdated if self._table.state(tp) is HoldingState.OWNED])
 
     def _is_outdated(self, partition: TopicPartition) -> bool:
-        """True if the topic was created after the claim and this was not noticed before."""
+        """True if the topic was recreated after the claim and this has not been noticed before."""
         if self._table.state(partition) not in _DELIVERED or self._table[partition].is_outdated:
             return False
         return self._czxids.get(partition.topic, 0) > self._table[partition].topic_czxid
@@ -224,8 +220,9 @@ class HandOver:
             self._out.note(events.OffsetsOutdated, tuple(tp for tp in partitions if tp.topic == topic), cause=cause)
 
     def _to_commit(self, partition: TopicPartition, offset: int | None) -> int | None:
-        """The offset to commit: None for a deleted topic, because the write could reach its successor.
-        NO_OFFSET if the topic was recreated."""
+        """The offset to commit. None for a deleted topic, whose successor the write could reach; NO_OFFSET for a
+        recreated one.
+        """
         if self._table[partition].is_outdated:
             return NO_OFFSET
         return None if self._czxids.get(partition.topic) == 0 else offset

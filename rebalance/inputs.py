@@ -54,7 +54,7 @@ class BrokersRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentRead:
-    """The leader's latest assignment, or None. A write must name ``version``."""
+    """The leader's latest assignment, or None. ``version``: a write depends on it."""
 
     assignment: GroupAssignment | None
     version: int
@@ -62,7 +62,9 @@ class AssignmentRead:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentSettled:
-    """A write ended. ``stands``: the assignment now in ZooKeeper, this one or another; None: refused, see ``error``."""
+    """A write ended. ``stands``: the assignment that is now in ZooKeeper, perhaps another member's; None: refused
+    (``error``).
+    """
 
     stands: AssignmentRead | None
     written: bool
@@ -92,7 +94,9 @@ class OwnersGone:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryStopped:
-    """The user finished the delivered records. By partition: the next offset to commit (None: nothing to commit)."""
+    """The user finished the delivered records. Maps partitions to the next offset to commit (None: nothing to
+    commit).
+    """
 
     stop_id: int
     offsets: Mapping[TopicPartition, int | None]
@@ -100,7 +104,7 @@ class DeliveryStopped:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseSettled:
-    """True: committed and released. False: the partition was no longer this member's, so nothing was done."""
+    """True: committed and released. False: nothing was done, because this member no longer owned the partition."""
 
     outcomes: Mapping[TopicPartition, bool]
 

@@ -1,12 +1,13 @@
 """The leader's work: update the group's assignment and reserve the partitions of absent static members. Pure.
 
-The next assignment starts from the one in ZooKeeper, so a new leader continues where the old one stopped. If none is
-usable (a new group, or one that ran a strategy without a leader), the leader reads the owners once. While a strategy
-without a leader is in force, the leader writes that down as well, so that no member mistakes an old assignment for the
-current one.
+The next assignment starts from the one in ZooKeeper, so a new leader continues where the old one stopped. If there is
+no usable one (a new group, or one that ran a strategy without a leader), the leader reads the owners once. While the
+group runs a strategy without a leader, the leader writes that strategy's name, so that no member mistakes an old
+assignment for the current one.
 
-An assignment is advice. A paused leader, or two members that both believe they lead, cost moves, not safety: a write
-names the version that was read, so only one of two writes succeeds. Tests: ``tests/rebalance/test_leadership.py``.
+An assignment is advice. A paused leader, or two members that both believe to lead, may cause extra moves but no harm: a
+write depends on the version that was read, so only one of two writes succeeds. Tests:
+``tests/rebalance/test_leadership.py``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,7 @@ TIMER = "static members"
 
 
 class Proposal(NamedTuple):
-    """What a leader writes. ``moved``: number of partitions that change hands."""
+    """A leader's write. ``moved``: number of partitions that change hands."""
 
     assignment: GroupAssignment
     moved: int
@@ -48,7 +49,7 @@ class Leadership:
         self._busy, self._owners = False, owners
 
     def settled(self, *, refused: bool) -> Proposal:
-        """End the write and return its proposal. ``refused``: it cannot be written now or later."""
+        """The write ended; returns its proposal. ``refused``: ZooKeeper will never accept it."""
         proposal, self._proposal = self._proposal, None
         assert proposal is not None
         self._busy, self._owners = False, None
@@ -56,12 +57,12 @@ class Leadership:
         return proposal
 
     def suspended(self, now_ms: float) -> None:
-        """The connection broke. Returning members cannot be seen, so deadlines pause until ``resumed``."""
+        """The connection broke. The leader cannot see members return, so deadlines pause until ``resumed``."""
         if self._suspended_ms is None:
             self._suspended_ms = now_ms
 
     def resumed(self, now_ms: float) -> None:
-        """Connected again in the same session. (In another one, a new leader restarts the deadlines.)"""
+        """Connected again in the same session. (In a new session, the leader restarts the deadlines.)"""
         if self._suspended_ms is not None:
             away_ms, self._suspended_ms = now_ms - self._suspended_ms, None
             self._deadlines = {name: deadline_ms + away_ms for name, deadline_ms in self._deadlines.items()}
@@ -148,7 +149,9 @@ def _static_members(registrations: Mapping[str, ConsumerRegistration]) -> dict[s
 
 
 def _place_of(name: str, previous: Mapping[TopicPartition, str]) -> ConsumerRegistration:
-    """A registration with as many streams as the absent member had: it keeps its partitions, but gets no new topic."""
+    """A registration with as many streams as the absent member had, so that it keeps its partitions but gets no new
+    topic.
+    """
     streams: dict[str, int] = {}
     for partition, thread in previous.items():
         if consumer_of(thread) == name:

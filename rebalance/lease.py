@@ -1,7 +1,7 @@
 """Decides whether one member may act on what it owns: deliver a record or write an offset.
 
-It may while its ZooKeeper session is certain to be alive, the connection is not in doubt, and the process has not
-paused since the last response (a watch may have fired in the pause). Tests: ``tests/rebalance/test_observing.py``,
+It may act while its ZooKeeper session is certainly alive, the connection is not in doubt, and the process has not
+paused since the last response (a watch may have fired during a pause). Tests: ``tests/rebalance/test_observing.py``,
 ``test_complaints.py``.
 """
 
@@ -31,7 +31,7 @@ class Lease:
         self._stalls.stop()
 
     def may_act(self) -> bool:
-        """True if a record may be delivered now. The only method that any thread may call."""
+        """True if a record may be delivered now. Any thread may call this method, but no other."""
         return self.may_write() and self._clock.seconds() < self._stalls.awake_until_s
 
     def may_write(self) -> bool:
@@ -42,7 +42,7 @@ class Lease:
         return held and not self.in_doubt
 
     def held_back(self) -> None:
-        """Records cannot be delivered. Report once if the reason is the end of the lease."""
+        """Records cannot be delivered. Reports the end of the lease, once, if that is the reason."""
         if not self.in_doubt and not self._end_was_reported and not self.may_write():
             self._end_was_reported = True
             self._reporter.event(LeaseEnded, "ZooKeeper has not answered")

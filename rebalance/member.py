@@ -1,10 +1,10 @@
 """One member of a group as a pure state machine: inputs in, effects out.
 
-Theory of operation: claims (``registry.owners``) provide safety; an assignment is only advice. A member therefore needs
-no protocol of rounds. It keeps the newest view of its group, derives what it should own (``group_view``), and after
-every input ``hand_over`` starts what is missing. If it leads the group, it also updates the assignment
-(``leadership``). Two members' views may differ; since every watch re-reads, they become equal, and until then a claim
-finds the znode of the current owner. Nothing waits here: no timer decides who owns a partition.
+Theory of operation: claims (``registry.owners``) provide safety; an assignment is only advice. Members therefore need
+no rounds. A member keeps the newest view of its group and derives what it should own (``group_view``); after every
+input, ``hand_over`` starts the missing actions. If it leads the group, it also updates the assignment (``leadership``).
+Two members' views may differ for a moment: every watch re-reads, so they become equal, and until then a claim finds the
+current owner's znode. No timer decides who owns a partition.
 
     OUTSIDE ──► MEMBER ──► LEAVING ──► LEFT      the end of a session: MEMBER ──► OUTSIDE, LEAVING ──► LEFT
 
@@ -75,8 +75,6 @@ class GroupMember:
             self._out.do(effects.Unregister())
         return self._out.take()
 
-    # -- what happened to the membership --
-
     @singledispatchmethod
     def _handle(self, event: Input) -> None:
         raise AssertionError(f"no such input: {event!r}")
@@ -91,7 +89,7 @@ class GroupMember:
     def _registered(self, event: inputs.Registered) -> None:
         if self._phase is Phase.OUTSIDE:
             self._phase = Phase.MEMBER
-            self._view.members = None  # read before the registration existed
+            self._view.members = None  # read before this member registered
             self._out.note(events.MemberRegistered, event.session_id, zxid=event.czxid)
 
     @_handle.register
@@ -138,8 +136,6 @@ class GroupMember:
         if self._phase is Phase.LEAVING:
             self._finish()
 
-    # -- what happened to the group --
-
     @_handle.register
     def _members_read(self, event: inputs.MembersRead) -> None:
         if self._phase is Phase.MEMBER and self.consumer_id not in event.members:
@@ -164,7 +160,7 @@ class GroupMember:
     @_handle.register
     def _partitions_read(self, event: inputs.PartitionsRead) -> None:
         if event.wanted != self._view.wanted:
-            return  # the answer to an earlier request
+            return  # the response to an earlier request
         before, self._view.partitions = self._view.partitions, event.partitions
         if before is not None:
             changed = [topic for topic, numbers in sorted(event.partitions.items()) if before.get(topic) != numbers]
@@ -205,8 +201,6 @@ class GroupMember:
         self._leadership.owners_read(event.owners)
         self._view_changed = True
 
-    # -- what happened to partitions --
-
     @_handle.register
     def _claim_settled(self, event: inputs.ClaimSettled) -> None:
         self._hand_over.claim_settled(event.outcomes)
@@ -227,10 +221,8 @@ class GroupMember:
     def _ownership_lost(self, event: inputs.OwnershipLost) -> None:
         self._hand_over.lost(event.partitions, event.cause)
 
-    # -- own business --
-
     def _look_at_the_view(self) -> None:
-        """The group changed: update the target and, if this member leads, the assignment."""
+        """Update the target and, if this member leads, the assignment."""
         if self._phase is Phase.LEAVING:
             return
         try:
@@ -253,7 +245,7 @@ class GroupMember:
             self._out.do(effects.WatchTopics(wanted))
 
     def _start_over(self) -> None:
-        """Forget everything from the last session."""
+        """Forget everything of the last session."""
         self._view = GroupView(self.consumer_id, self._registration, self._config.exclude_internal_topics)
         self._leadership = Leadership()
         self._view_changed = False

@@ -1,8 +1,8 @@
 """The partitions that one member owns in ZooKeeper: their tokens, and all writes that need them.
 
 Each commit needs the token left by the previous write, so the commits and releases of one member run one after another;
-the operations of each are pipelined. A write belongs to the ownership under which it was requested, never to a later
-one of the same partition. State belongs to one session: after ``forget``, late responses change nothing. Tests:
+the operations of each are pipelined. A write applies only to the ownership under which it was requested, never to a
+later one of the same partition. After ``forget``, responses of the old session change nothing. Tests:
 ``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
 """
 
@@ -23,7 +23,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class _Held:
-    """One ownership of a partition, from claim to end. ``token``: required by the next write."""
+    """One ownership of a partition. ``token``: required by the next write."""
 
     __slots__ = ("token",)
 
@@ -41,7 +41,7 @@ class Ownership:
         self._writing = DeferredLock()
 
     def forget(self) -> None:
-        """The session ended. Requests in progress keep the old dictionary."""
+        """The session ended. Responses to its requests change nothing."""
         self._held = {}
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:
@@ -52,7 +52,9 @@ class Ownership:
     async def claim(
         self, threads: Mapping[TopicPartition, str], on_gone: Callable[[TopicPartition], None]
     ) -> Mapping[TopicPartition, Claimed | Taken]:
-        """Claim partitions; ``on_gone`` is called when the owner of a Taken one is deleted. Raises: SessionLost."""
+        """Claim partitions; for a Taken one, ``on_gone`` is called when its owner znode is deleted. Raises:
+        SessionLost.
+        """
         held = self._held
         outcomes = await self.owners.claim((Claim(tp, thread) for tp, thread in threads.items()), on_gone)
         held.update({tp: _Held(outcome.token) for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)})
@@ -63,7 +65,7 @@ class Ownership:
         on_change: Callable[[TopicPartition, EventType], None],
         partitions: Collection[TopicPartition] | None = None,
     ) -> frozenset[TopicPartition]:
-        """Watch the owner znodes of ``partitions`` (None: all owned). Returns those that are no longer ours.
+        """Watch the owner znodes of ``partitions`` (None: all owned). Returns those that this member no longer owns.
 
         ``on_change`` is called at most once per partition, if its znode changes or is deleted before the ownership
         ends; to see further changes, watch again.
@@ -80,7 +82,7 @@ class Ownership:
         return frozenset(tp for tp in gone if held.get(tp) is watched[tp])
 
     async def release(self, offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, bool]:
-        """Commit (where not None) and release. False: the partition was no longer owned. Raises: SessionLost."""
+        """Commit offsets (where not None) and release the partitions. False: no longer owned. Raises SessionLost."""
         await self._writing.acquire()
         try:
             owned = {tp: self._held.pop(tp) for tp in offsets if tp in self._held}
@@ -90,7 +92,7 @@ class Ownership:
         return {tp: outcomes.get(tp, False) for tp in offsets}
 
     async def commit(self, offsets: Offsets, may_act: Callable[[], bool]) -> dict[TopicPartition, OffsetRefused | None]:
-        """None: written. IN_DOUBT: not tried. Any other OffsetRefused: not owned."""
+        """Commit offsets. None: written. IN_DOUBT: not tried. Any other OffsetRefused: not owned."""
         held = self._held
         asked = {tp: held[tp] for tp in offsets if tp in held}
         await self._writing.acquire()

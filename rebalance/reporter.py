@@ -1,4 +1,4 @@
-"""Reports what a driver observed, and logs what operators should look into."""
+"""Reports a driver's observations as events, and logs those that operators should investigate."""
 
 from collections.abc import Mapping
 
@@ -26,8 +26,6 @@ _WARNINGS = (ClaimOverdue, GroupNotUnderstood, PlaceNotKept, SettingsDoubtful)
 
 
 class GroupReporter:
-    """The reporter of one member."""
-
     def __init__(self, source: EventSource, clock: Clock) -> None:
         self._source = source
         self._clock = clock

@@ -1,9 +1,8 @@
 """Detects that this process was paused (SIGSTOP, a long garbage collection, a sleeping laptop).
 
-The lease proves that the session is alive, and outlasts a short pause. But watches may have fired in the pause: a claim
-that was removed may belong to another member by now. After a pause, nothing is delivered until ZooKeeper answers a
-request that was sent afterwards: watch events that fired before arrive before the answer. Tests:
-``tests/rebalance/test_vanished_claims.py``.
+A session can survive a short pause, but a watch may have fired during it: if a claim was removed, another member may
+own the partition. Therefore nothing is delivered after a pause until ZooKeeper has responded to a new request, because
+watch events that fired before it arrive before the response. Tests: ``tests/rebalance/test_vanished_claims.py``.
 """
 
 import math
@@ -17,11 +16,11 @@ from kafka_zk.registry.client.errors import RegistryError
 
 TURN_S = 0.1
 STALL_S = 0.5
-"""Shorter pauses are not detected; records fetched before them may be delivered right after the pause."""
+"""Shorter pauses are not detected: records fetched before one may be delivered right after it."""
 
 
 class StallGuard:
-    """Keeps ``awake_until_s``: any thread may act as long as the clock has not reached it.
+    """Maintains ``awake_until_s``: any thread may act until the clock reaches this time.
 
     ``ask`` sends a request that ZooKeeper's leader answers (sync), so that a lagging server delivers all earlier watch
     events first.

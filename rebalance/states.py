@@ -1,4 +1,4 @@
-"""The states of a partition for one member, and their transitions: one table.
+"""The states of a partition for one member, and the table of their transitions.
 
     FREE ──► CLAIMING ──► OWNED ──► STOPPING ──► RELEASING ──► FREE
                 │

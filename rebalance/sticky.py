@@ -1,9 +1,9 @@
 """``sticky``: as balanced as subscriptions allow, with the fewest possible moves.
 
 ``rebalance.balance`` defines balanced (KIP-54's goal and more). ``rebalance.fewest_moves`` computes how many partitions
-of which topics each thread gets. This module chooses the partitions: each thread keeps the first ones that it had, up
-to its count, and the others are dealt in turn to the threads that get more. Everything is visited in sorted order, so
-equal snapshots give equal results. Tests: ``tests/rebalance/test_sticky.py``, ``test_assignment_strategies.py``.
+of which topics each thread gets. This module chooses the partitions: each thread keeps its first previous partitions,
+up to its count, and the others are dealt in turn to the threads that get more. All iteration is sorted, so equal
+snapshots give equal results. Tests: ``tests/rebalance/test_sticky.py``, ``test_assignment_strategies.py``.
 """
 
 from collections import deque
@@ -48,7 +48,7 @@ class _Audience:
     had: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
     def shared_out(self, wanted: Mapping[int, int]) -> dict[TopicPartition, int]:
-        """The thread of each partition. ``wanted``: how many partitions each thread gets."""
+        """The thread of each partition. ``wanted``: number of partitions for each thread."""
         owner_of = {
             partition: thread
             for thread, partitions in self.had.items()

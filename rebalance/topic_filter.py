@@ -39,7 +39,7 @@ _PROPERTIES = {
 # Escapes with the same meaning in both dialects, outside and inside a class.
 _COMMON_ESCAPES = frozenset("dDwWsS")
 _OUTSIDE_ONLY_ESCAPES = {"b": r"\b", "B": r"\B", "A": r"\A", "z": r"\Z", "Z": r"\Z"}
-# Python warns about these in a class; a closing bracket gets here only as the first character.
+# Python warns about these in a class. A closing bracket gets here only as the first character.
 _ODD_IN_CLASS = frozenset("]&~|")
 _HEX_ESCAPE = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}")
 _PROPERTY = re.compile(r"([pP])\{(\w+)\}")

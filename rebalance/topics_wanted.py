@@ -33,7 +33,7 @@ NOTHING_WANTED = TopicsWanted()
 
 
 def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_internal_topics: bool) -> TopicsWanted:
-    """All topics that a registration subscribes to, without names that no topic can have."""
+    """All topics to which a registration subscribes, without illegal names."""
     names: set[str] = set()
     filters: set[tuple[str, str]] = set()
     for registration in registrations:

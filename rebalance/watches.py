@@ -103,7 +103,7 @@ class WatchedTopics:
             self._partitions[topic] = tuple(sorted(assignment.partitions))
         elif czxid == 0:
             self._partitions[topic] = ()
-        else:  # an unreadable topic must not keep members from this topic's partitions or from other topics
+        else:  # an unreadable topic must not hold back the others
             self._partitions.setdefault(topic, ())
         if czxid != UNKNOWN_CZXID:
             self._czxids[topic] = czxid
@@ -112,7 +112,7 @@ class WatchedTopics:
         self._report()
 
     def _report(self) -> None:
-        """Report the partitions once everything wanted is read."""
+        """Report the partitions once all wanted topics are read."""
         if self._wanted == NOTHING_WANTED or (self._wanted.filters and self._names is None):
             return
         wanted = self._wanted.of(self._names or ())

@@ -1,9 +1,9 @@
-"""The ACLs of the cluster in Kafka's AclAuthorizer format, and announcements of their changes.
+"""The ACLs of the cluster in Kafka's AclAuthorizer format, and notifications of their changes.
 
-Every write is conditional, so that concurrent writers do not undo each other, and is announced in the same transaction.
-
-Source: AclAuthorizer.updateResourceAcls, KafkaZkClient.scala@3.9.
+Every write is conditional, so that concurrent writers do not undo each other, and includes the notification in its
+transaction. Source: AclAuthorizer.updateResourceAcls, KafkaZkClient.scala@3.9.
 """
+
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from kafka_zk.base.events import SILENT, EventSource
@@ -25,10 +25,10 @@ from kafka_zk.registry.znodes import acl_change
 from kafka_zk.security.acl import Acls, Pattern
 
 MOST_ATTEMPTS = 200
-"""How often a conditional write is repeated after another writer's success before it fails."""
+"""Maximum number of attempts of a conditional write. An attempt fails if another writer changes the znode first."""
 
 Stored = Acls | InvalidZnode | NoAuth
-"""The ACLs of a pattern (empty without any), or why they are unknown."""
+"""The ACLs of a pattern (possibly none), or the reason why they are unknown."""
 
 
 class AclRegistry:
@@ -44,7 +44,7 @@ class AclRegistry:
         await ensure_paths(self._client, [*types, *acl_change.PARENTS.values()])
 
     async def patterns(self) -> list[Pattern]:
-        """All patterns with a znode, including those written before the call anywhere. Raises: NoAuth if an ACL of
+        """All patterns with a znode, including those that any client wrote before the call. Raises: NoAuth if an ACL of
         ZooKeeper hides them."""
         await self._client.sync()
         wanted = [(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]
@@ -64,7 +64,7 @@ class AclRegistry:
         return listed
 
     async def read(self, patterns: Sequence[Pattern]) -> AsyncIterator[tuple[Pattern, Stored]]:
-        """The ACLs of each pattern, read in portions. Raises: ConnectionLoss, SessionLost."""
+        """Read the ACLs of each pattern, many per request. Raises: ConnectionLoss, SessionLost."""
         for start in range(0, len(patterns), READS_AT_ONCE):
             portion = patterns[start : start + READS_AT_ONCE]
             answers = await read_all(self._client, map(znodes.pattern_path, portion))
@@ -72,9 +72,9 @@ class AclRegistry:
                 yield pattern, _stored(pattern, answer)
 
     async def update(self, pattern: Pattern, change: Callable[[Acls], Acls], *, replace: bool = False) -> None:
-        """Replace a pattern's ACLs by the result of ``change`` and announce it; ``change`` may be called repeatedly.
+        """Replace a pattern's ACLs by the result of ``change`` and notify brokers. ``change`` may be called repeatedly.
 
-        Does not survive connection losses, but may be repeated after one (``until_answered``).
+        After a ConnectionLoss, it is safe to call this again (``until_answered``).
         Args:
             replace: treat ACLs that cannot be parsed as empty.
         Raises: InvalidZnode if the current ACLs cannot be parsed or the pattern cannot have a znode; NoAuth; BadVersion
@@ -97,7 +97,7 @@ class AclRegistry:
         raise BadVersion(f"{path}: other writers were faster {MOST_ATTEMPTS} times")
 
     async def _written(self, pattern: Pattern, path: str, found: Found | None, changed: Acls) -> bool:
-        """Returns False if the ACLs have changed meanwhile."""
+        """Write the ACLs. Returns False if they have changed since they were read."""
         write: Operation
         if found is None:
             write = Create(path, znodes.encode(changed))
@@ -118,12 +118,12 @@ class AclRegistry:
         return True
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Delete old announcements; ``now_ms``: wall clock. Returns how many."""
+        """Delete old notifications and return their number. ``now_ms``: wall clock."""
         return sum([await change_watcher.purge(self._client, each, now_ms) for each in acl_change.PARENTS.values()])
 
     def watch_changes(self, on_change: Callable[[Pattern | None], None]) -> list[ChangeWatcher]:
-        """Call ``on_change`` with the pattern of each announcement, those already there first; None: it cannot be
-        understood or was gone before it was read, so anything may have changed."""
+        """Call ``on_change`` with the pattern of each notification, including existing ones. None means that a
+        notification is invalid or was deleted before it was read, so any ACL may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:
@@ -160,5 +160,5 @@ def _stored(pattern: Pattern, answer: Found | NoAuth | None) -> Stored:
 
 
 def faults(stored: Iterable[tuple[Pattern, Stored]]) -> dict[Pattern, str]:
-    """The patterns whose ACLs are unknown, and why."""
+    """Patterns whose ACLs are unknown -> reason."""
     return {pattern: str(found) for pattern, found in stored if isinstance(found, RegistryError)}

@@ -10,7 +10,7 @@ from kafka_zk.registry.znodes.brokers import BROKER_SEQUENCE
 
 
 async def generate_broker_id(client: RegistryClient, reserved_broker_max_id: int = 1000) -> int:
-    """A new unique id; the first is ``reserved_broker_max_id`` + 1."""
+    """Generate a new unique id. The first one is ``reserved_broker_max_id`` + 1."""
     while True:
         try:
             return (await client.set(BROKER_SEQUENCE, b"")).version + reserved_broker_max_id

@@ -1,9 +1,8 @@
-"""Follows the sequential znodes through which writers announce changes of configs and ACLs.
+"""Follows the sequential znodes through which writers notify brokers of changed configs and ACLs.
 
-Each is read once, in the order of the sequence numbers. They are hints: a listener reads what has changed. Any
-broker may delete those that are older than CHANGE_EXPIRATION_MS by its own clock. If that clock is ahead, a change may
-be gone before it was read; the parent's stat counts the children that were made, which tells.
-
+Each notification is read once, in the order of the sequence numbers. It is only a hint: the listener reads the changed
+znode. Any broker may delete notifications older than CHANGE_EXPIRATION_MS by its own clock. If its clock is wrong, one
+may be deleted before it was read. The parent's stat reveals this, because it counts created children.
 Source: ZkNodeChangeNotificationListener@3.9.
 """
 
@@ -26,10 +25,10 @@ CHANGE_EXPIRATION_MS = 15 * 60 * 1000
 
 
 class ChangeWatcher:
-    """Calls ``on_change(path, data)`` for each change, including existing ones.
+    """Calls ``on_change(path, data)`` for each notification, including existing ones.
 
-    ``data`` is NoAuth where an ACL hides what has changed. What ``on_change`` raises is logged. ``on_missed``: a change
-    that was announced after the first look was gone before it was read, so anything may have changed.
+    ``data`` is NoAuth if an ACL hides the notification. Exceptions of ``on_change`` are logged. ``on_missed``: called
+    if a notification was deleted before it was read, so anything may have changed.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class ChangeWatcher:
         self._children = Rereader(client, parent, self._list, events)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop all reports."""
         self._closed = True
         self._remove_listener()
         self._children.close()
@@ -78,7 +77,7 @@ class ChangeWatcher:
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:
-            self._start()  # read what a lost connection left
+            self._start()  # read what was left unread when the connection broke
 
     def _start(self) -> None:
         if not self._reading and not self._closed:
@@ -97,14 +96,15 @@ class ChangeWatcher:
                     if answer is not None:
                         self._report(path, answer if isinstance(answer, NoAuth) else answer[0])
                 if None in answers and not self._closed:
-                    self._on_missed()  # once, however many: everything is read again
+                    self._on_missed()  # one call is enough for any number, because it reads everything again
         except (ConnectionLoss, SessionLost):
-            return  # continues when connected
+            return  # continues after the reconnect
         finally:
             self._reading = False
 
     def _new_names(self) -> list[str]:
-        """Unread names, compared by name: another client may have created one with the largest number."""
+        """Unread names. They are compared by name, because another client may have created one with the largest
+        number."""
         if self._closed:
             return []
         self._read_names.intersection_update(self._names)
@@ -112,7 +112,7 @@ class ChangeWatcher:
         return [name for number, name in numbered if number >= 0]
 
     def _number(self, name: str) -> int:
-        """The sequence number, which ZooKeeper pads with zeros; -1 without one."""
+        """The sequence number, which ZooKeeper pads with zeros; -1 if there is none."""
         number = decimal_integer(name.removeprefix(self._prefix), NATURAL_INT32)
         return -1 if number is None else number
 
@@ -127,18 +127,18 @@ class ChangeWatcher:
 
 
 def _made_between(before: ZnodeStat, now: ZnodeStat) -> int:
-    """How many children were made. ``cversion`` counts those that were made and those that were deleted, in 32 bits.
+    """The number of children created between two stats. ``cversion`` counts creations and deletions, in 32 bits.
 
     Source: DataNode.copyStat (ZooKeeper 3.9).
     """
     if before.czxid != now.czxid:
-        return -1  # the parent is another one
+        return -1  # the parent was recreated
     counts = (now.cversion + now.num_children) - (before.cversion + before.num_children)
     return counts % 2**32 // 2
 
 
 async def purge(client: RegistryClient, parent: str, now_ms: int) -> int:
-    """Delete changes older than CHANGE_EXPIRATION_MS at ``now_ms`` (wall clock). Returns how many."""
+    """Delete notifications older than CHANGE_EXPIRATION_MS at ``now_ms`` (wall clock). Returns their number."""
     try:
         names, _ = await client.children(parent)
     except NoNode:

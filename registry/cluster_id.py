@@ -22,7 +22,7 @@ def random_id(random: Random = SYSTEM_RANDOM) -> str:
 
 
 async def get_or_create(client: RegistryClient, proposed: str) -> str:
-    """The cluster's id, created as ``proposed`` if there is none. Raises InvalidZnode."""
+    """The cluster's id. If there is none, create it as ``proposed``. Raises InvalidZnode."""
     while True:
         try:
             data, _ = await client.get(znodes.CLUSTER_ID)
@@ -31,14 +31,14 @@ async def get_or_create(client: RegistryClient, proposed: str) -> str:
             try:
                 await create_with_parents(client, Create(znodes.CLUSTER_ID, znodes.encode(proposed)))
             except NodeExists:
-                continue  # another broker created one: read it
+                continue  # another broker created it
 
 
 def complaint(expected: str, data: bytes | None) -> str | None:
     """The problem if ``data`` is not the id of cluster ``expected``; None if it is.
 
-    Kafka raises InconsistentClusterIdException at startup. A running broker must check, too: in another cluster's
-    ZooKeeper it would receive that cluster's partitions and treat its own as deleted.
+    Kafka raises InconsistentClusterIdException at startup. A running broker must check as well: connected to another
+    cluster's ZooKeeper, it would receive that cluster's partitions and treat its own as deleted.
     """
     try:
         stored = None if data is None else znodes.decode(data)

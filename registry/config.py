@@ -1,8 +1,7 @@
 """Entity configs (topics, clients, users, brokers, ips) and notifications of their changes.
 
-A notification only names the entity; receivers read its current config. Notifications are processed in the order of
-their sequence numbers; any broker may delete those older than 15 minutes.
-
+A notification names only the entity; receivers read its current config. Notifications are processed in the order of
+their sequence numbers. Any broker may delete those older than 15 minutes.
 Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kafka 3.9.
 """
 
@@ -49,7 +48,7 @@ class ConfigRegistry:
         self._hidden: set[tuple[str, str]] = set()
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
-        """The entity's config; empty if it has none or it cannot be parsed. Raises: NoAuth."""
+        """The entity's config; empty if it does not exist or cannot be parsed. Raises: NoAuth."""
         config = (await self._read(entity_type, [entity_name]))[entity_name]
         if isinstance(config, NoAuth):
             raise config
@@ -58,7 +57,7 @@ class ConfigRegistry:
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
         """The configs of the named entities, many per request; empty for an entity without one.
 
-        Invalid entries, and entities whose config an ACL hides, are left out. Each is logged once as an ERROR, until it
+        Invalid entries, and entities whose config an ACL hides, are left out. Each is logged as an ERROR, once until it
         changes.
         """
         read = await self._read(entity_type, entity_names)
@@ -66,7 +65,7 @@ class ConfigRegistry:
 
     @property
     def hidden(self) -> frozenset[tuple[str, str]]:
-        """(Type, name) of the entities whose config was hidden by its ACL at the last read."""
+        """(Type, name) of the entities whose config an ACL hid at the last read."""
         return frozenset(self._hidden)
 
     async def _read(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str] | NoAuth]:
@@ -86,8 +85,11 @@ class ConfigRegistry:
         return configs
 
     async def entities_until_answered(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """Like ``entities``, across connection losses, and including all writes made anywhere before the call. Raises
-        SessionLost."""
+        """Like ``entities``, but retry after connection losses, and include everything that any client wrote before the
+        call.
+
+        Raises: SessionLost.
+        """
 
         async def read() -> dict[str, dict[str, str]]:
             await self._client.sync()
@@ -96,15 +98,15 @@ class ConfigRegistry:
         return await until_answered(self._client, read)
 
     async def entity_names(self, entity_type: str) -> list[str]:
-        """All entities of the type with a znode, sorted, as current as ``entities_until_answered``.
+        """All entities of the type that have a znode, sorted. As up to date as ``entities_until_answered``.
 
         Raises: SessionLost; NoAuth.
         """
         return await child_names(self._client, znodes.entity_type_path(entity_type))
 
     async def names_of_clients_of_users(self) -> list[str]:
-        """All ``<user>/clients/<client>`` with a znode below ``users``, across connection losses. Users whose clients
-        an ACL hides are left out. Raises SessionLost."""
+        """All ``<user>/clients/<client>`` that have a znode below ``users``. Users whose clients an ACL hides are left
+        out. Retries after connection losses. Raises SessionLost."""
         names: list[str] = []
         users = await self.entity_names("users")
         for start in range(0, len(users), READS_AT_ONCE):
@@ -133,10 +135,10 @@ class ConfigRegistry:
                     await create_with_parents(self._client, Create(path, data))
                     return
                 except NodeExists:
-                    continue  # another writer created it
+                    continue  # another writer created the znode
 
     async def change_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
-        """Replace the entity's config and notify all brokers, across connection losses. Raises SessionLost."""
+        """Replace the entity's config and notify all brokers. Retries after connection losses. Raises SessionLost."""
         await until_answered(self._client, lambda: self.set_entity(entity_type, entity_name, config_values))
         await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
 
@@ -150,9 +152,7 @@ class ConfigRegistry:
     ) -> None:
         """Replace the entity's config by the result of ``change`` and notify all brokers in the same transaction.
 
-        It is repeated over connection losses.
-
-        The write is conditional; after a concurrent write, ``change`` is called again, so that no change is lost.
+        The write is conditional: after a concurrent write, ``change`` is called again. Retries after connection losses.
         ``removes_empty``: delete the znode of an entity without config, as AdminZkClient@3.9 does.
         Raises: SessionLost, NoAuth, InvalidZnode if the current config cannot be parsed, exceptions of ``change``.
         """
@@ -192,10 +192,11 @@ class ConfigRegistry:
                 await ensure_paths(self._client, [CONFIG_CHANGES, *parents])
 
     async def _removed(self, entity_type: str, entity_name: str, stat: ZnodeStat | None) -> bool:
-        """False for a user whose clients have configs of their own: it has no config, and stays."""
+        """Delete the znode. Returns False for a user whose clients have configs; its own config is then emptied
+        instead."""
         try:
             if stat is None:
-                await self.notify(entity_type, entity_name)  # it may have been removed by this call already
+                await self.notify(entity_type, entity_name)  # this call may have removed it already
             else:
                 path = znodes.entity_path(entity_type, entity_name)
                 await self._write(entity_type, entity_name, Delete(path, stat.version))
@@ -205,15 +206,15 @@ class ConfigRegistry:
         return True
 
     async def _write(self, entity_type: str, entity_name: str, write: Operation) -> None:
-        """Together with its announcement: a broker that does not hear of it would let in a user who was removed. Raises
-        what is in the way of the first of them."""
+        """Write the config and its notification in one multi: a broker without the notification would accept a removed
+        user. Raises the cause if the multi fails."""
         try:
             await self._client.multi([write, _announcement(entity_type, entity_name)])
         except MultiFailed as error:
             raise error.cause from None
 
     async def _remove_empty_parents(self, entity_type: str, entity_name: str) -> None:
-        """After the last client of a user: delete ``clients``, and the user if it has no config either."""
+        """After the deletion of a user's last client, delete ``clients``, and the user if it has no config."""
         user, separator, _ = entity_name.partition("/clients/")
         if not separator:
             return
@@ -227,18 +228,18 @@ class ConfigRegistry:
             return
 
     async def notify(self, entity_type: str, entity_name: str) -> None:
-        """Announce a change of the entity's config to all brokers."""
+        """Notify all brokers that the entity's config has changed."""
         await create_with_parents(self._client, _announcement(entity_type, entity_name))
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Delete old notifications; ``now_ms``: wall clock. Returns how many."""
+        """Delete old notifications and return their number. ``now_ms``: wall clock."""
         return await change_watcher.purge(self._client, CONFIG_CHANGES, now_ms)
 
     def watch_changes(
         self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
     ) -> ChangeWatcher:
-        """Call ``on_change(entity_type, entity_name)`` for each notification, those already there first; malformed ones
-        are logged and skipped. ``on_missed``: some were gone before they were read."""
+        """Call ``on_change(entity_type, entity_name)`` for each notification, including existing ones. Malformed ones
+        are logged and skipped. ``on_missed``: called if some were deleted before they were read."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):

@@ -1,10 +1,9 @@
 """The members of a group: registration, takeover, duplicate ids, lists and watches.
 
-``/consumers/<group>/ids/<consumer id>`` is an ephemeral of the member's session. A registration is never rewritten in
-place, because a child watch would not fire. A watcher therefore reads each registration once. If a member left and came
-back between two reads, the names do not show it, but the parent's ``cversion`` does, which counts every creation and
-deletion: if it grew by more than the names that changed, everything is read again.
-
+``/consumers/<group>/ids/<consumer id>`` is an ephemeral of the member's session. A registration is never rewritten,
+because a child watch would not fire, so a watcher reads each registration once. If a member left and came back between
+two reads, only the parent's ``cversion`` shows it, which counts creations and deletions. If it grew by more than the
+number of changed names, everything is read again.
 Source: ZookeeperConsumerConnector.scala@0.8.2 and @0.10.2, AdminUtils.deleteConsumerGroupInZK@0.10.2.
 """
 
@@ -31,7 +30,7 @@ _YOUNGEST = INT64[-1]
 
 
 class Member(NamedTuple):
-    """A member's registration. A smaller ``czxid`` means an older member."""
+    """A member's registration. The member with the smallest ``czxid`` is the oldest."""
 
     registration: ConsumerRegistration
     czxid: int
@@ -58,13 +57,12 @@ class ConsumerRegistry:
     async def register(
         self, consumer_id: str, registration: ConsumerRegistration, own_previous_session_ids: Collection[int] = ()
     ) -> int:
-        """Register this member in the client's session; returns the znode's czxid.
+        """Register this member in the client's session. Returns the znode's czxid.
 
-        Waits up to ``registration.ghost_life_ms`` for another session's znode to disappear, again from the start after
-        a connection loss. Repeated with the same registration in the same session, it changes nothing; another
-        registration replaces the old one in a new znode.
-
-        Raises: FencedInstanceId (static member) or DuplicateConsumerId if the znode stays; SessionLost.
+        Waits up to ``registration.ghost_life_ms`` for another session's znode to disappear; a connection loss restarts
+        the wait. A repeated call in the same session does nothing if the registration is equal; otherwise it replaces
+        the znode.
+        Raises: FencedInstanceId (static member) or DuplicateConsumerId if the other znode stays; SessionLost.
         """
         assert self._clock is not None, "register needs a clock"
         path = znodes.id_path(self._group, consumer_id)
@@ -87,7 +85,7 @@ class ConsumerRegistry:
             while True:
                 try:
                     return await take(self._client, path, creation, own_previous_session_ids, present)
-                except NoNode:  # a new group, or one that was just deleted as dead
+                except NoNode:  # the group is new, or was just deleted
                     await ensure_paths(self._client, [znodes.ids_path(self._group)])
 
         return await outwait_ghost(self._client, self._clock, path, attempt, refusal)
@@ -105,12 +103,12 @@ class ConsumerRegistry:
         return await _read_members(self._client, self._group, names)
 
     def watch(self, on_change: Callable[[Members], None]) -> Watcher:
-        """Report all members now and whenever one comes, leaves or is replaced; a join costs two reads."""
+        """Report all members now, and whenever one joins, leaves or is replaced. A join costs two reads."""
         return _MemberWatch(self._client, self._group, on_change, self._events).rereader
 
 
 class _MemberWatch:
-    """The last state of a group, so that only changes are read."""
+    """The last known state of a group, so that only changes are read."""
 
     def __init__(
         self,
@@ -124,7 +122,7 @@ class _MemberWatch:
         self._path = znodes.ids_path(group)
         self._on_change = on_change
         self._parent: ZnodeStat | None = None
-        self._names: set[str] = set()  # the parent's children at that stat
+        self._names: set[str] = set()  # the names of the children at that stat
         self._members: Members = {}
         self.rereader = Rereader(client, self._path, self._read, events)
 
@@ -158,7 +156,7 @@ async def _read_members(client: RegistryClient, group: str, names: Iterable[str]
 
 
 def _member(path: str, answer: Found | NoAuth) -> Member:
-    """A member; one that an ACL hides has no subscription and counts as the youngest."""
+    """A member. If an ACL hides its registration, it has no subscription and counts as the youngest."""
     if isinstance(answer, NoAuth):
         _log.warn("a member's registration is taken for an empty one: {error}", error=answer)
         return Member(ConsumerRegistration({}), _YOUNGEST)

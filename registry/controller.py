@@ -1,12 +1,11 @@
 """Controller elections, and writes as the controller.
 
-``/controller`` (an ephemeral) names the controller, but cannot stop a paused process that still believes to be it.
-Therefore each election also increments ``/controller_epoch`` in the same multi, and a controller writes only through
-multis that check that znode's version after its own increment. A later election changes the version.
+``/controller`` (an ephemeral) names the controller, but cannot stop a paused process that still believes to be the
+controller. Therefore each election also increments ``/controller_epoch`` in the same multi. A controller writes only
+through multis that check that znode's version after its own increment, so a later election makes its writes fail.
 
-Kafka's controllers write the check and one operation. Here, many operations (up to 512 KB) may share one check. If one
-fails, the others are written again, so that each has its own outcome.
-
+Kafka's controllers write one operation per check. Here, one check may cover many operations (up to 512 KB). If one of
+them fails, the others are written again, so that each has its own outcome.
 Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch in Kafka 3.9; KAFKA-6082 (fencing).
 """
 
@@ -47,9 +46,9 @@ _log = Logger()
 
 BATCH_COUNT = 1000
 SINGLES_AT_ONCE = 32
-"""A failed multi with at most this many operations is repeated as single operations, all at the same time."""
+"""A failed multi with at most this many operations is repeated as parallel single operations."""
 
-_OVERHEAD_BYTES = 64  # of an operation in a multi: header, lengths, ACL, version
+_OVERHEAD_BYTES = 64  # overhead of an operation in a multi: header, lengths, ACL, version
 
 Result = str | ZnodeStat | None
 
@@ -81,11 +80,12 @@ class ControllerRegistry:
         self._clock_ms = clock_ms
 
     async def elect(self, broker_id: int, known_epoch: int = 0) -> Elected | Lost:
-        """Try to become the controller, with an epoch above ``known_epoch`` (the last one known).
+        """Try to become the controller, with an epoch above ``known_epoch``.
 
-        The znode may have been reset, and brokers reject a controller whose epoch is below one that they know.
-        After a connection loss, call it again; it finds a claim whose response was lost.
-        Raises: ConnectionLoss, SessionLost, InvalidZnode (the znodes' content is not Kafka's).
+        ``known_epoch``: the last epoch that this broker knows, because ``/controller_epoch`` may have been reset, and
+        brokers reject a controller with an older epoch. After a ConnectionLoss, call this again; it recognises its own
+        claim.
+        Raises: ConnectionLoss, SessionLost, InvalidZnode if the content of a znode is invalid.
         """
         while True:
             claim, owner = await self._claim()
@@ -95,7 +95,7 @@ class ControllerRegistry:
                 if not mine or claim.is_kraft:
                     return Lost(claim.broker_id)
                 if await self._claim() != (claim, owner):
-                    continue  # the epoch may be a later controller's
+                    continue  # the epoch may be that of a later controller
                 if epoch >= known_epoch:
                     return Elected(epoch, epoch_version)
             epoch = max(epoch, known_epoch if known_epoch in EPOCHS else 0) + 1
@@ -114,16 +114,16 @@ class ControllerRegistry:
             return Elected(epoch, stat.version)
 
     async def claim(self) -> ControllerClaim | None:
-        """The current claim to be the controller; None without one. Raises InvalidZnode."""
+        """The current controller's claim; None if there is no controller. Raises InvalidZnode."""
         return (await self._claim())[0]
 
     async def current(self) -> int | None:
-        """The controller's broker id; None without a controller. Raises InvalidZnode."""
+        """The controller's broker id; None if there is no controller. Raises InvalidZnode."""
         claim = await self.claim()
         return None if claim is None else claim.broker_id
 
     async def resign(self, epoch_zk_version: int) -> None:
-        """Resign as the controller. Raises ControllerMoved if another one was elected."""
+        """Resign as the controller. Raises ControllerMoved if another controller was elected."""
         try:
             await self.fenced_multi(epoch_zk_version, [Delete(CONTROLLER)])
         except MultiFailed as failed:
@@ -131,13 +131,13 @@ class ControllerRegistry:
                 raise failed.cause from failed
 
     def watch(self, on_change: Callable[[int | None], None]) -> "ControllerWatcher":
-        """Report the controller's broker id (None: no controller) now and at every change of ``/controller``."""
+        """Report the controller's broker id (None: no controller) now and after every change of ``/controller``."""
         return ControllerWatcher(self._client, on_change, self._events)
 
     async def fenced_multi(self, epoch_zk_version: int, operations: Sequence[Operation]) -> list[Result]:
-        """Write all operations or none; none if another controller was elected.
+        """Write all operations or none.
 
-        Raises: ControllerMoved; MultiFailed with the index within ``operations``.
+        Raises: ControllerMoved if another controller was elected; MultiFailed with the index within ``operations``.
         """
         try:
             return (await self._client.multi(_fenced(epoch_zk_version, operations)))[1:]
@@ -147,13 +147,13 @@ class ControllerRegistry:
     async def fenced_writes(
         self, epoch_zk_version: int, operations: Sequence[Operation]
     ) -> list[Result | RegistryError]:
-        """Write each operation independently, in order, many per multi; returns a result or RegistryError for each.
+        """Write each operation independently, in order, many per multi. Returns a result or RegistryError for each.
 
         Operations may depend on earlier ones (a parent, then its child). After a ConnectionLoss, that operation may or
-        may not have been written. Raises ControllerMoved (some operations may have been written before).
+        may not have been written. Raises ControllerMoved; some operations may have been written before.
         """
         settled: list[Result | RegistryError] = []
-        # Sequentially, because sending all would block the reactor.
+        # Sequentially, because sending all multis together would block the reactor.
         for batch in in_batches(operations, _size_bytes, BATCH_COUNT):
             (outcome,) = await outcomes([self._client.multi(_fenced(epoch_zk_version, batch))])
             refusal = _refusal(epoch_zk_version, outcome) if isinstance(outcome, MultiFailed) else outcome
@@ -172,8 +172,8 @@ class ControllerRegistry:
     async def _around(
         self, epoch_zk_version: int, operations: Sequence[Operation], failed: MultiFailed
     ) -> list[Result | RegistryError]:
-        """Repeat a failed multi: the operations before the failed one together, those after it in halves, since more
-        may fail, and few operations singly."""
+        """Repeat a failed multi: the operations before the failed one together, those after it in halves, because more
+        may fail, and small groups as single operations."""
         if len(operations) <= SINGLES_AT_ONCE:
             return await self._singles(epoch_zk_version, operations)
         before, after = operations[: failed.index], operations[failed.index + 1 :]
@@ -202,7 +202,7 @@ class ControllerRegistry:
         return settled
 
     async def _claim(self) -> tuple[ControllerClaim | None, int]:
-        """The current claim, and the session that made it."""
+        """The current claim, and the session id of its znode."""
         try:
             data, stat = await self._client.get(CONTROLLER)
         except NoNode:
@@ -210,7 +210,7 @@ class ControllerRegistry:
         return znodes.decode(data), stat.ephemeral_owner
 
     async def _epoch(self) -> tuple[int, int]:
-        """The controller epoch and its znode's version; the znode is created if absent."""
+        """The controller epoch and its znode's version. Creates the znode if it does not exist."""
         while True:
             try:
                 data, stat = await self._client.get(CONTROLLER_EPOCH)
@@ -230,7 +230,7 @@ class ControllerWatcher:
         self._watcher = DataWatcher(client, CONTROLLER, self._read, events)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop all reports."""
         self._watcher.close()
 
     def _read(self, data: bytes | None, stat: ZnodeStat | None) -> None:

@@ -1,4 +1,4 @@
-"""The newest controller epoch confirmed by ZooKeeper, because any client can claim to be a newer controller.
+"""The newest controller epoch in ZooKeeper, which confirms that a request comes from an elected controller.
 
 Source: KafkaController.elect in Kafka 3.9, which writes ``/controller_epoch`` before its first request.
 """
@@ -13,7 +13,7 @@ NO_EPOCH = -1
 
 
 class ControllerEpochs:
-    """The last value read from ``/controller_epoch``; reads it again for larger epochs."""
+    """The last value read from ``/controller_epoch``. A larger epoch causes another read."""
 
     def __init__(self, client: RegistryClient) -> None:
         self._client = client
@@ -22,8 +22,8 @@ class ControllerEpochs:
         self.newest = NO_EPOCH
 
     async def confirm(self, epoch: int) -> bool:
-        """True if a controller with that epoch was elected. Reads ZooKeeper, across connection losses, if the epoch is
-        above ``newest``; concurrent callers share a read.
+        """True if a controller with that epoch was elected. Reads ZooKeeper if the epoch is above ``newest``, and
+        retries after connection losses. Concurrent callers share a read.
 
         Raises: RegistryError (SessionLost, NoNode, NoAuth, InvalidZnode) if the epoch is currently unknown.
         """

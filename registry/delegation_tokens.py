@@ -1,7 +1,7 @@
-"""The delegation tokens of the cluster in Kafka's format, and announcements of their changes.
+"""The delegation tokens of the cluster in Kafka's format, and notifications of their changes.
 
-Every write is conditional, so that concurrent writers do not undo each other, and is announced in the same transaction.
-Source: KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9, which writes unconditionally.
+Every write is conditional, so that concurrent writers do not undo each other, and includes the notification in its
+transaction. Kafka writes unconditionally. Source: KafkaZkClient.scala, DelegationTokenManagerZk.scala@3.9.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,30 +22,37 @@ from kafka_zk.registry.znodes.delegation_token import TokenInformation
 _log = Logger()
 
 MOST_ATTEMPTS = 200
-"""How often a conditional write is repeated after another writer's success before it fails."""
+"""Maximum number of attempts of a conditional write. An attempt fails if another writer changes the znode first."""
 
 
 class DelegationTokenRegistry:
-    """``/delegation_token``. All methods survive connection losses and raise SessionLost."""
+    """``/delegation_token``. All methods survive connection losses and raise SessionLost.
+
+    Attributes:
+        hidden: ids of the tokens whose ACLs prevented their last read.
+    """
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
         self._events = events
+        self.hidden: set[str] = set()
         self._faults = ZnodeFaults(lambda fault: _log.error("a token cannot be used: {fault}", fault=fault))
 
     async def ensure_paths(self) -> None:
         await until_answered(self._client, lambda: ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES]))
 
     async def token_ids(self) -> list[str]:
-        """All token ids, including those written before the call anywhere. Raises: NoAuth."""
+        """All token ids, including those that any client wrote before the call. Raises: NoAuth."""
         return await child_names(self._client, znodes.TOKENS)
 
     async def read(self, token_ids: Sequence[str]) -> dict[str, TokenInformation]:
-        """The named tokens, without those that are deleted, hidden by an ACL or invalid."""
+        """The named tokens. Those that are deleted, hidden by an ACL or invalid are left out."""
         paths = [znodes.token_path(token_id) for token_id in token_ids]
         found = {}
+        self.hidden.difference_update(token_ids)
         for token_id, path, answer in zip(token_ids, paths, await self._read(paths), strict=True):
             if isinstance(answer, NoAuth):
+                self.hidden.add(token_id)
                 self._faults.found(path, [str(answer)])
             elif answer is not None:
                 try:
@@ -69,7 +76,7 @@ class DelegationTokenRegistry:
             try:
                 await self._write(token.token_id, Create(znodes.token_path(token.token_id), znodes.encode(token)))
             except NodeExists:
-                pass  # by this call, before a connection loss: ids are random
+                pass  # this call created it before a connection loss, because ids are random
             except NoNode:
                 await ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES])
                 await write()
@@ -79,7 +86,7 @@ class DelegationTokenRegistry:
     async def update(
         self, token_id: str, change: Callable[[TokenInformation], TokenInformation | None]
     ) -> TokenInformation | None:
-        """Replace a token by the result of ``change`` (None deletes it) and return that.
+        """Replace a token by the result of ``change`` and return that. If the result is None, delete the token.
 
         ``change`` is called again after a concurrent write.
         Raises: NoNode if the token does not exist; InvalidZnode; NoAuth; exceptions of ``change``; BadVersion after
@@ -108,7 +115,7 @@ class DelegationTokenRegistry:
         raise BadVersion(f"{path}: other writers were faster {MOST_ATTEMPTS} times")
 
     async def _write(self, token_id: str, write: Operation) -> None:
-        """Write together with an announcement. Raises the cause if that fails."""
+        """Write the token and a notification in one multi. Raises the cause if the multi fails."""
         path = f"{znodes.CHANGES}/{znodes.CHANGE_PREFIX}"
         announcement = Create(path, znodes.encode_change(token_id), sequential=True)
         try:
@@ -117,12 +124,12 @@ class DelegationTokenRegistry:
             raise error.cause from None
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Delete old announcements; ``now_ms``: wall clock. Returns how many. Raises: RegistryError."""
+        """Delete old notifications and return their number. ``now_ms``: wall clock. Raises: RegistryError."""
         return await change_watcher.purge(self._client, znodes.CHANGES, now_ms)
 
     def watch_changes(self, on_change: Callable[[str | None], None]) -> ChangeWatcher:
-        """Call ``on_change`` with the id in each announcement, those already there first; None: it cannot be
-        understood or was gone before it was read, so any token may have changed."""
+        """Call ``on_change`` with the id in each notification, including existing ones. None means that a notification
+        is invalid or was deleted before it was read, so any token may have changed."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             try:

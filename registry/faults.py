@@ -1,4 +1,4 @@
-"""Reports invalid znode content once, although the znode is read repeatedly."""
+"""Reports invalid znode content only once, although the znode is read repeatedly."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -8,8 +8,12 @@ from kafka_zk.registry.client.errors import NoAuth
 T = TypeVar("T")
 
 
+TOLD_COUNT = 5
+"""Maximum number of a znode's faults that are reported one by one. One further report counts the rest."""
+
+
 class ZnodeFaults:
-    """Passes each fault to ``tell`` as a sentence that names the znode; repeats it only after a change."""
+    """Passes each fault to ``tell`` as a sentence that names the znode. A fault is repeated only after a change."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -21,11 +25,13 @@ class ZnodeFaults:
             self.forget(path)
         elif self._told.get(path) != tuple(faults):
             self._told[path] = tuple(faults)
-            for fault in faults:
+            for fault in faults[:TOLD_COUNT]:
                 self._tell(fault if fault.startswith(path) else f"{path}: {fault}")
+            if len(faults) > TOLD_COUNT:
+                self._tell(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
-        """The answers, with None and a fault for znodes that an ACL hides."""
+        """The answers, in which hidden znodes become None. Reports a fault for each znode that an ACL hides."""
         read: list[T | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, NoAuth):
@@ -34,9 +40,9 @@ class ZnodeFaults:
         return read
 
     def forget(self, path: str) -> None:
-        """The znode is no longer read."""
+        """Forget the faults of a znode that is no longer read."""
         self._told.pop(path, None)
 
     def forget_where(self, is_gone: Callable[[str], bool]) -> None:
-        """The znodes with these paths are gone."""
+        """Forget the faults of the deleted znodes that ``is_gone`` selects."""
         self._told = {path: faults for path, faults in self._told.items() if not is_gone(path)}

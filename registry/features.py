@@ -19,7 +19,7 @@ async def read_features(client: RegistryClient) -> tuple[FinalizedFeatures, int]
 
 
 def write_operation(present: tuple[FinalizedFeatures, int] | None, wanted: FinalizedFeatures) -> Operation | None:
-    """The controller's write (through its fence) after ``read_features``; None if nothing changes."""
+    """The write operation that the controller needs after ``read_features``; None if nothing changes."""
     if present is None:
         return Create(FEATURE, znodes.encode(wanted))
     features, version = present

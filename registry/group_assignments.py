@@ -1,4 +1,4 @@
-"""The latest assignment written by a group's leader: reads, conditional writes and watches."""
+"""The latest assignment that a group's leader wrote: reads, conditional writes and watches."""
 
 from collections.abc import Callable
 
@@ -27,17 +27,17 @@ class GroupAssignmentRegistry:
         self._events = events
 
     async def read(self) -> tuple[GroupAssignment | None, int]:
-        """The assignment and its version; None and ABSENT without one."""
+        """The assignment and its version; (None, ABSENT) if there is none."""
         try:
             return self._decode(*await self._client.get(self._path))
         except NoNode:
             return None, ABSENT
 
     async def write(self, assignment: GroupAssignment, expected_version: int) -> int:
-        """Replace the assignment that was read at ``expected_version``; returns the new version.
+        """Replace the assignment that was read at ``expected_version``. Returns the new version.
 
-        After a connection loss, waits for the connection and checks whether it was written.
-        Raises: BadVersion if another one was written; RequestTooLarge; SessionLost.
+        After a connection loss, waits for the connection and checks whether the write succeeded.
+        Raises: BadVersion if another assignment was written; RequestTooLarge; SessionLost.
         """
         data = znodes.encode(assignment)
         in_doubt = False
@@ -49,11 +49,11 @@ class GroupAssignmentRegistry:
                 await self._client.connected()
             except BadVersion:
                 if in_doubt and await self._present() == (data, expected_version + 1):
-                    return expected_version + 1  # our own write, whose response was lost
+                    return expected_version + 1  # this call's own write, whose response was lost
                 raise
 
     def watch(self, on_change: Callable[[GroupAssignment | None, int], None]) -> Watcher:
-        """Report the assignment and its version now and at every change."""
+        """Report the assignment and its version now and after every change."""
 
         def changed(data: bytes | None, stat: ZnodeStat | None) -> None:
             on_change(*((None, ABSENT) if stat is None else self._decode(data, stat)))

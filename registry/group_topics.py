@@ -1,14 +1,13 @@
-"""Which topic a group's stored offset belongs to, if a topic was deleted and recreated under the same name.
+"""Detects stored offsets of a group that belong to an earlier topic of the same name.
 
-Kafka keeps a group's offsets in ZooKeeper when a topic is deleted. An old offset would skip the first records of the
-new topic once its log has outgrown the offset. Zxids, which grow with every write, reveal this. An offset belongs to an
-earlier topic if both hold:
+Kafka keeps a group's offsets in ZooKeeper when a topic is deleted. If the topic is recreated, an old offset would skip
+its first records. Zxids, which grow with every write, reveal this. An offset belongs to an earlier topic if both hold:
 
-    the group has read an earlier topic   its first czxid, which we store, is below the current topic's
+    the group has read an earlier topic   the first czxid that it stored is below the current topic's
     the offset is older than the topic    its mzxid, from its last write, is below the topic's czxid
 
-Without a stored first czxid (only Kafka's consumers have read, or offsets were imported before the topic was created),
-offsets are trusted, as are offsets written after the topic's creation.
+Without a stored czxid (only Kafka's consumers have read the topic, or offsets were imported before it was created),
+offsets are trusted.
 """
 
 from collections.abc import Awaitable, Collection, Iterable, Mapping
@@ -30,7 +29,8 @@ _NONE_IS_EARLIER = 2**63
 
 
 class GroupTopic(NamedTuple):
-    """A topic as a group sees it: czxid of its znode (0: it does not exist), and of the first one that was read."""
+    """A topic as a group sees it: czxid of its znode (0: it does not exist), and of the first topic that the group
+    read."""
 
     czxid: int = 0
     first_czxid: int | None = None  # None: unknown
@@ -41,7 +41,7 @@ class GroupTopic(NamedTuple):
 
 
 class TopicLook:
-    """Reads several topics, and interprets the results."""
+    """Reads several topics and interprets the results."""
 
     def __init__(self, registry: "GroupTopicRegistry", topics: Collection[str]) -> None:
         self._registry = registry
@@ -49,7 +49,7 @@ class TopicLook:
         self._first_read = [topic for topic in topics if topic not in registry.first]
 
     def reads(self) -> list[Awaitable[Any]]:
-        """Requests to send together with others and to await through ``pipeline.found``."""
+        """Requests to send together with others. Await them through ``pipeline.found``."""
         return [self._registry.present(topic) for topic in self._topics] + [
             self._registry.stored(topic) for topic in self._first_read
         ]
@@ -67,7 +67,7 @@ class TopicLook:
 
 
 class GroupTopicRegistry:
-    """One group's topics. ``first``: czxids read from ZooKeeper so far; they are written only once."""
+    """One group's topics. ``first``: the czxids that were read so far; they are written only once."""
 
     def __init__(self, client: RegistryClient, group: str) -> None:
         self._client = client
@@ -75,7 +75,7 @@ class GroupTopicRegistry:
         self.first: dict[str, int] = {}
 
     def look(self, topics: Collection[str]) -> "TopicLook":
-        """Begin to read topics; several reads may be in progress."""
+        """Begin to read topics. Several reads may be in progress."""
         return TopicLook(self, topics)
 
     async def remember(self, topics: Mapping[str, GroupTopic]) -> None:
@@ -90,11 +90,11 @@ class GroupTopicRegistry:
         for (topic, czxid), outcome in zip(fresh.items(), created, strict=True):
             if not isinstance(outcome, RegistryError):
                 self.first[topic] = czxid
-            elif not isinstance(outcome, NodeExists):  # else another member wrote it, and the next read finds it
+            elif not isinstance(outcome, NodeExists):  # otherwise, another member wrote it, and the next read finds it
                 raise outcome
 
     def present(self, topic: str) -> Awaitable[ZnodeStat | None]:
-        """Read the topic's own znode."""
+        """The stat of the topic's own znode; None if it does not exist."""
         return self._client.exists(topic_path(topic))
 
     def stored(self, topic: str) -> Awaitable[Any]:
@@ -105,7 +105,7 @@ class GroupTopicRegistry:
         return znodes.group_topic_path(self._group, topic)
 
     def decode(self, topic: str, data: bytes | None) -> int:
-        """The czxid in that znode; for invalid content, a value that outdates no offset."""
+        """The czxid in the group's znode. For invalid content, a value that makes no offset outdated."""
         try:
             return znodes.decode(self._path(topic), data)
         except InvalidZnode as error:

@@ -14,7 +14,8 @@ from kafka_zk.registry.znodes import group_topic
 
 
 async def groups(client: RegistryClient) -> dict[str, int | None]:
-    """All groups, sorted, with their number of live members (0: only offsets are left; None: hidden by an ACL)."""
+    """All groups, sorted, with the number of live members. 0: the group only has offsets. None: an ACL hides the
+    members."""
     try:
         names, _ = await client.children(znodes.CONSUMERS)
     except NoNode:
@@ -30,9 +31,9 @@ def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
 
 
 async def check_empty(client: RegistryClient, group: str) -> None:
-    """Raises GroupNotEmpty if the group has live members, NoNode if it does not exist.
+    """Raise GroupNotEmpty if the group has live members, NoNode if it does not exist.
 
-    Names such as ``a/offsets`` are rejected, because their path would lead elsewhere; ``''`` would lead to all groups.
+    Invalid names such as ``a/offsets`` or ``''`` raise NoNode, because their paths are not those of a group.
     """
     if not znodes.is_znode_name(group) or await client.exists(znodes.group_path(group)) is None:
         raise NoNode(f"there is no group {group} in ZooKeeper")
@@ -44,7 +45,7 @@ async def check_empty(client: RegistryClient, group: str) -> None:
 async def delete_group(client: RegistryClient, group: str) -> None:
     """Delete a group without live members, with all its offsets.
 
-    ``ids`` is deleted first, which fails while it has a member. Members that join later find a group without offsets.
+    ``ids`` is deleted first; this fails while the group has a member. Members that join later find no offsets.
     Raises: GroupNotEmpty, NoNode.
     """
     ids = znodes.ids_path(group)
@@ -67,7 +68,7 @@ async def delete_group(client: RegistryClient, group: str) -> None:
 
 
 async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> None:
-    """Delete what a group without live members stores about one topic. Raises: GroupNotEmpty, NoNode."""
+    """Delete everything that a group without live members stores about one topic. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     if not znodes.is_znode_name(topic):
         raise NoNode(f"group {group} keeps nothing of {topic!r}, which cannot be a topic's name")
@@ -86,9 +87,9 @@ async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable
 
 
 async def delete_tree(client: RegistryClient, root: str) -> None:
-    """Delete a znode and its descendants, level by level; concurrent deletions do not matter.
+    """Delete a znode and its descendants, level by level. Znodes that others delete concurrently are skipped.
 
-    Raises: NotEmpty if children are added meanwhile.
+    Raises: NotEmpty if children are added concurrently.
     """
     levels = [[root]]
     while levels[-1]:

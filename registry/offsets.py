@@ -1,14 +1,13 @@
 """The offset registry: ``/consumers/<group>/offsets/<topic>/<partition>``, the next offset to consume.
 
-A znode's version is the fence. A claim writes the partition's offset znode in its multi (``owners``); the version after
-that is the claim's *token*. A commit is a write at the token and returns the next token. A member that was paused and
-lost the partition finds another version, and its commit is refused. The commit's multi also checks that the owner znode
-exists, so that a member whose claim was deleted cannot commit either.
+A claim of a partition (``owners``) also writes its offset znode; the znode's version after that is the claim's *token*.
+A commit is a conditional write at the token and returns the next token. If a member was paused and lost the partition,
+the version has changed and its commit is refused. The commit's multi also checks that the owner znode exists.
 
-Old consumers write without a version. If a commit finds another version than its token, it therefore checks the owner
-znode. If that belongs to this session, and the last write was not a newer claim (which has the owner znode's czxid),
-the commit overwrites the foreign write. A commit must be settled before its partition is released; otherwise this rule
-could mistake a newer ownership of the same session for its own.
+Kafka's old consumers write unconditionally. If a commit finds another version than its token, it therefore reads the
+owner znode. If that belongs to this session, and the last write was not a newer claim (which has the owner znode's
+czxid), the commit overwrites the foreign write. The caller must await every commit before it releases the partition: a
+later claim of the same session would otherwise match this rule.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (commitOffsets); design: ownership.
 """
@@ -40,7 +39,7 @@ _log = Logger()
 
 
 class StoredOffset(NamedTuple):
-    """``offset``: -1 if unknown. ``version``: the znode's, for a conditional write."""
+    """``offset``: -1 if unknown. ``version``: version of the znode, for a conditional write."""
 
     offset: int
     version: int
@@ -51,7 +50,7 @@ NO_VERSION = -1
 
 
 class Commit(NamedTuple):
-    """The next offset to consume, and the token of the ownership that commits it."""
+    """The next offset to consume, and the token of the owner that commits it."""
 
     offset: int
     token: int
@@ -76,7 +75,7 @@ class OffsetRegistry:
         self._group = group
 
     async def fetch(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StoredOffset]:
-        """The existing offsets, read in one pipeline; invalid ones are logged and count as -1. Raises: NoAuth."""
+        """The existing offsets, read in one pipeline. Invalid ones are logged and count as -1. Raises: NoAuth."""
         stored, hidden = await self.fetch_visible(partitions)
         for error in hidden.values():
             raise error
@@ -85,14 +84,14 @@ class OffsetRegistry:
     async def fetch_visible(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, StoredOffset], dict[TopicPartition, NoAuth]]:
-        """Like ``fetch``, and the partitions whose offset an ACL hides."""
+        """Like ``fetch``, but also return the partitions whose offset an ACL hides."""
         wanted = list(partitions)
         answers = dict(zip(wanted, await readable(self._client.get(self._path(tp)) for tp in wanted), strict=True))
         hidden = {tp: answer for tp, answer in answers.items() if isinstance(answer, NoAuth)}
         return self.stored({tp: a for tp, a in answers.items() if not isinstance(a, NoAuth)}), hidden
 
     def stored(self, answers: "Mapping[TopicPartition, Content]") -> dict[TopicPartition, StoredOffset]:
-        """Parse the existing offset znodes among the answers."""
+        """Parse the existing offset znodes among ``answers``."""
         return {
             tp: StoredOffset(self._decode(tp, answer[0]), answer[1].version)
             for tp, answer in answers.items()
@@ -104,10 +103,11 @@ class OffsetRegistry:
         return await listed_partitions(self._client, znodes.group_offsets_path(self._group))
 
     async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | OffsetRefused]:
-        """Commit offsets as the partitions' owner; returns the new token, or OffsetRefused if no longer owned.
+        """Commit offsets as the partitions' owner. Returns the new token, or OffsetRefused if this session is not the
+        owner.
 
-        All are sent together. After a connection loss, waits for the connection and checks what was written.
-        Raises: SessionLost; then nothing is owned, and each commit may or may not have been written.
+        All commits are sent together. After a connection loss, waits for the connection and checks which were written.
+        Raises: SessionLost; no partition is owned then, and each commit may or may not have been written.
         """
         settled: dict[TopicPartition, int | OffsetRefused] = {}
         write_at: dict[TopicPartition, int | None] = {tp: commit.token for tp, commit in commits.items()}
@@ -121,13 +121,14 @@ class OffsetRegistry:
         return {tp: settled[tp] for tp in commits}
 
     async def store(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write offsets unconditionally, as tools and brokers do, creating znodes and parents. Raises SessionLost."""
+        """Write offsets unconditionally, as tools and brokers do, and create missing znodes and parents. Raises
+        SessionLost."""
         await until_answered(self._client, lambda: self._store(offsets))
 
     async def store_unchanged(self, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
-        """Write each offset if its znode still has the version that was read (NO_VERSION: if there is none).
+        """Write each offset if its znode still has the version that was read. NO_VERSION: if it still does not exist.
 
-        Returns the partitions with a concurrent write. Raises: ConnectionLoss; then any offset may have been written.
+        Returns the partitions with a concurrent write. Raises: ConnectionLoss; each offset may then have been written.
         """
         await ensure_paths(self._client, sorted({znodes.offsets_path(self._group, tp.topic) for tp in writes}))
         written = await outcomes(self._write_unchanged(self._path(tp), write) for tp, write in writes.items())
@@ -151,7 +152,8 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Write at the versions in ``write_at`` (None: create) and empty it; refused writes must be looked up."""
+        """Write at the versions in ``write_at`` (None: create) and empty ``write_at``. ``_look_up`` examines refused
+        writes."""
         versions = list(write_at.items())
         write_at.clear()
         failure: RegistryError | None = None
@@ -179,8 +181,8 @@ class OffsetRegistry:
         write_at: dict[TopicPartition, int | None],
         settled: dict[TopicPartition, int | OffsetRefused],
     ) -> None:
-        """Find out which partitions are ours, and the versions for their writes. Each offset is read before its owner,
-        so that a claim in between shows in one of them."""
+        """Find the partitions that this session owns, and the versions for their writes. Offsets are read before
+        owners, so that a claim in between shows in one of them."""
         offset_paths = [self._path(tp) for tp in doubtful]
         owner_paths = [znodes.owner_path(self._group, *tp) for tp in doubtful]
         answers = await found(self._client.get(path) for path in [*offset_paths, *owner_paths])
@@ -207,9 +209,9 @@ class OffsetRegistry:
     ) -> None:
         data, stat = stored
         if stat.version != commit.token and stat.mzxid == owner.czxid:
-            settled[tp] = NOT_THE_OWNER  # a newer claim made the last write
+            settled[tp] = NOT_THE_OWNER  # the last write was a newer claim
         elif stat.version == commit.token + 1 and data == znodes.encode_offset(commit.offset):
-            settled[tp] = stat.version  # our own write, whose response was lost
+            settled[tp] = stat.version  # this call's own write, whose response was lost
         else:
             write_at[tp] = stat.version
 
@@ -247,7 +249,7 @@ def _still_to_write(
 
 
 async def listed_partitions(client: RegistryClient, parent: str) -> list[TopicPartition]:
-    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted; other names are ignored."""
+    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted. Other names are ignored."""
     try:
         topics, _ = await client.children(parent)
     except NoNode:

@@ -1,11 +1,11 @@
 """The owner registry: ``/consumers/<group>/owners/<topic>/<partition>``, an ephemeral of the owning session.
 
 A group's safety depends on this znode; an assignment is only advice. A claim is one multi: it creates the owner znode
-and writes the offset znode at the version that was read (the same value, or none if the offset belongs to an earlier
-topic, see ``group_topics``). The offset's new version is the owner's token for commits, so no previous owner can commit
-any more. A release writes the offset at the token and deletes the owner znode in one multi, so both happen under our
-ownership or neither does. Versions do not fence ephemerals, because a recreated one starts at version 0 again. Every
-decision therefore compares ``ephemeral_owner`` with the session, and another session's znode is never deleted.
+and writes the offset znode at the version that was read. (It writes the same value, or none if the offset belongs to an
+earlier topic, see ``group_topics``.) The offset's new version is the owner's token for commits, so earlier owners
+cannot commit any more. A release writes the offset at the token and deletes the owner znode in one multi. Versions
+cannot fence ephemerals, because a recreated one starts at version 0. Every decision therefore compares
+``ephemeral_owner`` with the session, and another session's znode is never deleted.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2 (reflectPartitionOwnershipDecision); design: ownership.
 """
@@ -45,17 +45,17 @@ from kafka_zk.registry.znodes import consumers as znodes
 
 
 class Claim(NamedTuple):
-    """A request to own a partition as this thread."""
+    """A request to own a partition as this consumer thread."""
 
     tp: TopicPartition
     thread_id: str
 
 
 class Claimed(NamedTuple):
-    """The partition is ours. ``offset``: where to continue (-1: none is stored). ``token``: for commits.
+    """This session owns the partition. ``offset``: where to continue (-1: none is stored). ``token``: for commits.
 
-    ``zxid``: of the claim; 0 if unknown (the first claim of all, which creates the offset znode). ``topic_czxid``: of
-    the claimed topic; 0 without one. ``outdated``: the discarded offset of an earlier topic of that name.
+    ``zxid``: zxid of the claim; 0 if the claim created the offset znode. ``topic_czxid``: czxid of the topic; 0 if it
+    does not exist. ``outdated``: the discarded offset of an earlier topic of the same name.
     """
 
     offset: int
@@ -72,26 +72,26 @@ class Taken(NamedTuple):
 
 
 class Release(NamedTuple):
-    """Release a partition after committing ``offset`` (None: keep the stored one)."""
+    """Release a partition after committing ``offset`` (None: keep the stored offset)."""
 
     offset: int | None
     token: int
 
 
 class _Look(NamedTuple):
-    """The state of one partition for a claim; None: no such znode."""
+    """The znodes of one partition before a claim; None for those that do not exist."""
 
     owner: tuple[bytes | None, ZnodeStat] | None
     stored: StoredOffset | None
     topic: GroupTopic
-    is_outdated: bool  # the offset belongs to an earlier topic
+    is_outdated: bool  # the offset belongs to an earlier topic of the same name
 
     def offset(self) -> int:
         """Where to continue."""
         return znodes.NO_OFFSET if self.stored is None or self.is_outdated else self.stored.offset
 
     def claimed(self, fenced: object) -> Claimed:
-        """``fenced``: the result of the fence."""
+        """The result of a claim. ``fenced``: the result of writing the offset."""
         token, zxid = (fenced.version, fenced.mzxid) if isinstance(fenced, ZnodeStat) else (0, 0)
         outdated = self.stored.offset if self.stored is not None and self.is_outdated else None
         return Claimed(self.offset(), token, zxid, self.topic.czxid, outdated)
@@ -112,9 +112,9 @@ class OwnerRegistry:
     ) -> dict[TopicPartition, Claimed | Taken]:
         """Try to own partitions, in a few round trips. Partitions of other sessions are Taken, without a wait.
 
-        ``on_gone`` is called, as by ``watch_gone``, for each Taken one. Partitions of this session get a new token.
-        After a connection loss, waits for the connection and finds the outcome of every claim. Raises: SessionLost
-        (nothing is owned then); any other RegistryError after releasing the new claims.
+        ``on_gone`` is called, as by ``watch_gone``, for each Taken partition. Partitions of this session get a new
+        token. After a connection loss, waits for the connection and finds the outcome of every claim. Raises:
+        SessionLost (no partition is owned then); any other RegistryError after releasing the new claims.
         """
         wanted = {claim.tp: claim.thread_id for claim in claims}
         settled: dict[TopicPartition, Claimed | Taken] = {}
@@ -141,9 +141,9 @@ class OwnerRegistry:
     async def release(self, releases: Mapping[TopicPartition, Release]) -> dict[TopicPartition, bool]:
         """Commit and release partitions, in a few round trips.
 
-        False if the partition was no longer this session's: nothing was deleted or committed.
-        After a connection loss, waits for the connection and finds the outcome of every release.
-        Raises: SessionLost; then nothing is owned, and each commit may or may not have been written.
+        The result is False if this session was no longer the owner; then nothing was deleted or committed. After a
+        connection loss, waits for the connection and finds the outcome of every release.
+        Raises: SessionLost; no partition is owned then, and each commit may or may not have been written.
         """
         settled: dict[TopicPartition, bool] = {}
         doubts = _Doubts()
@@ -156,7 +156,7 @@ class OwnerRegistry:
         return {tp: settled[tp] for tp in releases}
 
     async def owners(self, topics: Collection[str] | None = None) -> dict[TopicPartition, str]:
-        """The owning thread of each owned partition, sorted; of all of the group's topics by default."""
+        """The thread that owns each partition, sorted by partition. None: for all topics of the group."""
         path = znodes.group_owners_path(self._group)
         partitions = [tp for tp in await listed_partitions(self._client, path) if topics is None or tp.topic in topics]
         answers = await found(self._client.get(self._path(tp)) for tp in partitions)
@@ -169,11 +169,11 @@ class OwnerRegistry:
     async def not_ours(
         self, partitions: Collection[TopicPartition], on_change: Callable[[TopicPartition, EventType], None]
     ) -> set[TopicPartition]:
-        """The partitions whose owner znode is missing or not of the client's session.
+        """The partitions whose owner znode is missing or belongs to another session.
 
-        ``on_change`` is called once for each of the others when its znode changes or is deleted, also by our own
-        release. The watch ends silently with the connection: call again after every reconnect. Raises: ConnectionLoss,
-        SessionLost.
+        ``on_change`` is called once for each of the other partitions when its owner znode changes or is deleted, even
+        by this session's release. The watch ends silently with the connection: call this again after every reconnect.
+        Raises: ConnectionLoss, SessionLost.
         """
 
         def watch(tp: TopicPartition) -> Watch:
@@ -188,11 +188,10 @@ class OwnerRegistry:
         }
 
     async def watch_gone(self, tp: TopicPartition, on_gone: Callable[[], None]) -> str | None:
-        """Call ``on_gone`` once when the current owner is (or may be) gone, so that a claim can follow.
+        """Call ``on_gone`` once when the current owner is (or may be) gone. A claim can then follow.
 
-        Returns the owner's thread id, or None without an owner; ``on_gone`` is then not called.
-        The watch ends silently with the connection: call again after every reconnect. Raises: ConnectionLoss,
-        SessionLost.
+        Returns the owner's thread id. If there is no owner, returns None and never calls ``on_gone``. The watch ends
+        silently with the connection: call this again after every reconnect. Raises: ConnectionLoss, SessionLost.
         """
         path = self._path(tp)
         try:
@@ -221,7 +220,7 @@ class OwnerRegistry:
         settled: dict[TopicPartition, Claimed | Taken],
         watches: "_OwnerWatches | None",
     ) -> None:
-        """One attempt; partitions that changed meanwhile stay unsettled."""
+        """Make one attempt. Partitions that changed concurrently stay unsettled."""
         looks = await self._look(wanted, watches)
         await self._ensure_parents(tp.topic for tp, look in looks.items() if look.stored is None)
         await self._topics.remember({tp.topic: look.topic for tp, look in looks.items()})
@@ -244,15 +243,15 @@ class OwnerRegistry:
         await self._ensure_parents(tp.topic for tp, failed in refused.items() if isinstance(failed.cause, NoNode))
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The stored offsets of earlier topics, which a claim would discard; nothing is written."""
+        """The stored offsets of earlier topics, which a claim would discard. Writes nothing."""
         looks = await self._look(partitions, None)
         return {tp: look.stored.offset for tp, look in looks.items() if look.stored is not None and look.is_outdated}
 
     async def _look(
         self, partitions: Collection[TopicPartition], watches: "_OwnerWatches | None"
     ) -> dict[TopicPartition, _Look]:
-        """Read everything that claims depend on. Owners first: the offset of a released partition is then complete.
-        Topics last: an offset that is older than its topic belongs to an earlier one."""
+        """Read everything that claims depend on. Owners are read first, so that the offset of a released partition is
+        complete; topics are read last, so that an offset of an earlier topic is recognised."""
         topics = sorted({tp.topic for tp in partitions})
         pending: list[Awaitable[Any]] = [self._owner_look(tp, watches) for tp in partitions]
         pending += [self._client.get(znodes.offset_path(self._group, *tp)) for tp in partitions]
@@ -281,7 +280,7 @@ class OwnerRegistry:
         looks: Mapping[TopicPartition, _Look],
         settled: dict[TopicPartition, Claimed | Taken],
     ) -> dict[TopicPartition, MultiFailed]:
-        """Send claims; returns the refused ones. Raises the first other error, after all have settled."""
+        """Send claims. Returns the refused ones. Raises the first other error, after all have completed."""
         refused: dict[TopicPartition, MultiFailed] = {}
         failure: RegistryError | None = None
         for tp, outcome in zip(multis, await settle(self._client, list(multis.values())), strict=True):
@@ -296,13 +295,13 @@ class OwnerRegistry:
         return refused
 
     def _fence(self, tp: TopicPartition, look: _Look) -> Operation:
-        """Write the offset, or none if it is outdated: the new version invalidates every older token."""
+        """Write the offset, or none if it is outdated. The new version invalidates every older token."""
         path = znodes.offset_path(self._group, *tp)
         data = znodes.encode_offset(look.offset())
         return Create(path, data) if look.stored is None else SetData(path, data, look.stored.version)
 
     def _as_thread(self, tp: TopicPartition, thread_id: str, present: bytes | None, version: int) -> Operation:
-        """Make our own owner znode name the thread; it is written only if needed, because others may watch it."""
+        """Write the thread into this session's owner znode, if it differs: other members may watch the znode."""
         data = znodes.encode_owner(thread_id)
         return Check(self._path(tp), version) if data == present else SetData(self._path(tp), data, version)
 
@@ -316,7 +315,7 @@ class OwnerRegistry:
     async def _release(
         self, releases: Mapping[TopicPartition, Release], doubts: "_Doubts", settled: dict[TopicPartition, bool]
     ) -> None:
-        """One attempt; partitions that changed meanwhile stay unsettled."""
+        """Make one attempt. Partitions that changed concurrently stay unsettled."""
         reread = [tp for tp in releases if tp in doubts.tokens]
         paths = [znodes.offset_path(self._group, *tp) for tp in reread] + [self._path(tp) for tp in releases]
         answers = await found(self._client.get(path) for path in paths)  # offsets first, so that a later claim shows
@@ -353,7 +352,7 @@ class OwnerRegistry:
 
 
 class _OwnerWatches:
-    """Watches of the owners that a claim found. The claim looks again if one is deleted before it is settled."""
+    """Watches of the owners that a claim found. The claim reads again if one is deleted before it is settled."""
 
     def __init__(self, on_gone: Callable[[TopicPartition], None]) -> None:
         self._on_gone = on_gone
@@ -377,7 +376,7 @@ class _OwnerWatches:
 
 
 class _Doubts:
-    """What a release must find out: overwritten tokens, and lost responses."""
+    """Cases that a release must examine: overwritten tokens and lost responses."""
 
     def __init__(self) -> None:
         self.tokens: set[TopicPartition] = set()

@@ -13,9 +13,9 @@ _GREATEST_ID = 2**63 - 1
 
 
 async def allocate_block(client: RegistryClient, broker_id: int) -> range:
-    """The next 1,000 producer ids, for this broker only.
+    """Allocate the next 1,000 producer ids to this broker.
 
-    Raises: TooManyProducerIds; InvalidZnode; ConnectionLoss (a block may be lost; call again).
+    Raises: TooManyProducerIds; InvalidZnode; ConnectionLoss: call again; a block may then be lost.
     """
     while True:
         try:

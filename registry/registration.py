@@ -1,10 +1,10 @@
 """Registers an ephemeral under a fixed name that a previous holder's znode (its ghost) may still occupy.
 
-A process that was killed and restarts before its old session expires finds its own ghost. It cannot distinguish the
-ghost from another live process with the same name. So it waits as long as a ghost can live, and fails if the znode
-still exists then. That time is the session timeout, plus one tick, after which ZooKeeper checks for expired sessions
-(at most half a session timeout), plus one second. A restarted ZooKeeper or a new ZooKeeper leader gives every session
-its whole timeout again. A lost connection may be due to either, so it restarts the wait.
+If a killed process restarts before its old session expires, it finds its own ghost, which looks like another live
+process with the same name. So it waits as long as a ghost can live, and fails if the znode still exists then. That time
+is the session timeout, plus one tick (at most half a session timeout), after which ZooKeeper checks for expired
+sessions, plus one second. A restarted ZooKeeper or a new leader gives every session its whole timeout again, so a lost
+connection restarts the wait.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -22,12 +22,12 @@ GRACE_MS = 1000
 
 
 def ghost_life_ms(session_timeout_ms: int) -> float:
-    """How long a dead process's znode may exist; a tick is at most half a session timeout."""
+    """Maximum lifetime of a dead process's znode. A tick is at most half a session timeout."""
     return session_timeout_ms * 1.5 + GRACE_MS
 
 
 class Holder(NamedTuple):
-    """Another session's znode at our path."""
+    """Another session's znode at the path."""
 
     data: bytes | None
     stat: ZnodeStat
@@ -40,10 +40,10 @@ async def outwait_ghost(
     try_register: Callable[[], Awaitable[int | Holder]],
     refusal: Callable[[Holder], Exception],
 ) -> int:
-    """Call ``try_register`` until it returns a czxid; after each Holder, wait for ``path`` to disappear.
+    """Call ``try_register`` until it returns a czxid. After each Holder, wait for ``path`` to disappear.
 
-    Waits at most ``ghost_life_ms``, again after each connection loss. A registration may have succeeded although its
-    response was lost, so ``try_register`` must recognise its own znode.
+    Waits at most ``ghost_life_ms``; a connection loss restarts the wait. ``try_register`` must recognise its own znode,
+    because the response to an earlier attempt may have been lost.
     Raises: the result of ``refusal`` for a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None
@@ -85,10 +85,10 @@ async def take(
     own_previous_session_ids: Collection[int],
     present: Callable[[Holder], Awaitable[int]],
 ) -> int | Holder:
-    """One attempt of ``creation``, a multi whose last result is the created path or a stat.
+    """Make one attempt of ``creation``, a multi whose last result is the created path or a stat.
 
-    If the znode belongs to this session, returns the czxid from ``present``. A znode of an own previous session is
-    replaced. For any other znode, returns its Holder.
+    If the znode belongs to this session, returns the czxid from ``present``. A znode of one of
+    ``own_previous_session_ids`` is replaced. For any other znode, returns its Holder.
     """
     while True:
         try:
@@ -104,7 +104,7 @@ async def take(
                 return holder
             return await _czxid(client, path, [Delete(path, holder.stat.version), *creation])
         except (NoNode, MultiFailed):
-            continue  # it changed meanwhile: look again
+            continue  # the znode has changed: read it again
 
 
 async def _czxid(client: RegistryClient, path: str, operations: Sequence[Operation]) -> int:

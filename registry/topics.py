@@ -1,6 +1,6 @@
 """Topics: names, assignments, partition states; creation, added partitions, requested deletions.
 
-Only the controller writes partition states (through ``registry.controller``); this module reads them.
+This module only reads partition states. The controller writes them (``registry.controller``).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,14 +41,14 @@ class TopicRegistry:
         return await self._client.exists(znodes.topic_path(name)) is not None
 
     async def missing(self, names: Iterable[str]) -> set[str]:
-        """The named topics that do not exist according to the ensemble's leader."""
+        """The named topics that do not exist, according to ZooKeeper's leader."""
         wanted = sorted(set(names))
         await self._client.sync()
         stats = await results(self._client.exists(znodes.topic_path(name)) for name in wanted)
         return {name for name, stat in zip(wanted, stats, strict=True) if stat is None}
 
     async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
-        """The existing topics among the named ones, read in one pipeline. Raises InvalidZnode, NoAuth."""
+        """The existing topics among ``names``, read in one pipeline. Raises InvalidZnode, NoAuth."""
         wanted = list(names)
         answers = await found(self._client.get(znodes.topic_path(name)) for name in wanted)
         return {
@@ -70,9 +70,9 @@ class TopicRegistry:
     async def create_topic(
         self, name: str, assignment: Mapping[int, list[int]], topic_id: str | None, config_values: Mapping[str, str]
     ) -> None:
-        """Write the topic's config and its assignment (in this order, as Kafka does, but in one multi).
+        """Write the topic's config and its assignment in one multi.
 
-        Survives a connection loss: a topic with our ``topic_id`` is our own.
+        After a connection loss, a topic with the same ``topic_id`` is this call's own.
         Raises: NodeExists if the topic exists (nothing was changed); SessionLost (it may have been created).
         """
         in_doubt = False
@@ -113,10 +113,10 @@ class TopicRegistry:
                     raise failed.cause from failed
 
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
-        """Add partitions to the assignment, which the controller then creates. Returns the new assignment.
+        """Add partitions to the assignment; the controller then creates them. Returns the new assignment.
 
-        Raises: NoNode without the topic, NodeExists if one of the partitions exists, InvalidZnode also if an entry
-            cannot be parsed, because it may be that of a partition with records.
+        Raises: NoNode if the topic does not exist, NodeExists if one of the partitions exists, InvalidZnode even if
+            only one entry cannot be parsed, because it may describe a partition with records.
         """
         path = znodes.topic_path(name)
         in_doubt = False
@@ -127,7 +127,7 @@ class TopicRegistry:
                 raise InvalidZnode(before.faults[0])
             present = sorted(before.partitions.keys() & added.keys())
             if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
-                return before  # a write whose response was lost
+                return before  # this call's own write, whose response was lost
             if present:
                 raise NodeExists(f"{path}: partitions {present}")
             after = TopicAssignment({**before.partitions, **added}, before.topic_id, before.adding, before.removing)
@@ -140,7 +140,7 @@ class TopicRegistry:
                 in_doubt = True  # the next read shows the outcome
 
     async def request_deletion(self, name: str) -> None:
-        """Request the topic's deletion by the controller; idempotent. Raises SessionLost."""
+        """Request that the controller deletes the topic; idempotent. Raises SessionLost."""
         try:
             await until_answered(
                 self._client, lambda: create_with_parents(self._client, Create(admin.delete_topic_path(name)))
@@ -149,35 +149,34 @@ class TopicRegistry:
             return
 
     async def deletions(self) -> list[str]:
-        """Topics with a requested, unfinished deletion, sorted. Raises SessionLost."""
+        """Topics whose deletion was requested and is not finished, sorted. Raises SessionLost."""
         try:
             return (await until_answered(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
         except NoNode:
             return []
 
     def watch_names(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
-        """Report all topics now and when one is created or deleted."""
+        """Report all topics now, and whenever one is created or deleted."""
         return ChildrenWatcher(self._client, znodes.TOPICS, on_change, self._events)
 
     def watch_deletions(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
-        """Report the topics to delete now and at every change."""
+        """Report the topics to delete now and after every change."""
         return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, self._events)
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
-        """Report a topic's assignment now and at every change. None: it is deleted or cannot be parsed."""
+        """Report a topic's assignment now and after every change. None: it is deleted or cannot be parsed."""
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """Like ``watch_assignment``, with the czxid of the topic's znode, which distinguishes topics of the same name.
-
-        0: the topic is deleted. UNKNOWN_CZXID: an ACL hides the znode.
+        """Like ``watch_assignment``, but also report the czxid of the topic's znode, which distinguishes topics of one
+        name. A czxid of 0 means that the topic is deleted, UNKNOWN_CZXID that an ACL hides the znode.
         """
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 
 class AssignmentWatcher:
-    """A data watch on one topic znode. Old tools rewrite it as version 1; ``topic_id`` is then None and must be
-    restored.
+    """A data watch on one topic znode. Old tools rewrite it as version 1; ``topic_id`` is then None, and the controller
+    must restore it.
 
     A znode that an ACL hides is reported like one that cannot be parsed.
     """
@@ -195,7 +194,7 @@ class AssignmentWatcher:
         self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, events, self._hidden)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop all reports."""
         self._watcher.close()
 
     def _hidden(self) -> None:

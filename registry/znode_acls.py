@@ -1,7 +1,7 @@
-"""Kafka's existing znodes get the ACLs that ``zookeeper.set.acl`` gives to new ones, or are opened again.
+"""Sets the ACLs of Kafka's existing znodes to those that new ones get with ``zookeeper.set.acl``, or opens them.
 
-Source: ZkSecurityMigrator.scala and ZkData.SecureRootPaths in Kafka 3.9. Unlike Kafka's tool this one creates no znode:
-a ``/migration`` with null data stops a later migration to KRaft (KAFKA-19480).
+Unlike Kafka's tool, this one creates no znode: a ``/migration`` with null data prevents a later migration to KRaft
+(KAFKA-19480). Source: ZkSecurityMigrator.scala and ZkData.SecureRootPaths in Kafka 3.9.
 """
 
 from collections.abc import AsyncIterator, Awaitable
@@ -18,26 +18,26 @@ ROOTS = (
     "/kafka-acl", "/kafka-acl-changes", "/kafka-acl-extended", "/kafka-acl-extended-changes", "/kafka-zk",
     "/latest_producer_id_block", "/log_dir_event_notification", "/migration",
 )  # fmt: skip
-"""All of these but ``/kafka-zk`` are Kafka's. ``/consumers`` is not among them: it stays open."""
+"""Roots of the znodes, all Kafka's except ``/kafka-zk``. ``/consumers`` is missing, because it stays open."""
 
 
 class AclClient(RegistryClient, Protocol):
     """A client that can change the ACLs of znodes."""
 
     def reset_acl(self, path: str) -> Awaitable[ZnodeStat]:
-        """Give a znode the ACL that it would get if this client created it. Raises NoNode, NoAuth."""
+        """Set a znode's ACL to the one that it would get if this client created it. Raises NoNode, NoAuth."""
 
 
 async def missing_roots(client: RegistryClient) -> list[str]:
-    """Which of PRESENT_IN_EVERY_CLUSTER are not there: the sign of a wrong chroot."""
+    """The PRESENT_IN_EVERY_CLUSTER that do not exist. A missing one indicates a wrong chroot."""
     stats = await found(client.exists(path) for path in PRESENT_IN_EVERY_CLUSTER)
     return [path for path, stat in zip(PRESENT_IN_EVERY_CLUSTER, stats, strict=True) if stat is None]
 
 
 async def kafka_znodes(client: RegistryClient) -> AsyncIterator[list[str]]:
-    """The chroot itself, then the znodes at and below ROOTS, parents first, at most READS_AT_ONCE in a list.
+    """The chroot, then the znodes at and below ROOTS, parents first, at most READS_AT_ONCE in a list.
 
-    Children are listed after the caller has dealt with their parents, so that none slips in between.
+    Children are listed after the caller has handled their parents, so that it misses no new znode.
     """
     yield ["/"]
     stats = await found(client.exists(path) for path in ROOTS)
@@ -51,9 +51,9 @@ async def kafka_znodes(client: RegistryClient) -> AsyncIterator[list[str]]:
 
 
 async def reset_acls(client: AclClient) -> int:
-    """Give all of ``kafka_znodes`` the ACLs of the client's ``Security``; returns how many have them now.
+    """Set the ACLs of all ``kafka_znodes`` according to the client's ``Security``. Returns the number of znodes.
 
-    A znode that vanishes meanwhile does not count. Raises: NoAuth for one that belongs to another identity.
+    A znode that is deleted concurrently does not count. Raises: NoAuth if a znode belongs to another identity.
     """
     count = 0
     async for paths in kafka_znodes(client):

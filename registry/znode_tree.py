@@ -1,4 +1,4 @@
-"""A whole znode tree, read level by level in pipelines and formatted as indented lines."""
+"""A znode tree, read level by level in pipelines and formatted as indented lines."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ HIDDEN_BY_ACL = "(its ACL does not let this client read it)"
 class Znode(NamedTuple):
     """One znode. ``depth`` counts from the requested path.
 
-    ``is_hidden``: its ACL lets this client read neither its data nor its children's names; ``stat`` is then unknown.
+    ``is_hidden``: its ACL does not let this client read its data or children; ``stat`` is then unknown.
     """
 
     path: str
@@ -34,7 +34,7 @@ class Znode(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The data as text; other bytes as ``0x…``."""
+        """The data as text, or as ``0x…`` if they are not text."""
         if self.is_hidden:
             return HIDDEN_BY_ACL
         text = self.data.decode(errors="replace")
@@ -46,8 +46,8 @@ async def read_tree(
 ) -> list[Znode]:
     """All znodes from ``root`` down, parents before children, siblings by name (numbers by value), without secrets.
 
-    ``chroot``: the client's, which is part of the paths that contain secrets. Znodes that are deleted meanwhile are
-    left out. A znode that an ACL hides has no data and no children.
+    ``chroot``: the client's chroot, because secrets are recognised by the whole path. Znodes that are deleted
+    concurrently are left out. A znode that an ACL hides has no data and no children.
     Raises: NoNode if ``root`` does not exist.
     """
     if await client.exists(root) is None:
@@ -69,7 +69,7 @@ async def read_tree(
         parents = [path for path, (_, stat) in present.items() if stat.num_children]
         if max_depth is not None and depth >= max_depth:
             break
-        listed = await found([client.children(path) for path in parents])  # readable data imply readable names
+        listed = await found([client.children(path) for path in parents])  # one permission covers data and children
         level = [
             f"{parent.rstrip('/')}/{name}"
             for parent, answer in zip(parents, listed, strict=True)
@@ -81,7 +81,7 @@ async def read_tree(
 
 
 def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
-    """The brokers of sessions, from their registrations."""
+    """Session id -> broker, from the registrations."""
     return {
         node.stat.ephemeral_owner: f"broker {node.name}"
         for node in nodes
@@ -90,7 +90,7 @@ def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
 
 
 def owner(node: Znode, sessions: dict[int, str]) -> str:
-    """``session 0x1… of broker 0``; empty for a persistent znode."""
+    """The owner, such as ``session 0x1… of broker 0``; empty for a persistent znode."""
     session_id = node.stat.ephemeral_owner
     if not session_id:
         return ""
@@ -99,7 +99,8 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 
 
 def as_document(node: Znode) -> dict[str, Any]:
-    """For JSON: ZooKeeper's own names, with session ids and zxids as hexadecimal text, because they are longs.
+    """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are hexadecimal text, because they are
+    longs.
 
     For a znode that an ACL hides, only the path is known.
     """

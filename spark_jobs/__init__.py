@@ -1,4 +1,4 @@
-"""Spark's data source ``kafka_zk`` and the extraction that commits its offsets in ZooKeeper."""
+"""Spark's data source ``kafka_zk``, and the extraction, which commits its offsets in ZooKeeper."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Errors that the Spark jobs raise on purpose; each message is one sentence for the person who runs the job."""
+"""Expected errors of the Spark jobs. Each message is one sentence for the user."""
 
 import os
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ class DataLoss(SourceError):
 
 
 class FetchFailed(SourceError):
-    """Brokers did not answer as needed within the patience that the options give."""
+    """Brokers did not respond as needed within the time that the options allow."""
 
 
 class AuthenticationError(SourceError):
-    """A broker rejects our credentials, or we reject its certificate; a retry does not help."""
+    """A broker rejects the credentials, or this client rejects its certificate. A retry does not help."""
 
 
 class WriteFailed(SourceError):
@@ -32,19 +32,19 @@ class WriteFailed(SourceError):
 
 
 class ExtractionFailed(SourceError):
-    """The extraction failed; the next run finishes or drops what is left of it."""
+    """The extraction failed. The next run finishes or drops its leftovers."""
 
 
 class WronglyAsked(ExtractionFailed):
-    """A schema, column, format or target is not possible; nothing was done."""
+    """A schema, column, format or target is impossible. Nothing was done."""
 
 
 class Undecodable(ExtractionFailed):
-    """More values cannot be decoded than allowed; nothing was published and the offsets have not moved."""
+    """More values than allowed cannot be decoded. Nothing was published, and the offsets have not moved."""
 
 
 class JavaDied(ExtractionFailed):
-    """The Java process of Spark's driver ended during the run: killed, or out of memory."""
+    """The Java process of Spark's driver ended during the run (killed, or out of memory)."""
 
 
 class ZooKeeperLost(ExtractionFailed):
@@ -61,10 +61,10 @@ class ForeignCommit(ExtractionFailed):
 
 @contextmanager
 def reason_only() -> Iterator[None]:
-    """In a Python worker of Spark, report our errors as one sentence without a traceback.
+    """In a Python worker of Spark, report expected errors as one sentence without a traceback.
 
-    A worker reads this variable, which spark.sql.execution.pyspark.udf.hideTraceback.enabled sets for all errors, when
-    it reports the error, and then ends. No other process reads it.
+    A worker reads the environment variable when it reports its error, and then exits; no other process reads it.
+    spark.sql.execution.pyspark.udf.hideTraceback.enabled sets it for all errors.
     """
     try:
         yield

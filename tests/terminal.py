@@ -8,6 +8,7 @@ import selectors
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -32,21 +33,42 @@ done
 """Reads commands from one descriptor, says their exit codes on another; stdin, stdout and stderr are the terminal.
 Ctrl-C must not end it: when the leader of a session ends, the kernel discards output that was not read yet."""
 
+LEADER = r"""
+import os, signal, subprocess, sys
+ended, end = map(int, sys.argv[1:3])
+signal.signal(signal.SIGINT, lambda *_: None)
+program = subprocess.Popen(sys.argv[3:])
+signal.signal(signal.SIGHUP, lambda *_: program.send_signal(signal.SIGHUP))
+code = program.wait()
+try:
+    os.write(1, b"\033[999m")
+except OSError:
+    pass  # the terminal was hung up
+os.close(ended)
+os.read(end, 1)
+if code < 0:
+    signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+sys.exit(code)
+"""
+"""Leads the session of a program: closes one descriptor when that has ended, waits for the other's end, and ends in the
+same way. Meanwhile the program's output can be read: the kernel discards it when the leader of the session ends."""
+
 _CONTROL = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]")
 _SIZES = ("COLUMNS", "LINES", "NO_COLOR")
 """What a person's environment says about another terminal."""
 
 
-class Terminal:
-    """A program and its terminal; hung up at the end of its ``with`` block, or earlier by ``hang_up``."""
+class _Session:
+    """A session and its terminal; hung up at the end of its ``with`` block, or earlier by ``hang_up``."""
 
     def __init__(
         self,
         command: Sequence[str | Path],
         environ: Mapping[str, str],
-        cwd: Path | None = None,
-        lines: int = LINES,
-        pass_fds: Sequence[int] = (),
+        cwd: Path | None,
+        lines: int,
+        pass_fds: Sequence[int],
     ) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, COLUMNS, 0, 0))
@@ -90,14 +112,6 @@ class Terminal:
             assert self._read(), f"it ended without {condition!r} after:\n{self.text[after:]}"
         return self.text.index(condition, after) + len(condition)
 
-    def read_to_the_end(self, timeout_s: float = TIMEOUT_S) -> int:
-        """Until it ends; returns the exit code, negative if a signal ended it."""
-        deadline_s = time.monotonic() + timeout_s
-        while True:
-            assert self._wait(deadline_s), f"it did not end within {timeout_s} s:\n{self.text}"
-            if not self._read():
-                return self.process.wait(TIMEOUT_S)
-
     def hang_up(self) -> int:
         """Close the terminal: what still runs there gets SIGHUP, and SIGKILL if it does not end. Returns the exit
         code."""
@@ -126,11 +140,49 @@ class Terminal:
         self._shown += data
         return bool(data)
 
+    def _read_to_the_mark(self, begin: int = 0) -> None:
+        """Read what a command that has ended wrote, from this position on."""
+        deadline_s = time.monotonic() + TIMEOUT_S
+        while END not in self._shown[begin:]:
+            assert self._master in self._wait(deadline_s), "a command ended, and the end of its output does not come"
+            self._read()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.hang_up()
+
+
+class Terminal(_Session):
+    """A program on a terminal."""
+
+    def __init__(
+        self, command: Sequence[str | Path], environ: Mapping[str, str], cwd: Path | None = None, lines: int = LINES
+    ) -> None:
+        self._ended, ended = os.pipe()
+        end, self._end = os.pipe()
+        leader = (sys.executable, "-I", "-S", "-c", LEADER, str(ended), str(end), *command)
+        super().__init__(leader, environ, cwd, lines, (ended, end))
+        os.close(ended)
+        os.close(end)
+
+    def read_to_the_end(self, timeout_s: float = TIMEOUT_S) -> int:
+        """Until it ends; returns the exit code, negative if a signal ended it."""
+        deadline_s = time.monotonic() + timeout_s
+        self._selector.register(self._ended, selectors.EVENT_READ)
+        while self._ended not in (ready := self._wait(deadline_s)):
+            assert ready, f"it did not end within {timeout_s} s:\n{self.text}"
+            self._read()
+        self._selector.unregister(self._ended)
+        self._read_to_the_mark()
+        return self.hang_up()
+
+    def hang_up(self) -> int:
+        if self._is_open:
+            os.close(self._ended)
+            os.close(self._end)
+        return super().hang_up()
 
 
 class Ran(NamedTuple):
@@ -148,14 +200,14 @@ class Ran(NamedTuple):
     """The last line that was shown before the longest silence; empty if there was none."""
 
 
-class Shell(Terminal):
+class Shell(_Session):
     """A bash whose variables and working directory last from command to command."""
 
     def __init__(self, cwd: Path, environ: Mapping[str, str]) -> None:
         commands, self._commands = os.pipe()
         self._codes, codes = os.pipe()
         command = ("bash", "--norc", "-c", SHELL, "bash", str(commands), str(codes))
-        super().__init__(command, environ, cwd, pass_fds=(commands, codes))
+        super().__init__(command, environ, cwd, LINES, (commands, codes))
         os.close(commands)
         os.close(codes)
         self._selector.register(self._codes, selectors.EVENT_READ)
@@ -199,16 +251,9 @@ class Shell(Terminal):
         if ended_s - last_s > silence_s:
             silence_s, silent_at = ended_s - last_s, len(self._shown)
         if code:
-            self._read_output_of(begin)
+            self._read_to_the_mark(begin)
         before = _screen(self._shown[begin:silent_at]).rstrip().rpartition("\n")[2]
         return Ran(command, exit_code, ended_s - start_s, silence_s, _screen(self._shown[begin:]), before)
-
-    def _read_output_of(self, begin: int) -> None:
-        """Read what a command that has ended wrote, from this position on."""
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while END not in self._shown[begin:]:
-            assert self._master in self._wait(deadline_s), "a command ended, and the end of its output does not come"
-            self._read()
 
     def hang_up(self) -> int:
         if self._is_open:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terminal import Shell
+from tests.peers.processes import wait_until
+from tests.terminal import CTRL_C, Shell, Terminal
 
 pytestmark = pytest.mark.integration
 
@@ -54,3 +55,34 @@ def test_what_is_shown_is_without_colours_and_what_was_written_over(tmp_path: Pa
 def test_a_shell_that_ends_is_told(tmp_path: Path) -> None:
     with Shell(tmp_path, os.environ) as terminal:
         assert terminal.run("echo last; exec true").exit_code == -1
+
+
+def has_ended(pid: str) -> bool:
+    """Whether the process is gone, or waits for its parent to notice its end."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except FileNotFoundError:
+        return True
+
+
+def test_output_is_read_after_its_program_has_ended(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with Terminal(["sh", "-c", f"echo $$ > {pid}; printf %08000d 7; exit 3"], os.environ) as terminal:
+        wait_until(lambda: pid.exists() and has_ended(pid.read_text().strip() or "self"), 20, "the program has ended")
+        assert terminal.read_to_the_end() == 3
+        assert terminal.text == f"{7:08000}"  # more than the kernel hands over without a reader
+
+
+def test_a_program_that_a_signal_ends_has_a_negative_exit_code(tmp_path: Path) -> None:
+    with Terminal(["sh", "-c", "echo ready; exec sleep 60"], os.environ) as terminal:
+        terminal.read_until("ready")
+        terminal.press(CTRL_C)
+        assert terminal.read_to_the_end() == -2
+
+
+def test_a_program_learns_that_its_terminal_is_hung_up(tmp_path: Path) -> None:
+    program = "trap 'echo bye > told; exit 4' HUP; sleep 60 & echo ready; wait"
+    with Terminal(["bash", "-c", program], os.environ, tmp_path) as terminal:
+        terminal.read_until("ready")
+        assert terminal.hang_up() == 4
+    assert (tmp_path / "told").read_text() == "bye\n"

@@ -64,9 +64,8 @@ def test_no_module_and_no_function_is_too_long(trees: Trees) -> None:
 LONG_CONSTRUCTORS = {
     "BrokerProcess", "ContainerCluster", "EmbeddedCluster", "KafkaZkContainer", "ZooKeeperContainer",
     "ZookeeperConsumer",
-    "ExtractionRun", "GroupDriver",
 }  # fmt: skip
-"""Servers and a consumer, whose arguments are options; and two that a test gives another clock or observers."""
+"""Servers and a consumer, whose arguments are options."""
 
 
 def arguments(definition: ast.ClassDef) -> int:

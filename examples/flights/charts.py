@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 900, 260
 def heat_map(
     path: Path, title: str, rows: Sequence[str], columns: Sequence[str], cells: Mapping[tuple[str, str], float]
 ) -> None:
-    """White is 0 or less, the deepest red is the largest value; a cell without a value stays empty."""
+    """Draw a heat map: white is 0 or less, the deepest red is the largest value. A cell without a value stays empty."""
     top = max([1.0, *cells.values()])
     shapes = []
     for x, column in enumerate(columns):
@@ -29,7 +29,7 @@ def heat_map(
 
 
 def line(path: Path, title: str, points: Sequence[tuple[str, float]]) -> None:
-    """The values in order, from 0 up; the first and last labels are below."""
+    """Draw the values in order, from 0 up, with the first and last labels below."""
     top = max([1.0, *(value for _, value in points)])
     step, scale = (WIDTH - 2 * LEFT) / max(1, len(points) - 1), (HEIGHT - 2 * TOP) / top
     corners = [f"{LEFT + x * step:.1f},{HEIGHT - TOP - value * scale:.1f}" for x, (_, value) in enumerate(points)]

@@ -4,7 +4,7 @@
     python examples/flights/delays.py --lake LAKE --to delays
     spark-submit examples/flights/delays.py --bootstrap-server 127.0.0.1:9092 --to delays
 
-Cancelled flights have no delay: they are counted, but not included in means.
+Cancelled flights are counted but not included in means, because they have no delay.
 """
 
 from pathlib import Path
@@ -15,7 +15,9 @@ from flights import parse_arguments, read_flights
 
 
 def delays(flights: Any) -> Any:
-    """carrier, hour, flights, cancelled, mean_delay in minutes, late: the share that left more than 15 minutes late."""
+    """Columns: carrier, hour, flights, cancelled, mean_delay in minutes, and late, the share that left over 15 minutes
+    late.
+    """
     from pyspark.sql import functions as f
 
     delay = f.col("dep_delay")

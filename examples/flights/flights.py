@@ -23,7 +23,7 @@ def parse_arguments(description: str) -> argparse.Namespace:
 
 
 def read_flights(arguments: argparse.Namespace) -> Any:
-    """One row per flight, with the columns of SCHEMA, no matter whether the extraction decoded the values."""
+    """One row per flight with the columns of SCHEMA, even if the extraction did not decode the values."""
     from pyspark.sql import functions as f
 
     spark = spark_session("flights")

@@ -12,7 +12,9 @@ from flights import parse_arguments, read_flights
 
 
 def route_days(flights: Any) -> Any:
-    """day, origin, dest, flights, cancelled, carriers, mean_arr_delay and max_arr_delay in minutes, miles flown."""
+    """Columns: day, origin, dest, flights, cancelled, carriers, mean_arr_delay and max_arr_delay in minutes, miles
+    flown.
+    """
     from pyspark.sql import functions as f
 
     flew = f.col("dep_time").isNotNull()

@@ -1,4 +1,4 @@
-"""A service that does not know kafka-zk: it writes orders to Kafka and sums them up."""
+"""A service that does not depend on kafka-zk: it writes orders to Kafka and computes totals."""
 
 import json
 from collections import Counter
@@ -20,7 +20,7 @@ class Orders:
         self._producer.send(self._topic, order, key=article.encode()).get(timeout=30)
 
     def totals(self) -> Counter[str]:
-        """How much was ordered of each article, from the first order to the last of now."""
+        """The ordered count of each article, from the first order to the current last one."""
         consumer = KafkaConsumer(bootstrap_servers=self._bootstrap, group_id=None, enable_auto_commit=False)
         partitions = [TopicPartition(self._topic, number) for number in consumer.partitions_for_topic(self._topic)]
         consumer.assign(partitions)

@@ -1,5 +1,5 @@
-"""The error that stops work for a request whose connection has closed."""
+"""The error that ends work for a request whose connection has closed."""
 
 
 class ClientGone(Exception):
-    """The request's connection closed, so work that only this request needs stops."""
+    """The connection of a request closed, so work that only this request needs ends."""

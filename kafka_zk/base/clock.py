@@ -1,7 +1,7 @@
-"""Time: the only module that reads the machine's clocks. The simulator passes a clock of its own.
+"""The machine's clocks. Only this module reads them; the simulator passes its own clock.
 
-Every process has two clocks. The wall clock dates events; it can be set, also backwards. The monotonic clock of the
-timers measures durations and deadlines. Source: org.apache.kafka.common.utils.Time@3.9.
+Every process has two clocks. The wall clock gives the date of events and can jump in both directions. The monotonic
+clock of the timers measures durations and deadlines. Source: org.apache.kafka.common.utils.Time@3.9.
 """
 
 import functools
@@ -17,7 +17,7 @@ class Timers(Protocol):
         """Current time on the clock of ``callLater``; only differences are meaningful."""
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any:
-        """Call it in ``delay`` seconds. The returned timer has ``active``, ``cancel`` and ``getTime``."""
+        """Call ``call(*args)`` in ``delay`` seconds. The returned timer has ``active``, ``cancel`` and ``getTime``."""
 
 
 class Clock(Timers, Protocol):
@@ -27,7 +27,7 @@ class Clock(Timers, Protocol):
         """The wall clock, in ms since the epoch."""
 
     def wall_ns(self) -> int:
-        """The wall clock in ns. Every request reads it, so it is the machine's own function without a wrapper."""
+        """The wall clock in ns. Every request reads it, so this is the system's function without a wrapper."""
 
 
 AtEndOfTurn = Callable[[Callable[[], object]], object]
@@ -41,7 +41,7 @@ def end_of_turn(reactor: object) -> AtEndOfTurn:
 
 
 def at_once(call: Callable[[], object]) -> None:
-    """An ``AtEndOfTurn`` that does not wait."""
+    """An ``AtEndOfTurn`` that calls immediately."""
     call()
 
 
@@ -51,22 +51,25 @@ def wall_ms() -> int:
 
 
 monotonic_s: Callable[[], float] = functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
-"""Seconds on a clock that is never set. Not ``time.monotonic``: freezegun replaces it in users' tests, and a reactor
-whose clock is frozen runs no timer."""
+"""Seconds on a clock that never jumps. Not ``time.monotonic``: freezegun replaces it in users' tests, and a reactor
+whose clock is frozen runs no timer.
+"""
 
 
 sleep: Callable[[float], None] = time.sleep
-"""Block this thread for that many seconds. For tools and Spark executors, never on a reactor thread."""
+"""Block this thread for that many seconds. For tools and Spark executors; never for a reactor thread."""
 
 
 def boottime_ms() -> float:
-    """Like ``monotonic_s``, in ms, and includes time in system sleep where the system has CLOCK_BOOTTIME."""
+    """Like ``monotonic_s``, in ms, but includes the time in system sleep where CLOCK_BOOTTIME exists."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime(clock) * 1000
 
 
 class SystemClock:
-    """The timers of a reactor and the machine's wall clock. Attributes instead of methods save a call per request."""
+    """The timers of a reactor and the machine's wall clock. They are attributes, which saves a method call per
+    request.
+    """
 
     __slots__ = ("callLater", "seconds", "wall_ms", "wall_ns")
 

@@ -18,7 +18,7 @@ _log = Logger()
 class Event:
     """Base of all events.
 
-    ``time_ms``: wall-clock time in ms since the epoch. ``actor``: who reports it, such as ``broker-0``.
+    ``time_ms``: wall-clock time in ms since the epoch. ``actor``: the reporting process, such as ``broker-0``.
     ``cause``: the reason in a few words. ``zxid``: the ZooKeeper transaction that the event shows, or 0.
     """
 
@@ -37,7 +37,7 @@ def ignore(event: Event) -> None:
 
 
 def harmless(observe: Observe) -> Observe:
-    """Wrap an observer so that its exceptions are logged: a full disk must not cost a member its partitions."""
+    """Wrap an observer so that its exceptions are only logged: a member must not lose its partitions to a full disk."""
     if observe is ignore:
         return ignore
 
@@ -51,7 +51,7 @@ def harmless(observe: Observe) -> Observe:
 
 
 class EventSource:
-    """Reports the events of one actor: adds the time and the actor's name, and passes each event to the observer."""
+    """Reports events of one actor to an observer and adds the time and the actor's name."""
 
     __slots__ = ("_clock_ms", "_observe", "actor")
 
@@ -62,7 +62,7 @@ class EventSource:
 
     @property
     def observed(self) -> bool:
-        """True if there is an observer. Values that only observers need are not computed without one."""
+        """True if there is an observer. Check it before computing values that only observers need."""
         return self._observe is not ignore
 
     def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
@@ -71,7 +71,7 @@ class EventSource:
             self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
 
     def tell(self, event: Event) -> None:
-        """Pass an event that already has its time to the observer."""
+        """Pass on an event that already has its time."""
         self._observe(event)
 
 

@@ -1,14 +1,13 @@
 """Detect whether gevent or eventlet has replaced this process's threads with greenlets.
 
-A greenlet that blocks in C stops all others, so a thread that waits for a process or its reactor would stop the whole
-program.
+A greenlet that blocks in C stops all others, so waiting for a process or a reactor thread would stop the whole program.
 """
 
 import sys
 
 
 def green_threads_problem() -> str | None:
-    """One sentence that says what to do; None if threads are system threads."""
+    """What to do about greenlets, in one sentence; None if threads are system threads."""
     gevent = sys.modules.get("gevent.monkey")
     if gevent is not None and gevent.is_module_patched("threading"):
         library = "gevent"

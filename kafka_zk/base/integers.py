@@ -1,7 +1,7 @@
-"""Decimal integers in text from outside: options, configurations, files, znodes.
+"""Decimal integers in options, configurations, files and znodes.
 
-Python's ``int`` accepts too much: digits of any script, underscores and spaces. ``str.isdigit`` accepts digits that
-``int`` rejects, and ``int`` rejects more than 4,300 digits.
+Python's ``int`` accepts too much: digits of any script, underscores and spaces. It rejects more than 4,300 digits, and
+some digits that ``str.isdigit`` accepts.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""Randomness: callers take a ``random.Random``; the simulator passes a seeded one.
+"""Randomness. Callers take a ``random.Random``; the simulator passes a seeded one.
 
-The default is the system's generator. Processes never share its state, whereas a fork copies a seeded one.
+The default is the system's generator, which has no state that a fork could copy.
 """
 
 import uuid

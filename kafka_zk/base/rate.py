@@ -27,7 +27,7 @@ class WindowedSum:
 
     Attributes:
         total: up to date after ``record`` and ``forget_old``.
-        ends_ms: end of the current sample.
+        ends_ms: when the current sample ends.
         last_ms: time of the last value.
     """
 
@@ -64,7 +64,9 @@ class WindowedSum:
         self._sum_up(0)
 
     def _sum_up(self, present: float) -> None:
-        """Recompute the sums, because subtracting floats accumulates errors. ``present``: sum of the current sample."""
+        """Add all samples: repeated subtraction of floats would accumulate errors. ``present``: sum of the current
+        sample.
+        """
         self._older_total = sum(value for _, _, value in self._older)
         self.total = self._older_total + present
         self._oldest_ms = self._older[0][0] if self._older else self._start_ms
@@ -102,14 +104,14 @@ class SimpleRate(WindowedSum):
     __slots__ = ()
 
     def per_second(self, now_ms: float) -> float:
-        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / max(self.elapsed_ms(now_ms), self.window.sample_ms)
 
 
 class Rate(WindowedSum):
-    """Values per second, as if all samples before the current one were complete. A client's first value is therefore
-    not a burst."""
+    """Values per second, as if all samples before the current one were complete, so that a client's first value does
+    not count as a burst.
+    """
 
     __slots__ = ()
 
@@ -123,13 +125,13 @@ class Rate(WindowedSum):
         return elapsed_ms or 1
 
     def per_second(self, now_ms: float) -> float:
-        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / self.window_ms(now_ms)
 
     def throttle_ms(self, bound: float, now_ms: float, added: float = 0) -> int:
-        """How long to pause until the rate falls to ``bound`` (> 0) per second, if ``added`` is recorded now. 0 or
-        less if the rate does not exceed the bound."""
+        """How long to pause, in ms, until the rate falls to ``bound`` (> 0) per second, if ``added`` is recorded now.
+        At most 0 if the rate does not exceed the bound.
+        """
         if now_ms >= self._forget_ms:
             self.forget_old(now_ms)
         throttle_ms = (self.total + added) * 1000 / bound - self.window_ms(now_ms)

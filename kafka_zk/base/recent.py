@@ -1,4 +1,4 @@
-"""A mapping that drops unused entries. It holds state about peers, who choose their names freely."""
+"""A mapping that drops unused entries, for state about peers, which choose their names freely."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -11,7 +11,7 @@ _DROPPED_AT_ONCE = 4
 
 
 class Young(dict[K, V]):
-    """``find`` gives what is looked up and not there; until it is set, that is a KeyError."""
+    """``find`` computes a missing value on lookup; until it is set, a lookup raises KeyError."""
 
     find: Callable[[K], V]
 
@@ -24,15 +24,15 @@ class Young(dict[K, V]):
 class Recent(Generic[K, V]):
     """A mapping that keeps entries for ``keep_ms`` to ``2 * keep_ms`` after their last use.
 
-    It holds at most ``2 * most`` entries, plus dropped ones that are not freed yet. There are two generations. A used
-    entry moves to the younger one; when that is full or old, it becomes the older generation.
+    It holds at most ``2 * most`` entries, plus dropped ones that are not freed yet. It has two generations: a used
+    entry moves to the younger one, which becomes the older one when it is full or old.
     """
 
     def __init__(self, most: int, keep_ms: int) -> None:
         self.young: Young[K, V] = Young()
         """The younger generation, always the same object, for fast lookups. Use ``find`` for missing keys."""
         self._old: dict[K, V] = {}
-        self._dropped: dict[K, V] = {}  # freed step by step: thousands of values at once would take many ms
+        self._dropped: dict[K, V] = {}  # freed step by step, because freeing thousands of values takes many ms
         self._most = most
         self._keep_ms = keep_ms
         self._since_ms: float = _NEVER_MS
@@ -58,7 +58,9 @@ class Recent(Generic[K, V]):
             self._dropped.popitem()
 
     def turn(self, now_ms: float) -> None:
-        """Drop old entries. ``find`` and ``put`` do so, too; call this from time to time in case neither is called."""
+        """Drop old entries. ``find`` and ``put`` do this, too; call it occasionally for the case that neither is
+        called.
+        """
         if len(self.young) >= self._most or now_ms - self._since_ms >= self._keep_ms:
             self._dropped, self._old, self._since_ms = self._old, dict(self.young), now_ms
             self.young.clear()

@@ -1,7 +1,7 @@
-"""How a table of transitions is read: event -> state -> the next state, or the error that refuses the event.
+"""Reads tables of transitions: event -> state -> next state, or the error that rejects the event.
 
-The tables stand beside their states (``states.py`` of the group, the controller and ``rebalance``). Each lists every
-legal combination; any other is a bug in the caller.
+The tables are in ``states.py`` of the group, the controller and ``rebalance``. Each lists every legal combination; any
+other is a bug in the caller.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ OutcomeT = TypeVar("OutcomeT")
 
 
 class IllegalTransition(AssertionError):
-    """An event that the table does not list for the state; nothing was changed."""
+    """The table does not list the event for the state. Nothing was changed."""
 
 
 def outcome(transitions: Mapping[EventT, Mapping[StateT, OutcomeT]], event: EventT, state: StateT) -> OutcomeT:
-    """What the event makes of the state. Raises: IllegalTransition."""
+    """The table's result for the event in the state. Raises IllegalTransition."""
     try:
         return transitions[event][state]
     except KeyError:

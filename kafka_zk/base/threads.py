@@ -1,7 +1,7 @@
 """Runs work in other threads. This is the only module that uses the reactor's thread pool.
 
 Use it only for calls that block in C (fsync, unlink, cold reads) and for users' callbacks. The simulator runs the work
-immediately or later.
+on its own thread.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""Divide long work on the reactor thread into slices, so that other requests wait at most for one slice.
+"""Divides long work on the reactor thread into slices, so that other requests wait for at most one slice.
 
-Work for a single request stops when its connection closes (``Turns``, ``in_turns``). Work that others rely on is
-finished (``in_slices``). Tests: tests/kafka_zk/base/test_turns.py.
+Work for one request ends when its connection closes (``Turns``, ``in_turns``). Other work always finishes
+(``in_slices``). Tests: tests/kafka_zk/base/test_turns.py.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ T = TypeVar("T")
 SLICE_S = 0.003
 TURN_COST = 64 * 1024
 AT_ONCE = 32
-"""Number of operations, each of a few microseconds, after which the caller checks whether its turn is over."""
+"""Number of operations, each of a few microseconds, between two checks whether the turn is over."""
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:
@@ -43,20 +43,24 @@ async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
 
 
 class ClientWait(Deferred[T]):
-    """A Deferred that a request awaits, with the methods that its connection calls meanwhile."""
+    """A Deferred that a request awaits, with methods for its connection."""
 
     @property
     def kept_bytes(self) -> int | None:
-        """Memory that the waiting request holds, or None if its connection must not start the next request yet."""
+        """Memory in bytes that the waiting request holds; None if its connection must not start the next request
+        yet.
+        """
         return None
 
     def abandon(self) -> None:
-        """End the request without a response, because its connection is lost. Raises ClientGone in the handler."""
+        """End the request without a response, because its connection closed. Raises ClientGone in the handler."""
         if not self.called:
             self.errback(ClientGone())
 
     def expire_early(self) -> None:
-        """End the wait as its timeout would, because other requests need this request's memory. Here: no effect."""
+        """End the wait as its timeout would, because other requests need this request's memory. No effect in this
+        class.
+        """
 
 
 def pause(clock: Timers, seconds: float) -> ClientWait[None]:
@@ -76,7 +80,7 @@ def pause(clock: Timers, seconds: float) -> ClientWait[None]:
 class Turns:
     """Yields to other requests after SLICE_S, or after TURN_COST bytes that the handler copied, compressed or scanned.
 
-    Used for one request. ``clock`` is the reactor. ``goes_on``: finish the request even if its client disconnects.
+    For one request. ``clock``: the reactor. ``goes_on``: finish the request even if its client disconnects.
     """
 
     def __init__(self, clock: Timers, *, goes_on: bool = False) -> None:
@@ -104,7 +108,7 @@ class Turns:
 
 
 async def worked_off(clock: Timers, steps: Iterable[int]) -> Any:
-    """Run ``steps``, each of which yields its cost (see ``Turns``), to the end, even if the client disconnects.
+    """Run ``steps`` to the end, even if the client disconnects. Each step yields its cost (see ``Turns``).
 
     Returns the return value of the generator.
     """

@@ -1,9 +1,10 @@
 """ACLs through a broker, or directly through ZooKeeper, as kafka-acls does with ``--authorizer-properties``."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern
 
@@ -11,8 +12,7 @@ Found = Mapping[Pattern, Sequence[Acl]]
 
 
 class AclAccess(Protocol):
-    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them; brokers
-    do not."""
+    """``unknown``: patterns with invalid ACLs, which deny everyone, and the reason. Only ZooKeeper shows them."""
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]: ...
 
@@ -21,28 +21,14 @@ class AclAccess(Protocol):
     def remove(self, wanted: AclFilter) -> Found: ...
 
 
-@contextlib.contextmanager
-def through_broker(bootstrap: str) -> Iterator[AclAccess]:
-    """Raises: KafkaError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-
-    with broker_admin(bootstrap) as admin:
-        yield _BrokerAcls(admin.acls)
-
-
-@contextlib.contextmanager
-def through_zookeeper(servers: str) -> Iterator[AclAccess]:
-    """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
-    from kafka_zk.registry.acls import AclRegistry
-
-    with zookeeper_client(servers) as client:
-        yield _ZooKeeperAcls(AclRegistry(client))
+def acl_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
+    """ACLs where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _BrokerAcls, _ZooKeeperAcls)
 
 
 class _BrokerAcls:
     def __init__(self, admin: Any) -> None:
-        self._admin = admin
+        self._admin = admin.acls
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]:
         return self._admin.list_acls(wanted), {}
@@ -58,8 +44,10 @@ class _BrokerAcls:
 
 
 class _ZooKeeperAcls:
-    def __init__(self, registry: Any) -> None:
-        self._registry = registry
+    def __init__(self, client: Any) -> None:
+        from kafka_zk.registry.acls import AclRegistry
+
+        self._registry: Any = AclRegistry(client)
 
     def find(self, wanted: AclFilter) -> tuple[Found, Mapping[Pattern, str]]:
         from kafka_zk.registry.client.kazoo_blocking import run_blocking

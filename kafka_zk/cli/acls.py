@@ -1,13 +1,11 @@
 """``kafka-zk acls``: list, add, remove, explain."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
-from kafka_zk.cli.acl_access import AclAccess, Found, through_broker, through_zookeeper
+from kafka_zk.cli.acl_access import Found, acl_access
 from kafka_zk.cli.terminal.command_group import CommandGroup
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note, print_json, print_table, say
@@ -42,7 +40,7 @@ def command() -> None:
 
 
 class _OneOf(click.ParamType[Operation]):
-    """An operation, in any of Kafka's spellings: ClusterAction, clusteraction, cluster-action."""
+    """An operation in any of Kafka's spellings: ClusterAction, clusteraction, cluster-action."""
 
     name = "operation"
 
@@ -63,7 +61,7 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that name resources; ``_resource`` reads them."""
+    """The options that name a resource; ``_resource`` reads them."""
     for option, help_text in (
         ("--user-principal", "A user for whom tokens may be created."),
         ("--delegation-token", "The id of a delegation token."),
@@ -88,7 +86,7 @@ def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: s
     wanted = AclFilter(principal=principal)
     if resource is not None:
         wanted = wanted._replace(resource_type=resource[0], name=resource[1], pattern_type=PatternType.MATCH)
-    with access(bootstrap, zookeeper) as acls:
+    with acl_access(bootstrap, zookeeper) as acls:
         found, unknown = acls.find(wanted)
     _show(found, unknown, as_json=as_json)
 
@@ -121,8 +119,8 @@ def add(
         raise click.UsageError("give --allow-principal or --deny-principal")
     for acl in acls:
         _check(pattern, acl)
-    with access(bootstrap, zookeeper) as acl_access:
-        acl_access.add({pattern: frozenset(acls)}, replace_unknown=replace_unreadable)
+    with acl_access(bootstrap, zookeeper) as known:
+        known.add({pattern: frozenset(acls)}, replace_unknown=replace_unreadable)
     _show({pattern: sorted(acls)}, {}, as_json=as_json)
 
 
@@ -144,7 +142,7 @@ def remove(
     """Remove ACLs of a resource, and show them."""
     pattern = _pattern(named, prefixed)
     wanted = AclFilter(*pattern, principal, None, operation or Operation.ANY)
-    with access(bootstrap, zookeeper) as acls:
+    with acl_access(bootstrap, zookeeper) as acls:
         removed = acls.remove(wanted)
     _show(removed, {}, as_json=as_json)
 
@@ -165,7 +163,7 @@ def explain(
     resource = _resource(named, required=True)
     assert resource is not None
     resource_type, name = resource
-    with access(bootstrap, zookeeper) as acls:
+    with acl_access(bootstrap, zookeeper) as acls:
         found, unknown = acls.find(AclFilter(resource_type, name, PatternType.MATCH))
     rules = AclRules()
     for pattern, entries in found.items():
@@ -181,17 +179,7 @@ def explain(
     say(f"{asked}? {'Yes' if reason.is_allowed else 'No'}, {reason}.")
 
 
-def access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
-    """ACLs where the command's options say. Raises: UsageError, and what the access raises."""
-    if zookeeper is None:
-        return through_broker(bootstrap)
-    if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("give --bootstrap-server or --zookeeper, not both")
-    return through_zookeeper(zookeeper)
-
-
 def _resource(named: Mapping[str, Any], *, required: bool) -> tuple[ResourceType, str] | None:
-    """Return the resource that the options name."""
     given = [
         (resource_type, CLUSTER_NAME if resource_type is ResourceType.CLUSTER else name)
         for option, resource_type in (
@@ -249,7 +237,6 @@ def _show(found: Found, unknown: Mapping[Pattern, str], *, as_json: bool) -> Non
 
 
 def rows_of(found: Found) -> list[dict[str, str]]:
-    """Table rows with ``COLUMNS``."""
     return [_row(pattern, acl) for pattern, acls in found.items() for acl in acls]
 
 

@@ -66,7 +66,9 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Make the imports of a client's process lean, unless only help is requested or another program imported us."""
+        """Make the imports of a client's process lean, unless only help is requested or another program calls this
+        one.
+        """
         name, command, rest = super().resolve_command(ctx, args)
         is_client = name in COMMANDS and COMMANDS[name].is_client and not set(ctx.help_option_names) & set(rest)
         if is_client and "twisted" not in sys.modules:

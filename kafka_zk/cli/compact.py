@@ -1,8 +1,8 @@
 """``kafka-zk compact``: make the brokers clean a compacted topic now.
 
-Kafka has no such request. Therefore the command sets the topic's ``min.cleanable.dirty.ratio`` to 0 for a while, so the
-log cleaner selects every log that has anything to clean. It works with any broker that has DescribeLogDirs and
-IncrementalAlterConfigs (2.3), and needs an admin's rights. Tests: tests/kafka_zk/cli/test_compact.py.
+Kafka has no request for this. The command sets the topic's ``min.cleanable.dirty.ratio`` to 0 for a while, so that the
+log cleaner selects every log that has anything to clean. It needs an admin's rights and brokers with DescribeLogDirs
+and IncrementalAlterConfigs (2.3). Tests: tests/kafka_zk/cli/test_compact.py.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ SEGMENT_MS = "segment.ms"
 ROLL_MS = "1000"
 DEFAULT_BACKOFF_MS = 15_000
 PICKUP_S = 5.0
-"""How long a changed config takes to reach a broker and a small log takes to be cleaned, at most."""
+"""Maximum time until a changed config has reached a broker and a small log is cleaned."""
 POLL_S = 0.2
 
 
@@ -36,7 +36,7 @@ class Replica(NamedTuple):
 
 
 class Settling:
-    """The pure core: cleaning is over when no replica has become smaller for a while. Any clock will do."""
+    """The pure core: cleaning is over when no replica has shrunk for a while. Times are on any clock."""
 
     def __init__(self, before: Mapping[Replica, int], quiet_s: float, now_s: float) -> None:
         self.before = dict(before)
@@ -45,7 +45,7 @@ class Settling:
         self._changed_s = now_s
 
     def seen(self, sizes: Mapping[Replica, int], now_s: float) -> bool:
-        """Record sizes; returns whether cleaning is over. Growth comes from producers, so only shrinking counts."""
+        """Record sizes; True if cleaning is over. Only shrinking counts, because producers make logs grow."""
         if any(size < self.sizes.get(replica, 0) for replica, size in sizes.items()):
             self._changed_s = now_s
         self.sizes = dict(sizes)
@@ -104,7 +104,6 @@ def command(
 
 
 def _brokers(zookeeper: str) -> str:
-    """The addresses of the live brokers. Raises: CommandFailed, RegistryError."""
     from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
     from kafka_zk.clients.connection.config import format_bootstrap_servers
     from kafka_zk.registry.brokers import BrokerRegistry
@@ -120,7 +119,9 @@ def _brokers(zookeeper: str) -> str:
 
 
 def _checked(admin: "BlockingAdmin", topic: str, partition: int | None) -> tuple[list[Replica], float]:
-    """The replicas to clean, and how long they must not shrink. Raises CommandFailed, KafkaError."""
+    """The replicas to clean, and the time in seconds without shrinking that ends the wait. Raises CommandFailed,
+    KafkaError.
+    """
     from kafka_zk.cli.terminal.brokers import check_topics
 
     check_topics(admin, [topic])
@@ -143,7 +144,7 @@ def _replicas(topic: "TopicMetadata", partition: int | None) -> list[Replica]:
 
 
 def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
-    """How long the broker's cleaner may pause. Raises CommandFailed if the cleaner is disabled."""
+    """The pause of the broker's cleaner. Raises CommandFailed if the cleaner is disabled."""
     values = {entry.name: entry.value for entry in admin.describe_broker_configs(broker)}
     if values.get("log.cleaner.enable") == "false":
         raise CommandFailed(f"broker {broker} cleans nothing: it has log.cleaner.enable=false")
@@ -152,7 +153,7 @@ def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
 
 @contextlib.contextmanager
 def _set_for_now(admin: "BlockingAdmin", topic: str, changes: Mapping[str, str]) -> Iterator[None]:
-    """Set keys of the topic's config within a block, then restore them."""
+    """Set keys of the topic's config for a block, then restore them."""
     entries = {entry.name: entry for entry in admin.describe_topic_configs([topic])[topic]}
     before = {key: entries[key].value if entries[key].source == "DYNAMIC_TOPIC_CONFIG" else None for key in changes}
     admin.alter_topic_config(topic, dict(changes))

@@ -1,6 +1,6 @@
-"""The entry point of the command line ``kafka-zk``: runs a command, reports its failure, returns the exit code.
+"""The entry point of ``kafka-zk``: runs a command, reports its failure, and returns the exit code.
 
-The commands, and click, are imported only after Ctrl-C is handled.
+It handles Ctrl-C before it imports click and the commands.
 """
 
 import os
@@ -22,15 +22,17 @@ def main(arguments: list[str] | None = None) -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where Ctrl-C is ignored
         signal.signal(signal.SIGINT, interrupts.interrupt)
     code = run(arguments)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is settled
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the exit code is decided
     _forget_interrupts()
     sys.exit(code)
 
 
 def _forget_interrupts() -> None:
-    """CPython (seen with 3.11) keeps a KeyboardInterrupt that was raised in ``exec`` of a string, even if it was
-    caught, and ``python -m`` then kills itself with SIGINT at its end. Dataclasses and named tuples use such ``exec``
-    calls, so any import may cause this. The next ``exec`` clears it.
+    """Clear a KeyboardInterrupt that CPython has kept although it was caught.
+
+    CPython (seen with 3.11) keeps one that was raised in the ``exec`` of a string, and ``python -m`` then kills itself
+    with SIGINT at its end. Dataclasses and named tuples use such ``exec`` calls, so any import may cause this. The next
+    ``exec`` clears it.
 
     Source: run_eval_code_obj in Python/pythonrun.c, Py_RunMain in Modules/main.c.
     """
@@ -38,7 +40,7 @@ def _forget_interrupts() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """``main`` without the exit; returns the exit code."""
+    """Like ``main``, but returns the exit code."""
     interrupts.begin()
     try:
         with interrupts.held():
@@ -50,7 +52,7 @@ def run(arguments: list[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         return _interrupted()
-    except BrokenPipeError:  # the reader of our output has exited, as `head` does
+    except BrokenPipeError:  # the reader of the output has exited, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as error:
@@ -71,7 +73,7 @@ def _failed(error: Exception) -> int:
 
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
-    if isinstance(error, click.Abort):  # click's word for KeyboardInterrupt
+    if isinstance(error, click.Abort):  # click replaces KeyboardInterrupt by Abort
         return _interrupted()
     if isinstance(error, click.ClickException) and not isinstance(error, CommandFailed):
         error.show()

@@ -1,4 +1,4 @@
-"""``kafka-zk offsets``: where partitions begin and end."""
+"""``kafka-zk offsets``: the first and last offsets of partitions."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

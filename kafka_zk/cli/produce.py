@@ -1,4 +1,4 @@
-"""``kafka-zk produce``: lines to records."""
+"""``kafka-zk produce``: writes lines as records."""
 
 import itertools
 import sys
@@ -120,7 +120,7 @@ def command(
 
 
 class _Report:
-    """Collects the offsets of records; raises the first failure soon after it is known."""
+    """Collects the offsets of records, and raises the first failure soon after it occurs."""
 
     def __init__(self, servers: str, config: "ProducerConfig") -> None:
         self.count = 0
@@ -166,7 +166,7 @@ class _Report:
 
 @contextmanager
 def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
-    """Yield ``rate`` lines a second until Ctrl-C or SIGTERM. A stall of seconds is not made up for."""
+    """Yield ``rate`` lines per second until Ctrl-C or SIGTERM. Lines missed in a stall of seconds are not caught up."""
     interrupt_at_the_end()
 
     def lines() -> Iterator[bytes]:

@@ -1,12 +1,13 @@
 """``kafka-zk quotas``: limits for users, client ids and addresses, through brokers or directly in ZooKeeper."""
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.command_group import CommandGroup
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
@@ -23,8 +24,6 @@ Entity = dict[str, str | None]
 
 
 class Access(Protocol):
-    """Where quotas are stored."""
-
     def all(self) -> list[tuple[Entity, dict[str, float]]]: ...
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None: ...
 
@@ -48,7 +47,7 @@ def command() -> None:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all commands, as the parameter ``access``."""
+    """The options of all commands. They become the parameter ``access``."""
 
     @bootstrap_option
     @zookeeper_option("Read and write the quotas in ZooKeeper, without a broker.")
@@ -61,24 +60,19 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_access
 
 
-@contextlib.contextmanager
-def quota_access(bootstrap: str, zookeeper: str | None) -> Iterator[Access]:
-    """Quotas in ZooKeeper if it is named, otherwise through brokers. Raises: CommandFailed, KafkaError,
-    RegistryError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
+def quota_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Access]:
+    """Quotas where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _Brokers, _in_zookeeper)
+
+
+def _in_zookeeper(client: Any) -> Access:
     from kafka_zk.registry.config import ConfigRegistry
 
-    if zookeeper is None:
-        with broker_admin(bootstrap) as admin:
-            yield _Brokers(admin)
-    else:
-        with zookeeper_client(zookeeper) as client:
-            yield _ZooKeeper(ConfigRegistry(client))
+    return _ZooKeeper(ConfigRegistry(client))
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose an entity, as the parameter ``entity``."""
+    """The options that choose an entity. They become the parameter ``entity``."""
 
     @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
     @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
@@ -210,7 +204,7 @@ def _parsed(text: str) -> tuple[str, float]:
 
 
 class _Brokers:
-    """Quotas through any broker of the cluster."""
+    """Quotas through any broker of a cluster."""
 
     def __init__(self, admin: Any) -> None:
         self._admin = admin
@@ -224,7 +218,7 @@ class _Brokers:
 
 
 class _ZooKeeper:
-    """Quotas in znodes, with the same rules as at one of our brokers."""
+    """Quotas in znodes, with the rules of a kafka-zk broker."""
 
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs

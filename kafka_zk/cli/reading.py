@@ -1,4 +1,4 @@
-"""How ``consume`` reads assigned partitions: from a valid offset, until a limit."""
+"""Reads assigned partitions for ``consume``, from a valid offset until a limit."""
 
 import sys
 import time
@@ -23,7 +23,9 @@ def end_offsets(reader: BlockingReader, partitions: list[TopicPartition]) -> dic
 
 
 def check_start(reader: BlockingReader, partitions: list[TopicPartition], offset: int) -> None:
-    """Report partitions without this offset. Raises CommandFailed if no partition has it; KafkaError."""
+    """Report partitions that do not contain the offset. Raises CommandFailed if no partition contains it;
+    KafkaError.
+    """
     with _asking_leaders(reader, partitions):
         first, last = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
     without = [tp for tp in partitions if not first[tp] <= offset <= last[tp]]

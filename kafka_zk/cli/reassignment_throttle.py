@@ -1,7 +1,7 @@
 """Throttles for moves: the topic and broker keys that ``kafka-reassign-partitions --throttle`` sets and removes.
 
-Replicas that a partition has before its move are throttled as leaders, and new ones as followers. The rate is a key of
-every participating broker. Source: ReassignPartitionsCommand.java@3.9.
+The existing replicas of a moving partition are throttled as leaders, the new ones as followers. Every participating
+broker has the rate as a key. Source: ReassignPartitionsCommand.java@3.9.
 """
 
 from collections import defaultdict
@@ -24,7 +24,7 @@ def throttled_replicas(
     present: Mapping["TopicPartition", Sequence[int]],
     moving: Mapping["TopicPartition", "Reassignment"],
 ) -> tuple[dict[str, dict[str, str]], list[int]]:
-    """The topics' keys for ``moves`` and those under way, and all participating brokers."""
+    """The topics' keys for ``moves`` and for current moves, and all participating brokers."""
     leaders: dict[str, list[str]] = defaultdict(list)
     followers: dict[str, list[str]] = defaultdict(list)
     brokers: set[int] = set()
@@ -45,7 +45,7 @@ def throttled_replicas(
 
 
 def apply(admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]], bytes_per_second: int) -> list[int]:
-    """Throttle ``moves`` before they begin; returns the brokers that have the rate now. Raises BrokerError."""
+    """Throttle ``moves`` before they begin. Returns the brokers with the rate. Raises BrokerError."""
     from kafka_zk.base.types import TopicPartition
 
     moving = admin.list_reassignments()
@@ -66,8 +66,9 @@ def apply(admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]
 
 
 def remove(admin: "BlockingAdmin", topics: Iterable[str]) -> str:
-    """Remove all throttles of these topics and the rates of all brokers; returns what was removed, "" for nothing.
-    Raises: BrokerError."""
+    """Remove all throttles of these topics and the rates of all brokers. Returns what was removed, "" for nothing.
+    Raises BrokerError.
+    """
     removed = []
     for broker in _alive(admin):
         found = {

@@ -1,11 +1,12 @@
-"""Topics through a broker, or directly through ZooKeeper as Kafka's tools before 3.0: one interface."""
+"""Topics through a broker, or directly in ZooKeeper as with Kafka's tools before 3.0."""
 
-import contextlib
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
 
@@ -30,7 +31,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic; ``configs``: its own configs without defaults, None if the broker does not return them."""
+    """One topic; ``configs``: those set for the topic; None if the broker does not return them."""
 
     name: str
     topic_id: str | None
@@ -39,7 +40,7 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """The replicas of the first partition, without those being added."""
+        """Number of replicas of the first partition, without those being added."""
         return len(self.partitions[0].replicas) - len(self.partitions[0].adding) if self.partitions else 0
 
 
@@ -66,22 +67,9 @@ class TopicAccess(Protocol):
     def delete(self, names: Sequence[str]) -> None: ...
 
 
-@contextlib.contextmanager
-def through_broker(bootstrap: str) -> Iterator[TopicAccess]:
-    """Raises: KafkaError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-
-    with broker_admin(bootstrap) as admin:
-        yield _BrokerTopics(admin)
-
-
-@contextlib.contextmanager
-def through_zookeeper(servers: str) -> Iterator[TopicAccess]:
-    """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
-
-    with zookeeper_client(servers) as client:
-        yield _ZooKeeperTopics(client)
+def topic_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[TopicAccess]:
+    """Topics where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _BrokerTopics, _ZooKeeperTopics)
 
 
 class _BrokerTopics:
@@ -127,7 +115,7 @@ class _BrokerTopics:
 
         found = self._admin.describe_topics(names)
         configs = self._set_configs(list(found))
-        # A moving partition has replicas that are not in sync yet.
+        # Replicas of a moving partition are out of sync at first.
         may_move = any(len(each.isr) < len(each.replicas) for topic in found.values() for each in topic.partitions)
         moving = self._reassignments() if may_move else {}
 
@@ -163,7 +151,7 @@ class _BrokerTopics:
         return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs that were set for each topic; empty if brokers lack DescribeConfigs."""
+        """The configs set for each topic; empty if brokers lack DescribeConfigs."""
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 
@@ -264,7 +252,7 @@ class _ZooKeeperTopics:
         for name in sorted(names):
             partitions = []
             for partition, replicas in sorted(assignments[name].partitions.items()):
-                state = states.get(TopicPartition(name, partition))  # None until the controller has seen the topic
+                state = states.get(TopicPartition(name, partition))  # None until the controller has processed the topic
                 leader, isr = (state.leader, list(state.isr)) if state else (-1, [])
                 lists = [
                     list(moves.get(partition, ())) for moves in (assignments[name].adding, assignments[name].removing)

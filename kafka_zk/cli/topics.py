@@ -2,12 +2,10 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from kafka_zk.base.integers import NATURAL_INT32, decimal_integer
 from kafka_zk.cli.terminal.command_group import CommandGroup
@@ -17,11 +15,9 @@ from kafka_zk.cli.terminal.properties import KEY_VALUE
 from kafka_zk.cli.topic_access import (
     Assignment,
     PartitionDescription,
-    TopicAccess,
     TopicDescription,
     TopicExists,
-    through_broker,
-    through_zookeeper,
+    topic_access,
 )
 from kafka_zk.protocol.topic_names import INTERNAL_TOPICS
 
@@ -65,12 +61,12 @@ def create(
     if replica_assignment and (partitions or replication_factor):
         raise click.UsageError("--replica-assignment excludes --partitions and --replication-factor")
     assignment = _parse_assignment(replica_assignment) if replica_assignment else None
-    with _access(bootstrap, zookeeper) as topics:
+    with topic_access(bootstrap, zookeeper) as topics:
         created = not (if_not_exists and topic in topics.names())
         if created:
             try:
                 topics.create(topic, partitions, replication_factor, assignment, dict(configs))
-            except TopicExists:  # the broker that listed the topics did not know it yet
+            except TopicExists:  # the responding broker did not know the topic yet
                 if not if_not_exists:
                     raise
                 created = False
@@ -85,7 +81,7 @@ def create(
 @where
 def list_topics(exclude_internal: bool, bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
     """List the names of all topics."""
-    with _access(bootstrap, zookeeper) as topics:
+    with topic_access(bootstrap, zookeeper) as topics:
         names = [name for name in topics.names() if not (exclude_internal and name in INTERNAL_TOPICS)]
     if as_json:
         print_json(names)
@@ -102,7 +98,7 @@ def describe(wanted: tuple[str, ...], bootstrap: str, zookeeper: str | None, as_
 
     A pipe gets the lines of Kafka's own tool.
     """
-    with _access(bootstrap, zookeeper) as topics:
+    with topic_access(bootstrap, zookeeper) as topics:
         described = topics.describe(list(wanted) or topics.names())
     if as_json:
         print_json([{**asdict(topic), "replication_factor": topic.replication_factor} for topic in described])
@@ -120,7 +116,7 @@ def describe(wanted: tuple[str, ...], bootstrap: str, zookeeper: str | None, as_
 @where
 def delete(wanted: tuple[str, ...], if_exists: bool, bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
     """Delete topics and their data."""
-    with _access(bootstrap, zookeeper) as topics:
+    with topic_access(bootstrap, zookeeper) as topics:
         existing = set(topics.names()) if if_exists else set(wanted)
         doomed = [name for name in wanted if name in existing]
         if doomed:
@@ -132,16 +128,8 @@ def delete(wanted: tuple[str, ...], if_exists: bool, bootstrap: str, zookeeper: 
             click.echo(f"Topic {name} is marked for deletion.")
 
 
-def _access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[TopicAccess]:
-    if zookeeper is None:
-        return through_broker(bootstrap)
-    if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("give --bootstrap-server or --zookeeper, not both")
-    return through_zookeeper(zookeeper)
-
-
 def _parse_assignment(text: str) -> Assignment:
-    """Parse ``0:1,1:2``: partitions between commas, a partition's brokers between colons."""
+    """Parse ``0:1,1:2``: commas separate partitions, colons the brokers of one."""
     assignment: dict[int, list[int]] = {}
     for partition, part in enumerate(text.strip().split(",")):
         for broker in (decimal_integer(each.strip(), NATURAL_INT32) for each in part.split(":")):
@@ -152,7 +140,6 @@ def _parse_assignment(text: str) -> Assignment:
 
 
 def _show_description(topic: TopicDescription) -> None:
-    """Print a table for a person."""
     told_id = f", id {topic.topic_id}" if topic.topic_id else ""
     counts = f"partitions {len(topic.partitions)}, replication factor {topic.replication_factor}"
     say(f"Topic {topic.name}: {counts}{told_id}")
@@ -170,7 +157,6 @@ def _partition_row(partition: PartitionDescription) -> dict[str, Any]:
 
 
 def _print_description(topic: TopicDescription) -> None:
-    """Print the lines of Kafka's own tool."""
     head = [f"Topic: {topic.name}"]
     if topic.topic_id:
         head.append(f"TopicId: {topic.topic_id}")

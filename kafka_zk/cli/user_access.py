@@ -1,9 +1,10 @@
-"""Users of SCRAM through brokers, or directly in ZooKeeper, as kafka-configs changes them with ``--zookeeper``."""
+"""SCRAM users through brokers, or directly in ZooKeeper as with kafka-configs ``--zookeeper``."""
 
-import contextlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kafka_zk.cli.terminal.access import open_access
 from kafka_zk.cli.terminal.output import note
 from kafka_zk.security import scram
 from kafka_zk.security.scram import SaltedPassword, ScramLogin
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 
 class UserAccess(Protocol):
-    """Where users are stored."""
-
     def all(self) -> list[ScramLogin]: ...
 
     def set(self, user: str, password: SaltedPassword) -> None: ...
@@ -22,28 +21,20 @@ class UserAccess(Protocol):
     def remove(self, user: str, mechanisms: Collection[str]) -> None: ...
 
 
-@contextlib.contextmanager
-def through_broker(bootstrap: str) -> Iterator[UserAccess]:
-    """Raises: KafkaError."""
-    from kafka_zk.cli.terminal.brokers import broker_admin
-
-    with broker_admin(bootstrap) as admin:
-        yield _BrokerUsers(admin.scram)
+def user_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[UserAccess]:
+    """Users where the command's options say; raises as ``open_access`` does."""
+    return open_access(bootstrap, zookeeper, _BrokerUsers, _in_zookeeper)
 
 
-@contextlib.contextmanager
-def through_zookeeper(servers: str) -> Iterator[UserAccess]:
-    """Raises: CommandFailed, RegistryError."""
-    from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
+def _in_zookeeper(client: Any) -> UserAccess:
     from kafka_zk.registry.config import ConfigRegistry
 
-    with zookeeper_client(servers) as client:
-        yield ZooKeeperUsers(ConfigRegistry(client))
+    return ZooKeeperUsers(ConfigRegistry(client))
 
 
 class _BrokerUsers:
     def __init__(self, admin: Any) -> None:
-        self._admin = admin
+        self._admin = admin.scram
 
     def all(self) -> list[ScramLogin]:
         users: list[ScramLogin] = self._admin.list_users()
@@ -57,7 +48,7 @@ class _BrokerUsers:
 
 
 class ZooKeeperUsers:
-    """Users in ``/config/users``; each write is announced to the brokers."""
+    """Users in ``/config/users``. Brokers are notified of each change."""
 
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs
@@ -84,7 +75,7 @@ class ZooKeeperUsers:
         self._change(user, {password.mechanism: encoded})
 
     def remove(self, user: str, mechanisms: Collection[str]) -> None:
-        """Other configuration of the user stays; without any, the znode is deleted."""
+        """Remove credentials and keep the user's other configuration; without any, delete the znode."""
         self._change(user, dict.fromkeys(mechanisms))
 
     def _change(self, user: str, changes: Mapping[str, str | None]) -> None:

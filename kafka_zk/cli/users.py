@@ -3,13 +3,12 @@
 import secrets
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
 import click
-from click.core import ParameterSource
 
 from kafka_zk.cli import acls, quotas
+from kafka_zk.cli.acl_access import acl_access
 from kafka_zk.cli.terminal.command_group import CommandGroup
 from kafka_zk.cli.terminal.errors import CommandFailed
 from kafka_zk.cli.terminal.nearest import missing
@@ -17,7 +16,7 @@ from kafka_zk.cli.terminal.new_password import read_new_password
 from kafka_zk.cli.terminal.options import bootstrap_option, json_option, zookeeper_option
 from kafka_zk.cli.terminal.output import note, print_json, print_rows, print_table, say
 from kafka_zk.cli.terminal.text_file import TEXT_FILE
-from kafka_zk.cli.user_access import UserAccess, through_broker, through_zookeeper
+from kafka_zk.cli.user_access import user_access
 from kafka_zk.security import scram
 from kafka_zk.security.scram import SaltedPassword, ScramLogin
 
@@ -77,7 +76,7 @@ def list_users(bootstrap: str, zookeeper: str | None, as_json: bool) -> None:
     \b
     kafka-zk users list --json
     """
-    with access(bootstrap, zookeeper) as users:
+    with user_access(bootstrap, zookeeper) as users:
         found = users.all()
     if found or as_json:
         _show(found, as_json)
@@ -116,7 +115,7 @@ def add(
     kafka-zk users add alice --mechanism SCRAM-SHA-256 < alice.password
     kafka-zk users add broker --zookeeper zk:2181 --password-file broker.password
     """
-    where_to = access(bootstrap, zookeeper)
+    where_to = user_access(bootstrap, zookeeper)
     password = read_new_password(password_file)
     salt = scram.nonce_text(secrets.randbits(scram.NONCE_BITS)).encode()
     salted = scram.salted_password(mechanism, password.value, salt, iterations)
@@ -141,7 +140,7 @@ def remove(bootstrap: str, zookeeper: str | None, as_json: bool, user: str, mech
     kafka-zk users remove alice --mechanism SCRAM-SHA-256
     kafka-zk users remove alice
     """
-    with access(bootstrap, zookeeper) as users:
+    with user_access(bootstrap, zookeeper) as users:
         found = users.all()
         own = [each for each in found if each.user == user]
         if not own:
@@ -166,7 +165,7 @@ def explain(bootstrap: str, zookeeper: str | None, as_json: bool, user: str) -> 
     \b
     kafka-zk users explain alice
     """
-    with access(bootstrap, zookeeper) as users:
+    with user_access(bootstrap, zookeeper) as users:
         found = users.all()
     with quotas.quota_access(bootstrap, zookeeper) as known_quotas:
         limits = quotas.rows_of(each for each in known_quotas.all() if each[0].get("user") == user)
@@ -195,23 +194,14 @@ def explain(bootstrap: str, zookeeper: str | None, as_json: bool, user: str) -> 
          f"kafka-zk acls explain --principal {shlex.quote(f'User:{user}')}.")  # fmt: skip
 
 
-def access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[UserAccess]:
-    """Users where the command's options say. Raises: UsageError, and what the access raises."""
-    if zookeeper is None:
-        return through_broker(bootstrap)
-    if click.get_current_context().get_parameter_source("bootstrap") is ParameterSource.COMMANDLINE:
-        raise click.UsageError("give --bootstrap-server or --zookeeper, not both")
-    return through_zookeeper(zookeeper)
-
-
 def _permissions(bootstrap: str, zookeeper: str | None, user: str) -> list[dict[str, str]] | None:
-    """The rows of the ACLs that name the user; None if the brokers have no authorizer."""
+    """The rows of the ACLs that name the user; None without an authorizer."""
     from kafka_zk.clients.connection.errors import BrokerError
     from kafka_zk.protocol.errors import ErrorCode
     from kafka_zk.security.acl import AclFilter
 
     try:
-        with acls.access(bootstrap, zookeeper) as known_acls:
+        with acl_access(bootstrap, zookeeper) as known_acls:
             return acls.rows_of(known_acls.find(AclFilter(principal=f"User:{user}"))[0])
     except BrokerError as error:
         if error.code != ErrorCode.SECURITY_DISABLED:

@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 WIDTH_IN_A_PIPE = 100
-_UNDER_THE_TEXT = " " * 10  # where a continued line starts, after the time of day
-_PICTURED_MS = 60_000  # on the live screen
+_UNDER_THE_TEXT = " " * 10  # indentation of continued lines, after the time of day
+_PICTURED_MS = 60_000  # time span of the live screen's picture
 _DRAWN_EVERY_MS = 500
 _SCREEN_SHARE = 0.6  # of the terminal's height
 
 
 class Show(Protocol):
     def tell(self, now_ms: int) -> None:
-        """Show what is due."""
+        """Show the events that are due."""
 
     def close(self) -> None:
-        """Show the rest."""
+        """Show the remaining events."""
 
 
 class JsonLines:
@@ -52,7 +52,7 @@ class JsonLines:
 
 
 class TextLines:
-    """Lines, then the picture."""
+    """Lines, followed by the picture."""
 
     def __init__(self, group: str, timeline: Timeline, *, verbose: bool) -> None:
         self._group = group
@@ -72,7 +72,7 @@ class TextLines:
 
 
 class LiveScreen:
-    """For a terminal: lines scroll above the members with their partitions and a picture of the last minute."""
+    """For a terminal: lines scroll above the members, their partitions and a picture of the last minute."""
 
     def __init__(self, group: str, timeline: Timeline, lag: LagMeter, *, verbose: bool) -> None:
         from rich.console import Console
@@ -129,7 +129,7 @@ class LiveScreen:
 def members_table(
     group: str, rows: list[MemberNow], lag: Mapping[TopicPartition, int], now_ms: int
 ) -> "RenderableType":
-    """Make a table with a row per member; long cells end in an ellipsis."""
+    """A table with a row per member; long cells end in an ellipsis."""
     from rich.table import Table
 
     if not rows:
@@ -148,7 +148,7 @@ def members_table(
 
 
 def whole_picture(group: str, timeline: Timeline, width: int) -> Iterator[str]:
-    """Yield the picture from the first delivery until now."""
+    """The lines of the picture from the first delivery until now."""
     history = timeline.rebalances.deliveries.history
     first_ms = began_ms(history)
     if first_ms is not None:

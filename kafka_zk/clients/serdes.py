@@ -1,4 +1,4 @@
-"""Serializers and deserializers of keys and values: Java's bytes for the same types, with two small interfaces.
+"""Serializers and deserializers of keys and values. They produce the same bytes as Java's.
 
     string    the text in UTF-8 (or another encoding)        StringSerializer
     integer   4 bytes, big-endian, signed                    IntegerSerializer
@@ -8,8 +8,8 @@
     bytes     as they are                                    ByteArraySerializer
     json      a JSON document in UTF-8, without blanks
 
-``None`` stays None both ways (a tombstone). Anything with ``serialize`` or ``deserialize`` is accepted, so formats that
-need the topic, the headers or a schema registry use the same interfaces. Pure.
+``None`` stays None both ways (a tombstone). Clients accept any object with ``serialize`` or ``deserialize``, for
+example for a schema registry. Pure.
 Source: org.apache.kafka.common.serialization@3.9.
 """
 
@@ -25,7 +25,7 @@ _INT_RANGES = {"i": 31, "q": 63}
 
 
 class SerializationError(ValueError):
-    """A value that the serializer does not accept, or bytes that the deserializer cannot decode; one sentence."""
+    """A value that the serializer rejects, or bytes that the deserializer cannot decode."""
 
 
 class Serializer(Protocol):
@@ -50,7 +50,7 @@ class Serde(NamedTuple):
 
 
 class StringSerde:
-    """Text; ``encoding`` as Java's serializer.encoding."""
+    """Text. ``encoding``: Java's serializer.encoding."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self.encoding = encoding
@@ -75,7 +75,7 @@ class StringSerde:
 
 
 class BytesSerde:
-    """Bytes as they are."""
+    """Raw bytes."""
 
     def serialize(self, topic: str, value: Any, headers: Sequence[Header] = ()) -> bytes | None:
         if value is None:
@@ -89,7 +89,7 @@ class BytesSerde:
 
 
 class NumberSerde:
-    """A number of a fixed size, big-endian; ``name`` is Java's, ``code`` that of ``struct``."""
+    """A number of a fixed size, big-endian. ``name``: Java's. ``code``: of ``struct``."""
 
     def __init__(self, name: str, code: str) -> None:
         self.name = name
@@ -117,7 +117,7 @@ class NumberSerde:
 
 
 class JsonSerde:
-    """A JSON document, written without blanks and with all characters as they are."""
+    """A JSON document without blanks; characters beyond ASCII are not escaped."""
 
     def serialize(self, topic: str, value: Any, headers: Sequence[Header] = ()) -> bytes | None:
         if value is None:
@@ -146,11 +146,11 @@ SERDES: dict[str, Serde] = {
     "json": Serde(_JSON, _JSON),
     **{name: Serde(number, number) for name, number in _NUMBERS.items()},
 }
-"""Name in configurations and command lines -> serde."""
+"""Serdes by their name in configurations and on command lines."""
 
 
 def serde_named(key: str, name: str) -> Serde:
-    """Return the serde of that name. Raises: ConfigError naming the configuration ``key`` and the known names."""
+    """The serde of that name. Raises ConfigError naming the configuration ``key`` and the known names."""
     if name not in SERDES:
         raise ConfigError(f"{key}: {name!r} is not one of {', '.join(sorted(SERDES))}")
     return SERDES[name]

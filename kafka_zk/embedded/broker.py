@@ -21,10 +21,10 @@ class BrokerProcess:
     Args:
         folder: contains ``server.properties``, ``broker.log`` (with rotated ``broker.log.1`` …) and the log directory
             ``data``.
-        properties: Kafka's keys; they override the default id, listener, log directory and ZooKeeper.
+        properties: Kafka's keys, which override the default id, listener, log directory and ZooKeeper.
         trace: a file or directory for its events.
-        supervisor: closes its session when the process has ended; without one, the session expires.
-        login: how ``view`` connects to it.
+        supervisor: closes the broker's session when the process has ended; without one, the session expires.
+        login: the security of ``view``'s connections.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class BrokerProcess:
 
     @property
     def restart_command(self) -> str:
-        """The command with which a person can restart the broker."""
+        """The command that restarts the broker."""
         return f"kafka-zk broker {shlex.quote(str(self.properties_file))}"
 
     @property
@@ -84,11 +84,11 @@ class BrokerProcess:
         return ask_broker(LOCALHOST, self.port, login or self._login)
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Shut down cleanly, or kill after ``timeout_s``; returns the exit code."""
+        """Shut down cleanly, or kill after ``timeout_s``. Returns the exit code."""
         return self.process.stop(timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL. As in a crash, its session remains until it expires; with a supervisor, for some 20 ms."""
+        """SIGKILL. As in a crash, its session remains until it expires, or with a supervisor for about 20 ms."""
         self.process.kill()
 
     def pause(self) -> None:
@@ -107,7 +107,8 @@ class BrokerProcess:
         self.process.resume()
 
     def limit_files(self, limit_bytes: int | None) -> None:
-        """Limit the size of files that the running process writes; None removes the limit. With 0 every write fails,
-        as on a full disk, but with another error number. A restart has no limit. Raises: OSError."""
+        """Limit the size of files that the running process writes; None removes the limit. With 0 every write fails, as
+        on a full disk but with another error number. A restart removes the limit. Raises: OSError.
+        """
         hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))

@@ -2,8 +2,8 @@
 
 Needs the package ``cryptography``: ``pip install 'kafka-zk[embedded]'``.
 
-Certificates contain what RFC 5280 (section 4.2.1) requires of an authority's, because the default context of Python
-3.13 and later verifies it (``ssl.VERIFY_X509_STRICT``).
+Certificates contain the extensions that RFC 5280 (section 4.2.1) requires, because Python 3.13 and later verify them
+(``ssl.VERIFY_X509_STRICT``).
 """
 
 import datetime
@@ -51,8 +51,8 @@ class CertificateAuthority:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read the authority from a key store of ``write``. If its certificate expires within ``LIFETIME``, it gets a
-        new one for the same key, which clients that trust the old one accept as well. Raises: OSError, ValueError.
+        """Read the authority from a key store of ``write``. A certificate that expires within ``LIFETIME`` is replaced
+        by a new one for the same key, which clients that trust the old one also accept. Raises: OSError, ValueError.
         """
         data = path.read_bytes()
         try:
@@ -76,7 +76,7 @@ class CertificateAuthority:
         return write_private(path, key + self._certificate.public_bytes(_PEM))
 
     def write_truststore(self, path: Path) -> Path:
-        """Write the authority's certificate, with which others are verified."""
+        """Write the authority's certificate, as a trust store for its peers."""
         return write_private(path, self._certificate.public_bytes(_PEM))
 
     def write_keystore(
@@ -107,7 +107,9 @@ class CertificateAuthority:
         )
 
     def vouches_for(self, keystore: Path, hosts: Sequence[str], at_least: datetime.timedelta) -> bool:
-        """True if this authority signed the key store's certificate, for these hosts, and it is valid long enough."""
+        """True if this authority signed the key store's certificate for these hosts and it is valid for ``at_least``
+        longer.
+        """
         try:
             certificate = x509.load_pem_x509_certificate(keystore.read_bytes())
             certificate.verify_directly_issued_by(self._certificate)

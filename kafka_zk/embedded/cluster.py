@@ -44,13 +44,13 @@ START_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 30
 LEADERS_INTERVAL_S = 0.1
 NAMED_COUNT = 5
-ENDED_AT_ONCE = -signal.SIGTERM  # exit code of a broker that was stopped before it listened and had begun anything
+ENDED_AT_ONCE = -signal.SIGTERM  # exit code of a broker that was stopped before it had begun to work
 LISTENER_KEYS = frozenset(
     ("listeners", "advertised.listeners", "listener.security.protocol.map", "inter.broker.listener.name",
      "security.inter.broker.protocol")
 )  # fmt: skip
 """Keys that would open a secured cluster."""
-SESSION_TIMEOUT_MS = 6_000  # with Kafka's 18 s, a crashed broker would restart slowly; one machine needs less
+SESSION_TIMEOUT_MS = 6_000  # with Kafka's 18 s, a crashed broker would restart slowly
 
 
 class EmbeddedCluster:
@@ -71,8 +71,8 @@ class EmbeddedCluster:
     Raises: UnusableDataDir; EmbeddedError if ``properties`` contradict ``secured``.
 
     Attributes:
-        security: of a secured cluster, after ``start_zookeeper``.
-        newly_secured: the brokers existed and were open before this start.
+        security: the files of a secured cluster; set by ``start_zookeeper``.
+        newly_secured: True if the brokers existed and were open before this start.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class EmbeddedCluster:
     def start(self) -> Self:
         """Start everything; returns when all brokers are registered, know the controller and serve requests.
 
-        If it fails, nothing is left running. Raises: EmbeddedError.
+        After a failure, nothing is left running. Raises: EmbeddedError.
         """
         try:
             self.start_zookeeper()
@@ -148,8 +148,8 @@ class EmbeddedCluster:
     def start_zookeeper(self) -> None:
         """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running.
 
-        Raises: EmbeddedError, also if a broker's port is taken, or if the cluster was secured and no longer should be;
-            nothing was started then.
+        Raises: EmbeddedError, also if a broker's port is taken, or if a secured cluster should no longer be secured.
+            Nothing was started then.
         """
         self._check_ports()
         self._acquire_lock()
@@ -171,7 +171,7 @@ class EmbeddedCluster:
         brokers = [self._add_broker(port) for port in self._choose_ports()]
         for broker in brokers:
             broker.start()
-        self._write_client_files()  # now: a container has its address since it was started
+        self._write_client_files()  # a container's address is known only after its start
 
     def add_broker(self) -> BrokerProcess:
         """Start another broker with the next id on a free port, and wait until all brokers know it."""
@@ -194,7 +194,7 @@ class EmbeddedCluster:
         )
 
     def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
-        """A broker's keys for listeners at these ports, the first for brokers; empty if the cluster is not secured."""
+        """A broker's keys for listeners at these ports, the first for brokers; empty without security."""
         if self.security is None:
             return {}
         listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())
@@ -203,8 +203,9 @@ class EmbeddedCluster:
     def _security_properties(
         self, broker_id: int, listeners: Iterable[str], hosts: Sequence[str] = HOSTS
     ) -> dict[str, str]:
-        """Like ``ClusterSecurity.broker_properties``; empty if the cluster is not secured. With an authorizer, brokers
-        become super users."""
+        """Like ``ClusterSecurity.broker_properties``; empty without security. With an authorizer, brokers become super
+        users.
+        """
         if self.security is None:
             return {}
         brokers = {"super.users": f"User:{ADMIN}"} if "authorizer.class.name" in self._properties else {}
@@ -248,8 +249,8 @@ class EmbeddedCluster:
     def wait_ready(
         self, timeout_s: float = START_TIMEOUT_S, on_registered: Callable[[BrokerProcess], None] | None = None
     ) -> None:
-        """Wait until every running broker serves and knows all running brokers and the controller, and each partition
-        that one of them can lead has a responsive leader.
+        """Wait until every running broker serves and knows all running brokers and the controller, and until each
+        partition that one of them can lead has a responsive leader.
 
         Args:
             on_registered: called once for each broker, when any broker knows it.
@@ -278,8 +279,8 @@ class EmbeddedCluster:
             check.close()
 
     def add_user(self, name: str) -> dict[str, str]:
-        """Add a user to a running secured cluster. Returns Kafka's keys for clients when every broker accepts the
-        login.
+        """Add a user to a running secured cluster. Returns when every broker accepts the login, with Kafka's keys for
+        clients.
 
         Raises: EmbeddedError.
         """
@@ -307,7 +308,7 @@ class EmbeddedCluster:
         return next((view.controller_id for view in views if view), -1)
 
     def stop(self) -> list[str]:
-        """Stop all brokers, then ZooKeeper; returns a sentence for each broker that did not end cleanly."""
+        """Stop all brokers, then ZooKeeper. Returns a sentence for each broker that did not end cleanly."""
         running = [broker for broker in self.brokers if broker.alive]
         for broker in running:
             broker.process.terminate()
@@ -362,7 +363,7 @@ def wait_ready(
     timeout_s: float = START_TIMEOUT_S,
     on_registered: Callable[[BrokerProcess], None] | None = None,
 ) -> None:
-    """Like ``EmbeddedCluster.wait_ready``, for any brokers, but without the leaders of partitions."""
+    """Like ``EmbeddedCluster.wait_ready`` for any brokers, but without waiting for partitions' leaders."""
     waiting = [broker for broker in brokers if broker.process.exit_code is None]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()

@@ -47,7 +47,7 @@ USERS = (ADMIN, CLIENT)
 HOSTS = ("localhost", LOCALHOST)
 CLIENT_PROPERTIES, LIBRDKAFKA_PROPERTIES = f"{CLIENT}.properties", "librdkafka.properties"
 RENEWED_BEFORE = datetime.timedelta(days=60)
-"""Twice the time of a broker's warning about an expiring certificate, so that restarted clusters never warn."""
+"""Twice the time of a broker's warning about an expiring certificate: restarted clusters never warn."""
 
 _AUTHORITY, _TRUSTSTORE, _PASSWORDS = "authority.pem", "ca.pem", "passwords.json"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -58,7 +58,7 @@ _SALT_BITS = scram.NONCE_BITS
 
 
 class ClusterSecurity:
-    """Created by ``prepared``. Reads and writes only files in ``folder``."""
+    """The security files of a cluster, which ``prepared`` creates. Accesses only files in ``folder``."""
 
     def __init__(self, folder: Path, authority: "CertificateAuthority", passwords: Mapping[str, Password]) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class ClusterSecurity:
 
     @classmethod
     def prepared(cls, folder: Path) -> Self:
-        """The content of the folder, with missing files created. Raises: EmbeddedError, OSError."""
+        """Read the folder's files and create missing ones. Raises: EmbeddedError, OSError."""
         try:
             from kafka_zk.embedded.certificates import CertificateAuthority
         except ImportError as error:
@@ -85,9 +85,9 @@ class ClusterSecurity:
         return cls(folder, authority, _passwords(folder / _PASSWORDS))
 
     def add_user(self, name: str) -> None:
-        """Add a user, whom ``write_users`` lets log in; an existing user keeps their password.
+        """Add a user, who can log in after ``write_users``. An existing user keeps the password.
 
-        Raises: EmbeddedError for a name with characters other than letters, digits, ``.``, ``_`` and ``-``; OSError.
+        Raises: EmbeddedError for a name with other characters than letters, digits, ``.``, ``_`` and ``-``; OSError.
         """
         if not _NAME.fullmatch(name):
             raise EmbeddedError(f"{name!r} cannot be a user here: letters, digits, '.', '_' and '-' are allowed")
@@ -102,7 +102,7 @@ class ClusterSecurity:
 
     @property
     def client_file(self) -> Path:
-        """The properties file for Java's clients and tools, and for our commands."""
+        """The properties file for Java's clients and tools, and for kafka-zk."""
         return self.folder / CLIENT_PROPERTIES
 
     @property
@@ -120,7 +120,7 @@ class ClusterSecurity:
         }
 
     def librdkafka_properties(self, user: str = CLIENT) -> dict[str, Any]:
-        """librdkafka's keys for the same."""
+        """librdkafka's keys for the same login."""
         return {
             "security.protocol": PROTOCOL,
             "ssl.ca.location": str(self.truststore),
@@ -130,7 +130,7 @@ class ClusterSecurity:
         }
 
     def login(self, user: str = ADMIN) -> ClientSecurity:
-        """The settings for our own clients; by default the brokers' login. Raises: InvalidSecurity."""
+        """The settings for kafka-zk's clients; by default the brokers' login. Raises InvalidSecurity."""
         return client_security(self.properties(user))
 
     def write_client_files(self, bootstrap: str) -> None:
@@ -144,9 +144,9 @@ class ClusterSecurity:
     def broker_properties(
         self, broker_id: int, listeners: Iterable[str] = (PROTOCOL,), hosts: Sequence[str] = HOSTS
     ) -> dict[str, str]:
-        """Kafka's keys for a broker whose named listeners are all secured; the first one is for brokers.
+        """Kafka's keys for a broker with these secured listeners; the first one is for brokers.
 
-        Creates the broker's key and certificate for ``hosts``, unless a certificate exists that does not expire soon.
+        Creates the broker's key and certificate for ``hosts``, unless there is a certificate that does not expire soon.
         """
         keystore = self.folder / f"broker-{broker_id}.pem"
         if not self._authority.vouches_for(keystore, hosts, RENEWED_BEFORE):
@@ -168,7 +168,7 @@ class ClusterSecurity:
         }
 
     async def write_users(self, client: RegistryClient) -> None:
-        """Store the users' credentials in ZooKeeper, unless those there match the passwords.
+        """Store the users' credentials in ZooKeeper, unless they already match the passwords.
 
         Raises: RegistryError.
         """
@@ -221,7 +221,7 @@ def _write_passwords(path: Path, passwords: Mapping[str, Password]) -> None:
 
 
 def _new_password() -> str:
-    """A password of letters and digits, which no file format escapes."""
+    """A password of letters and digits, which need no escaping in any file format."""
     return "".join(secrets.choice(_PASSWORD_CHARACTERS) for _ in range(_PASSWORD_LENGTH))
 
 

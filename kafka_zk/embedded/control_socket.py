@@ -1,10 +1,10 @@
-"""The control socket of a running ``kafka-zk up`` for other processes of the same user: one JSON object each way.
+"""The control socket of a running ``kafka-zk up`` for other processes of the same user. A request and its response are
+one JSON object each.
 
     TMP/kafka-zk-UID/PID.sock   the sockets of all running clusters, in a folder that only this user can enter
     DIR/cluster.json            names the socket of the cluster in the data directory DIR
 
-A socket without a listener belonged to an ``up`` that was killed. Tests:
-tests/kafka_zk/embedded/test_control_socket.py.
+A socket without a listener was left by a killed ``up``. Tests: tests/kafka_zk/embedded/test_control_socket.py.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from kafka_zk.embedded.errors import EmbeddedError
 
 CLUSTER_FILE = "cluster.json"
 REQUEST_TIMEOUT_S = 2
-"""How long ``up`` waits for the rest of a request; it does nothing else meanwhile."""
+"""How long ``up`` waits for the rest of a request. It does nothing else meanwhile."""
 ANSWER_TIMEOUT_S = 30
 _LONGEST_BYTES = 1 << 20
 
@@ -33,7 +33,7 @@ class NotReached(EmbeddedError):
 
 
 class ActionRefused(EmbeddedError):
-    """The request cannot be carried out; ``str()`` says why."""
+    """The request is refused; ``str()`` gives the reason."""
 
 
 class NotOurs(OSError):
@@ -41,7 +41,7 @@ class NotOurs(OSError):
 
 
 class ControlSocket:
-    """The server side, held by ``up``. Close it at the end.
+    """The server side, for ``up``. Close it at the end.
 
     Args:
         data_dir: of the cluster; must exist.
@@ -65,12 +65,12 @@ class ControlSocket:
         except NotOurs:
             self._server.close()
             raise
-        except BaseException:  # including Ctrl-C: leave nothing behind
+        except BaseException:  # including Ctrl-C
             self.close()
             raise
 
     def serve(self, timeout_s: float, answer: Callable[[Document], Mapping[str, Any]]) -> None:
-        """Wait up to ``timeout_s`` for a request; respond with the result of ``answer`` or its EmbeddedError."""
+        """Wait up to ``timeout_s`` for a request. Respond with the result of ``answer`` or its EmbeddedError."""
         self._server.settimeout(timeout_s)
         try:
             connection, _ = self._server.accept()
@@ -84,12 +84,12 @@ class ControlSocket:
         self._server.close()
         self._path.unlink(missing_ok=True)
         self._cluster_file.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # other sockets are there
+        with contextlib.suppress(OSError):  # the folder contains other sockets
             self._path.parent.rmdir()
 
 
 def ask(path: Path, request: Mapping[str, Any]) -> Document:
-    """The response of the ``up`` behind a socket. Raises: NotReached, ActionRefused."""
+    """Send a request to the ``up`` behind a socket. Returns the response. Raises NotReached, ActionRefused."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
@@ -110,7 +110,7 @@ def sockets(folder: Path | None = None) -> list[Path]:
 
 
 def socket_of(data_dir: Path) -> Path:
-    """The socket of the cluster in a data directory. Raises: NotReached if none is running there."""
+    """The socket of the cluster in a data directory. Raises NotReached if no cluster is running there."""
     try:
         return Path(json.loads((data_dir / CLUSTER_FILE).read_text())["socket"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -129,7 +129,6 @@ def _check_ours(folder: Path) -> None:
 
 
 def _remove_dead(folder: Path) -> None:
-    """Remove sockets of ended processes."""
     for path in sockets(folder):
         try:
             os.kill(int(path.stem), 0)
@@ -151,7 +150,7 @@ def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """Everything until the other side ends the stream. Raises: OSError."""
+    """Everything until the end of the stream. Raises OSError."""
     received = b""
     while chunk := connection.recv(65_536):
         received += chunk

@@ -1,4 +1,4 @@
-"""Errors of embedded processes. Every message is one sentence for the person at the terminal."""
+"""Errors of embedded processes. Each message is one sentence for the user."""
 
 
 class EmbeddedError(Exception):
@@ -6,7 +6,7 @@ class EmbeddedError(Exception):
 
 
 class JavaNotFound(EmbeddedError):
-    """No working Java was found; the message says where it was searched and what to install."""
+    """No working Java was found. The message lists the searched places and what to install."""
 
 
 class JarsNotFound(EmbeddedError):
@@ -14,7 +14,7 @@ class JarsNotFound(EmbeddedError):
 
 
 class ProcessFailed(EmbeddedError):
-    """A process did not start, or ended unexpectedly; the message names its log file and quotes its last line."""
+    """A process did not start, or ended unexpectedly. The message names its log file and quotes the last line."""
 
 
 class DataDirInUse(EmbeddedError):
@@ -22,4 +22,4 @@ class DataDirInUse(EmbeddedError):
 
 
 class UnusableDataDir(EmbeddedError):
-    """The path of the data directory cannot be written into a configuration file."""
+    """The path of the data directory cannot be written to a configuration file."""

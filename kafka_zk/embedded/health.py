@@ -1,8 +1,8 @@
 """Checks whether a ZooKeeper server serves, even if it does not allow four-letter words.
 
-Since 3.5.3 a server responds only to the four-letter words in ``4lw.commands.whitelist``, and to ``srvr`` always;
-compatible servers may not even do that. A probe that confuses a refusal with silence would report healthy servers as
-dead. Here a refusal is a state of its own, and a session is opened to find out whether the server serves.
+Since 3.5.3 a server responds only to ``srvr`` and to the four-letter words in ``4lw.commands.whitelist``; compatible
+servers may refuse even ``srvr``. A probe that confuses a refusal with silence would report healthy servers as dead.
+Here, a refusal leads to a second check: whether the server opens a session.
 
 Source: ZooKeeper Administrator's Guide 3.9, "The Four Letter Words"; ZooKeeperServer and FourLetterCommands@3.9.
 """
@@ -33,7 +33,9 @@ class Health(enum.Enum):
 
 
 class Report(NamedTuple):
-    """``mode``: leader, follower, observer or standalone; None if not serving, or if the command is not allowed."""
+    """``mode``: leader, follower, observer or standalone; None if the server does not serve or does not allow the
+    command.
+    """
 
     health: Health
     mode: str | None
@@ -41,11 +43,11 @@ class Report(NamedTuple):
 
 
 class NotAllowed(Exception):
-    """The server refuses the four-letter word; the message says which key of ``zoo.cfg`` allows it."""
+    """The server refuses the four-letter word. The message names the key of ``zoo.cfg`` that allows it."""
 
 
 class NoAnswer(Exception):
-    """There is no response from the address."""
+    """The address did not respond."""
 
 
 def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> str:
@@ -59,12 +61,12 @@ def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> st
 
 
 def probe(port: int, host: str = LOCALHOST, timeout_s: float = 2) -> Report:
-    """Check a server with ``srvr``, or if that is not allowed, by opening and closing a session."""
+    """Check a server with ``srvr`` or, if that is not allowed, by opening and closing a session."""
     try:
         answer = ask(WORD, port, host, timeout_s)
     except NotAllowed:
         return Report(_by_session(host, port, timeout_s), None, allowed=False)
-    except (NoAnswer, AnswerTooLong):  # ZooKeeper's response is shorter
+    except (NoAnswer, AnswerTooLong):  # a ZooKeeper's response is shorter
         return Report(Health.DOWN, None, allowed=True)
     if _MODE in answer:
         return Report(Health.SERVING, answer.partition(_MODE)[2].split()[0], allowed=True)
@@ -86,5 +88,5 @@ def _by_session(host: str, port: int, timeout_s: float) -> Health:
             _, granted_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer, 4)
             connection.sendall(_CLOSE_SESSION)
     except OSError:
-        return Health.NOT_SERVING  # it responded a moment ago
+        return Health.NOT_SERVING  # it responded to the first command
     return Health.SERVING if granted_ms > 0 and session_id else Health.NOT_SERVING

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment, with a KeyboardInterrupt that never separates the creation of a resource from its cleanup.
+"""Handles Ctrl-C so that KeyboardInterrupt never separates the creation of a resource from its cleanup.
 
     signal.signal(signal.SIGINT, interrupt)
     with ExitStack() as cleanup:
@@ -6,7 +6,7 @@
             folder = Path(tempfile.mkdtemp())
             cleanup.callback(shutil.rmtree, folder)
 
-Only signals with the handler ``interrupt`` are held. Handlers run in the main thread, so no lock is needed.
+Only signals with the handler ``interrupt`` are delayed. Handlers run in the main thread, so no lock is needed.
 """
 
 import contextlib
@@ -16,8 +16,9 @@ from types import FrameType
 from kafka_zk.base.clock import monotonic_s
 
 PATIENCE_S = 2
-"""Signals within this time of the last one belong to the same request, because a terminal and `timeout` signal a whole
-process group. A later one interrupts the orderly end that the first one began."""
+"""Signals within this time of the last one count as one, because a terminal and `timeout` signal a whole process group.
+A later one interrupts the shutdown that the first one began.
+"""
 
 
 class _State:

@@ -1,11 +1,11 @@
-"""The real ZooKeeper's jars, taken from the ``pyspark`` wheel without importing pyspark."""
+"""The real ZooKeeper's jars in the ``pyspark`` wheel, found without importing pyspark."""
 
 import importlib.util
 from pathlib import Path
 
 from kafka_zk.embedded.errors import JarsNotFound
 
-# The jars that ZooKeeperServerMain needs. Listing them instead of the whole folder halves the start time.
+# The jars that ZooKeeperServerMain needs. The whole folder would double the start time.
 ARTIFACTS = (
     "zookeeper",
     "zookeeper-jute",
@@ -34,7 +34,7 @@ TLS_ARTIFACTS = (
 def find_zookeeper_jars() -> list[Path]:
     """The class path of a ZooKeeper server.
 
-    Raises: JarsNotFound when pyspark is not installed or has none of the jars.
+    Raises: JarsNotFound if pyspark is not installed or has none of the jars.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
@@ -44,7 +44,7 @@ def find_zookeeper_jars() -> list[Path]:
     missing = [artifact for artifact, files in jars.items() if not files]
     if "zookeeper" in missing or "zookeeper-jute" in missing:
         raise JarsNotFound(f"no ZooKeeper: {folder} has no {' and no '.join(missing)} jar")
-    if missing:  # another packaging of pyspark: slower, but complete
+    if missing:  # pyspark is packaged differently: slower, but complete
         return [folder / "*"]
     tls = [files[-1] for artifact in TLS_ARTIFACTS if (files := sorted(folder.glob(f"{artifact}-[0-9]*.jar")))]
     return [files[-1] for files in jars.values()] + tls

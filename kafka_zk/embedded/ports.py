@@ -15,7 +15,7 @@ MOST_ANSWER_BYTES = 4 << 20
 
 
 class AnswerTooLong(Exception):
-    """A server's response to a four-letter word exceeds the limit; ``str()`` says which one."""
+    """A server's response to a four-letter word exceeds the limit; ``str()`` names the word."""
 
 
 def free_port(host: str = LOCALHOST) -> int:
@@ -27,13 +27,13 @@ def free_port(host: str = LOCALHOST) -> int:
         return port
 
 
-def free_ports(count: int, host: str = LOCALHOST) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """``count`` different ports that were free a moment ago."""
     with contextlib.ExitStack() as probes:
         ports = []
         for _ in range(count):
             probe = probes.enter_context(socket.socket())
-            probe.bind((host, 0))
+            probe.bind((LOCALHOST, 0))
             ports.append(probe.getsockname()[1])
         return ports
 
@@ -61,7 +61,7 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...
 
 
 def listens(pid: int, port: int) -> bool:
-    """True if that process of this user listens on ``port``, and not another one."""
+    """True if this process of this user, and no other, listens on ``port``."""
     sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):
@@ -71,9 +71,9 @@ def listens(pid: int, port: int) -> bool:
 
 
 def _open_files(pid: int) -> Iterator[str]:
-    with contextlib.suppress(OSError):  # it has ended
+    with contextlib.suppress(OSError):  # the process has ended
         for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError):  # closed in between
+            with contextlib.suppress(OSError):  # the descriptor was closed meanwhile
                 yield os.readlink(f"/proc/{pid}/fd/{name}")
 
 

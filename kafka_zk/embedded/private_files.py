@@ -1,4 +1,4 @@
-"""Files with secrets, which only their owner can read."""
+"""Files with secrets that only their owner can read."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ def write_private(path: Path, data: bytes | str) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Create the folder with mode 0700, if it does not exist.
+    """Create the folder with mode 0700 if it does not exist.
 
     Raises: EmbeddedError if it belongs to another user, or others can enter it; OSError.
     """

@@ -39,7 +39,7 @@ class ClusterView(NamedTuple):
 
 
 def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> ClusterView | None:
-    """One broker's view of the cluster; None if it does not respond or accepts no connection."""
+    """One broker's view of the cluster; None if it does not accept the connection or does not respond."""
     message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=[]))
     if message is None:
         return None
@@ -64,7 +64,7 @@ def ask_unserved(
 ) -> set[TopicPartition] | None:
     """The partitions that a broker does not serve yet; None if it does not respond.
 
-    A permanent error (an invalid configuration, a failed disk) counts as served.
+    A partition with a permanent error (an invalid configuration, a failed disk) counts as served.
     """
     request = codec.request(ApiKey.LIST_OFFSETS)
     topics = [

@@ -1,4 +1,4 @@
-"""A child process: start, supervision, signals and end."""
+"""A child process: start, supervision, signals and exit."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ from kafka_zk.embedded.supervisor import Supervisor
 POLL_INTERVAL_S = 0.02
 QUOTED_LINE_CHARACTERS = 300
 LAST_SECONDS_S = 10
-"""Log lines from before a process's last seconds do not explain its end."""
+"""Older log lines do not explain a process's end."""
 _ERROR_LINE = re.compile(r"^Error: | (ERROR|CRITICAL) |\"level\": \"(error|critical)\"")
 _STAMP = re.compile(r"(?:\{\"time\": \")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}Z?)")
 _LAUNCHER = Path(__file__).with_name("launch.py")
@@ -32,7 +32,7 @@ class ChildProcess:
     """A command that logs to a file and dies with its parent (unless ``outlives_parent``).
 
     It runs in its own session, so that Ctrl-C in a terminal reaches only the parent, which stops its children in order.
-    With a ``supervisor``, its ZooKeeper session ends soon after it.
+    A ``supervisor`` closes its ZooKeeper session soon after its end.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Raises: ProcessFailed if it was never started."""
+        """The process id. Raises ProcessFailed if the process was never started."""
         if self._process is None:
             raise ProcessFailed(f"{self.name} was not started")
         return self._process.pid
@@ -69,11 +69,11 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs or before its start; negative: the signal that ended it."""
+        """The exit code; None before the start and while the process runs; negative: the signal that ended it."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start it; the log file keeps the output of earlier starts.
+        """Start the process. The log file keeps the output of earlier starts.
 
         Raises: ProcessFailed if gevent or eventlet have replaced this process's threads.
         """
@@ -118,7 +118,7 @@ class ChildProcess:
         return process
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Poll ``ready`` until it returns True.
+        """Wait until ``ready`` returns True.
 
         Raises: ProcessFailed if the process ends first, or at the timeout.
         """
@@ -130,14 +130,16 @@ class ChildProcess:
             time.sleep(POLL_INTERVAL_S)
 
     def check_alive(self) -> None:
-        """Raises: ProcessFailed if it has ended; KeyboardInterrupt if Ctrl-C ended it before it had its own session."""
+        """Raises ProcessFailed if the process has ended; KeyboardInterrupt if Ctrl-C ended it before it had its own
+        session.
+        """
         if self.exit_code == -signal.SIGINT:
             raise KeyboardInterrupt
         if not self.alive:
             raise ProcessFailed(self.describe_end())
 
     def describe_end(self) -> str:
-        """Its end, its last log lines, and its log file, in one sentence."""
+        """The end of the process, its last log lines, and its log file, in one sentence."""
         now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
         return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(now_s - LAST_SECONDS_S)}"
 
@@ -152,7 +154,7 @@ class ChildProcess:
         self._signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Shut down cleanly, or kill after ``timeout_s``; returns the exit code (negative: the signal)."""
+        """Shut down cleanly, or kill after ``timeout_s``. Returns the exit code (negative: the signal)."""
         if self._process is None:
             return 0
         if self.alive:
@@ -163,21 +165,21 @@ class ChildProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """SIGKILL, as in a crash; returns when the process is gone."""
+        """SIGKILL, as in a crash. Returns when the process is gone."""
         if self._process is None:
             return 0
         self._signal(signal.SIGKILL)
         return self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: it stops running, but its connections stay open."""
+        """SIGSTOP: the process stops running, but its connections stay open."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
         self._signal(signal.SIGCONT)
 
     def output(self) -> str:
-        """Its output since the last start, or the newest file after a log rotation."""
+        """The output since the last start; after a log rotation, the newest file."""
         with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
             file = os.fstat(log.fileno())
             rotated = file.st_ino != self._log_inode or file.st_size < self._log_position
@@ -186,10 +188,10 @@ class ChildProcess:
         return ""
 
     def last_words(self, since_s: float = 0) -> str:
-        """For the end of an error message: the last logged error, or else the last line, and the log file.
+        """The end of an error message: the last logged error, or else the last line, and the log file.
 
         Args:
-            since_s: earlier lines (in seconds of ``time.time``) are not quoted.
+            since_s: lines before this time (as of ``time.time``) are not quoted.
         """
         written_s = self.log_file.stat().st_mtime if self.log_file.exists() else 0.0
         lines = [line for line in lines_since(self.output(), since_s, written_s) if line.strip()]
@@ -199,12 +201,13 @@ class ChildProcess:
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None:
-            self._process.send_signal(number)  # does nothing once it has ended
+            self._process.send_signal(number)  # no effect once the process has ended
 
 
 def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
-    """The lines of a log since a time. A line without a time has that of the line before it; lines after the last time
-    have that of the file, ``written_s``."""
+    """The lines of a log since a time. A line without a time has the time of the previous line; lines after the last
+    time have the time of the file, ``written_s``.
+    """
     lines = log.splitlines()
     times = [_time_of(line) for line in lines]
     stamped = [number for number, time_s in enumerate(times) if time_s is not None]
@@ -219,7 +222,7 @@ def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
 
 
 def _time_of(line: str) -> float | None:
-    """The time of a log line: brokers log in UTC, marked by Z, ZooKeeper in local time."""
+    """The time of a log line: brokers log in UTC, marked by Z, and ZooKeeper in local time."""
     stamp = _STAMP.match(line)
     return datetime.fromisoformat(stamp[1].replace(",", ".")).timestamp() if stamp else None
 
@@ -243,6 +246,6 @@ def python_command(*arguments: str | Path) -> tuple[list[str | Path], dict[str, 
     inherited = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_IMPORT_ROOT}{os.pathsep}{inherited}" if inherited else str(_IMPORT_ROOT)
     environ["PYTHONUNBUFFERED"] = "1"
-    environ.pop("PYTHONWARNINGS", None)  # a strict test suite does not mean what servers import
-    # -P: do not import a folder in the working directory that is named like one of our packages.
+    environ.pop("PYTHONWARNINGS", None)  # users' warning filters must not affect servers
+    # -P: ignore folders in the working directory that are named like one of the packages.
     return [sys.executable, "-P", "-m", "kafka_zk", *arguments], environ

@@ -1,6 +1,6 @@
-"""Writes Java's ``.properties`` format so that Java and we read the same values.
+"""Writes Java's ``.properties`` format so that Java and Python read the same values.
 
-Java reads such files as ISO 8859-1 with escapes, which would turn a letter beyond ASCII into two others. The text is
+Java reads such files as ISO 8859-1 with escapes, so a letter beyond ASCII would become two others. The text is
 therefore ASCII, with ``\\uXXXX`` for UTF-16 units. Source: java.util.Properties (Java 17).
 """
 

@@ -21,7 +21,7 @@ LISTENER = "REPLICATION"
 PROXY_KEYS = frozenset(
     ("inter.broker.listener.name", "security.inter.broker.protocol", "listener.security.protocol.map")
 )
-"""Keys that are set for each broker in addition to those of embedded brokers."""
+"""Keys that are set for each broker in addition to those of ``EmbeddedCluster``."""
 
 
 class Link(StrEnum):
@@ -73,7 +73,7 @@ class ProxiedCluster(EmbeddedCluster):
             proxy.restore()
 
     def stop(self) -> list[str]:
-        """Like EmbeddedCluster.stop, after restoring the connections, so that brokers can shut down cleanly."""
+        """Like ``EmbeddedCluster.stop``, after restoring the connections, so that brokers can shut down cleanly."""
         for broker_id in {*self._cut, *(number for number, _ in self._delays_s)}:
             self.mend(broker_id)
         complaints = super().stop()

@@ -17,20 +17,20 @@ T = TypeVar("T")
 class TcpProxy:
     """Listens on 127.0.0.1 and forwards every connection to a target, with faults on demand. Thread-safe.
 
-    It runs its own event loop in a daemon thread; methods return when their effect has happened.
+    Its event loop runs in a daemon thread. Methods return when their effect has happened.
     """
 
     def __init__(self, target_host: str, target_port: int) -> None:
         self._target = (target_host, target_port)
         self.port = 0
         self.delay_s = 0.0
-        """Delay of every chunk, in both directions."""
+        """Delay of every chunk in both directions."""
         self.delay_s_from: Callable[[int], float] = lambda port: 0.0
-        """Delay of chunks on connections from that local port; called for each chunk, on the proxy's thread."""
+        """Delay of chunks on connections from a local port. Called for each chunk, on the proxy's thread."""
         self.on_first_chunk: Callable[[bytes], bytes] = bytes
-        """Transforms the first chunk of a new connection for the target."""
+        """Transforms the first chunk from a new connection for the target."""
         self.refuses: Callable[[int], bool] = lambda port: False
-        """True if a new connection from that local port is reset; called on the proxy's thread."""
+        """Called with the local port of a new connection, on the proxy's thread. True: reset the connection."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._server: asyncio.Server | None = None
@@ -48,7 +48,7 @@ class TcpProxy:
         return self
 
     def stop(self) -> None:
-        """Close everything; the proxy cannot be started again."""
+        """Close everything. The proxy cannot be started again."""
         if self._thread.is_alive():
             self._call(self._close_all())
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -65,15 +65,15 @@ class TcpProxy:
         self._call(self._restore())
 
     def freeze(self) -> None:
-        """Keep connections open but forward nothing, like a network that drops packets; until ``restore``."""
+        """Keep connections open but forward nothing until ``restore``, like a network that drops packets."""
         self._call(self._set_flowing(False))
 
     def drop_connections(self) -> None:
-        """Reset all connections; new ones are accepted."""
+        """Reset all connections. New ones are accepted."""
         self._call(self._abort_connections())
 
     def drop_connections_from(self, ports: Container[int]) -> None:
-        """Reset connections from these local ports; new ones are accepted unless ``refuses`` them."""
+        """Reset connections from these local ports. New ones are accepted unless ``refuses`` rejects them."""
         self._call(self._abort_connections_from(ports))
 
     def connection_count(self) -> int:
@@ -145,7 +145,7 @@ class TcpProxy:
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, change: Callable[[bytes], bytes]
     ) -> None:
-        """Forward until either side ends, then end the other side. ``change`` transforms the first chunk.
+        """Forward until either side ends, then close the other side. ``change`` transforms the first chunk.
 
         ``port``: local port of the connection's client.
         """

@@ -1,4 +1,4 @@
-"""Security of a ZooKeeper server: the ``zoo.cfg`` keys for TLS and SASL, and the matching settings of clients.
+"""The security of a ZooKeeper server: ``zoo.cfg`` keys for TLS and SASL, and the matching settings of clients.
 
 Source: ZooKeeper Administrator's Guide 3.9, "Encryption, Authentication, Authorization Options".
 """
@@ -14,7 +14,7 @@ JAAS = "jaas.conf"
 
 @dataclass(frozen=True, slots=True)
 class ServerSecurity:
-    """What one server, or every server of an ensemble, requires of clients.
+    """The security of a server, or of every server of an ensemble.
 
     Args:
         folder: contains ``keystore.pem`` (the server's key and certificates) for TLS, ``truststore.pem`` (the signers

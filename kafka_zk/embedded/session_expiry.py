@@ -2,8 +2,8 @@
 
 A client that knows a session's id and password can resume and then close it. ZooKeeper derives the password from the id
 (SessionTrackerImpl, ZooKeeperServer#generatePasswd@3.9: java.util.Random seeded with id xor a constant), so a test can
-end any process's session without pausing it or waiting: its ephemerals are deleted immediately, and the owner gets
-"session expired" when it reconnects.
+end the session of any process without pausing it or waiting. The session's ephemerals are deleted immediately, and its
+owner gets "session expired" when it reconnects.
 """
 
 import socket
@@ -18,11 +18,11 @@ _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
 _JAVA_RANDOM_MASK = (1 << 48) - 1
 _TIMEOUT_MS = 10_000
 _ATTEMPTS = 5
-"""Within ``timeout_s``, even if ZooKeeper does not respond."""
+"""Number of attempts within ``timeout_s``, even if ZooKeeper does not respond."""
 
 
 class SessionUnknown(Exception):
-    """The server does not know the session, or no longer does."""
+    """The server does not know the session (any more)."""
 
 
 def session_password(session_id: int) -> bytes:
@@ -36,13 +36,13 @@ def session_password(session_id: int) -> bytes:
 
 
 def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10) -> None:
-    """End a session on the server at ``host:port``; returns when its ephemerals are gone.
+    """End a session on the server at ``host:port``. Returns when its ephemerals are deleted.
 
-    The owner may notice the takeover and resume the session before it is closed, or another client may be closing it
-    while ZooKeeper does not respond to us. Such attempts are repeated.
+    An attempt is repeated if the owner notices the takeover and resumes the session before it is closed, or if
+    ZooKeeper does not respond because another client is closing the session.
 
-    Raises: SessionUnknown, also if the owner was faster for ``timeout_s``; TimeoutError without any response for that
-        time; ConnectionError without a listener.
+    Raises: SessionUnknown, also if the owner resumed the session first for ``timeout_s``; TimeoutError without any
+        response for that time; ConnectionError without a listener.
     """
     end_s = monotonic_s() + timeout_s
     was_resumed = False
@@ -64,7 +64,7 @@ class _Attempt(Enum):
 
 
 def _try_to_end(host: str, port: int, session_id: int, timeout_s: float) -> _Attempt:
-    """Take the session over and close it. Raises: ConnectionError without a listener."""
+    """Resume the session and close it. Raises ConnectionError without a listener."""
     try:
         connection = socket.create_connection((host, port), timeout_s)
     except TimeoutError:

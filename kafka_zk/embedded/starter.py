@@ -1,7 +1,7 @@
-"""The only thread of this process that starts child processes.
+"""The only thread of a process that starts child processes.
 
-The kernel kills a child that is tied to its parent (``launch.py``) when the *thread* that started it ends. One
-permanent thread therefore starts them all, because callers may be short-lived threads of a pool.
+The kernel kills a child that is tied to its parent (``launch.py``) when the *thread* that started it ends. Callers may
+be short-lived threads of a pool, so one permanent thread starts all children.
 """
 
 import os
@@ -38,7 +38,7 @@ def _kill(started: "Future[Popen[bytes]]") -> None:
 
 
 def _starter() -> "_Starter":
-    """This process's starter; a forked process needs a new one, because it has none of its parent's threads."""
+    """This process's starter. A forked process needs a new one, because it has none of its parent's threads."""
     global _current
     with _lock:
         if _current is None or _current.process_id != os.getpid():

@@ -1,8 +1,8 @@
 """Closes the ZooKeeper sessions of dead child processes, so that the cluster need not wait for their expiry.
 
-A process is certainly dead when it was reaped and its session pipe is at end of file: then no thread of it, and no
-helper that writes for it, can act again. Only then is its last reported session closed. A paused or disconnected
-process is not dead, and its session must expire.
+A process is certainly dead when it has been reaped and its session pipe is at end of file: then neither its threads nor
+its helpers can act again. Only then is its last reported session closed. A paused or disconnected process is not dead,
+so its session must expire.
 
 Tests: tests/kafka_zk/embedded/test_supervisor.py, tests/integration/brokers/test_supervised_brokers.py.
 """
@@ -23,7 +23,7 @@ from kafka_zk.registry.client.tls import client_context
 CHUNK_BYTES = 4096
 
 Close = Callable[[int, bytes], object]
-"""Called with a session's id and password; takes at most a second."""
+"""Called with a session's id and password. Takes at most a second."""
 
 
 class Supervisor:
@@ -34,7 +34,7 @@ class Supervisor:
 
     @classmethod
     def on(cls, zookeeper_connect: str, properties: Mapping[str, str]) -> Self:
-        """A supervisor for sessions with this ZooKeeper. ``properties``: a broker's, for TLS.
+        """A supervisor for sessions on this ZooKeeper. ``properties``: a broker's, for TLS.
 
         Raises: InvalidConnectString, InvalidSecurity.
         """
@@ -43,12 +43,12 @@ class Supervisor:
         return cls(partial(close_session, connect_string.parse(zookeeper_connect).servers, tls=context))
 
     def new_life(self) -> "Life":
-        """For one start of a process. Raises: OSError without free descriptors."""
+        """Prepare one start of a process. Raises OSError without free descriptors."""
         return Life(self._close)
 
 
 class Life:
-    """The pipe of one process, from before its start to its end."""
+    """The pipe of one process, from before its start until its end."""
 
     def __init__(self, close: Close) -> None:
         self._close = close
@@ -56,12 +56,12 @@ class Life:
         self.environ = {VARIABLE: described(self.descriptor)}
 
     def begin(self, process: "subprocess.Popen[bytes]") -> None:
-        """After the start with ``descriptor`` and ``environ``: wait for the process's end on a thread."""
+        """The process was started with ``descriptor`` and ``environ``: wait for its end on a thread."""
         threading.Thread(target=self._wait, args=(process,), name=f"session of {process.pid}", daemon=True).start()
         os.close(self.descriptor)
 
     def abandon(self) -> None:
-        """The process could not be started, or its thread could not."""
+        """The process, or its thread, could not be started."""
         os.close(self.descriptor)
         os.close(self._read_end)
 
@@ -73,7 +73,7 @@ class Life:
             self._close(session.session_id, session.password)
 
     def _read_to_the_end(self) -> bytes:
-        """The last lines; reads continuously, so that a process with many sessions can report them all."""
+        """The last lines. Reads continuously, so that a process can report any number of sessions."""
         told = b""
         with open(self._read_end, "rb", buffering=0) as pipe:
             while chunk := pipe.read(CHUNK_BYTES):
@@ -82,6 +82,6 @@ class Life:
 
 
 def session_to_close(told: bytes, reaped_pid: int) -> ReportedSession | None:
-    """The last reported session, if the reaped process reported it: a wrapper's death proves nothing."""
+    """The last reported session, if the reaped process itself reported it: the death of a wrapper proves nothing."""
     session = last_session(told)
     return session if session is not None and session.pid == reaped_pid else None

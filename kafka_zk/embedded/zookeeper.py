@@ -34,8 +34,8 @@ def zookeeper_command(
 ) -> list[str]:
     """The command that runs one ZooKeeper server with ``zoo_cfg`` in the foreground, logging to its output.
 
-    ``force_sync=False`` answers writes before they are on disk: faster, and sufficient if only processes are killed.
-    ``jaas_file``: users and passwords for SASL.
+    With ``force_sync=False`` the server confirms writes before they are on disk, which is faster, and sufficient if
+    only processes are killed. ``jaas_file``: users and passwords for SASL.
 
     Raises: JavaNotFound, JarsNotFound.
     """
@@ -60,10 +60,10 @@ def zookeeper_environ() -> dict[str, str]:
 
 
 def sync_snapshots(data_dir: Path) -> None:
-    """Make the snapshots of a server that has just started durable.
+    """Sync the snapshots of a server that has just started.
 
-    ZooKeeper 3.9 syncs its transaction log, but not the snapshot of the empty tree that it writes first. If a loss of
-    power leaves only the log, ZooKeeper does not start: "No snapshot found, but there are log entries".
+    ZooKeeper 3.9 syncs its transaction log, but not the snapshot of the empty tree that it writes first. If only the
+    log survives a power loss, ZooKeeper does not start: "No snapshot found, but there are log entries".
     Source: FileTxnSnapLog@3.9, restore and save.
     """
     folder = data_dir / "version-2"
@@ -83,7 +83,7 @@ class EmbeddedZooKeeper:
         port: on 127.0.0.1; 0: a free port, which is kept across restarts.
         tick_time_ms: sessions last between 2 and 20 ticks.
         force_sync: see ``zookeeper_command``.
-        config: additional ``zoo.cfg`` keys, which override ours.
+        config: additional ``zoo.cfg`` keys, which override the defaults.
         security: TLS and SASL; with TLS ``connect_string`` has a second port, and ``port`` stays plain for probes.
     """
 
@@ -112,21 +112,21 @@ class EmbeddedZooKeeper:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """Kafka's keys for brokers and tools that connect to it."""
+        """Kafka's keys for brokers and tools that connect to the server."""
         return self._security.client_properties if self._security else {}
 
     def granted_timeout_ms(self, wanted_ms: int) -> int:
-        """The session timeout that a client gets for its request."""
+        """The session timeout that a client gets if it requests ``wanted_ms``."""
         return min(max(wanted_ms, MIN_SESSION_TICKS * self._tick_time_ms), MAX_SESSION_TICKS * self._tick_time_ms)
 
     @property
     def restart_command(self) -> str:
-        """The command with which a person can restart the server."""
+        """The command that restarts the server."""
         return f"kafka-zk zookeeper {shlex.quote(str(self.data_dir / 'zoo.cfg'))}"
 
     @property
     def process(self) -> ChildProcess:
-        """Raises: ProcessFailed if it was never started."""
+        """The server's process. Raises ProcessFailed if it was never started."""
         if self._process is None:
             raise ProcessFailed("ZooKeeper was not started")
         return self._process
@@ -140,7 +140,7 @@ class EmbeddedZooKeeper:
         return self._process is not None and self._process.alive
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start it; returns when it serves requests.
+        """Start the server. Returns when it serves requests.
 
         Raises: JavaNotFound, JarsNotFound, ProcessFailed.
         """
@@ -177,10 +177,10 @@ class EmbeddedZooKeeper:
             sync_snapshots(Path(str(self._settings()["dataDir"])))
 
     def _serves_itself(self, age_s: float) -> bool:
-        """True if the response on the port is this server's: another one that started simultaneously may have the port.
+        """True if this server responds on the port: another one that started at the same time may have the port.
 
-        A command that reaches a ZooKeeper before its database is loaded is never answered (a NullPointerException in
-        the server), so the timeout is short: 100 ms, or a tenth of the server's age on a slow machine.
+        A command that reaches a ZooKeeper before its database is loaded gets no response (a NullPointerException in the
+        server), so the timeout is short: 100 ms, or a tenth of the server's age on a slow machine.
         """
         return self.serving(max(FIRST_ANSWER_TIMEOUT_S, age_s / 10)) and listens(self.pid, self.port)
 
@@ -201,11 +201,11 @@ class EmbeddedZooKeeper:
         }
 
     def serving(self, timeout_s: float = 2) -> bool:
-        """True if it serves requests."""
+        """True if the server serves requests."""
         return probe(self.port, timeout_s=timeout_s).health is Health.SERVING
 
     def stop(self) -> int:
-        """Shut down cleanly; returns the exit code (Java ends with 143 on SIGTERM)."""
+        """Shut down cleanly. Returns the exit code (Java exits with 143 on SIGTERM)."""
         return self.process.stop() if self._process else 0
 
     def kill(self) -> None:
@@ -222,7 +222,7 @@ class EmbeddedZooKeeper:
         self.process.resume()
 
     def restart(self) -> None:
-        """Restart it with the same port and data; sessions that have not expired continue."""
+        """Restart with the same port and data. Sessions that have not expired continue."""
         self.stop()
         self.start()
 

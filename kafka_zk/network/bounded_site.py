@@ -1,7 +1,7 @@
-"""An HTTP server for few clients: it refuses large bodies unread and handles one request per connection.
+"""An HTTP server for few clients. It rejects large bodies unread and handles one request per connection.
 
 Twisted's server parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web
-page can send one through a browser to a local port.
+page can send one to a local port through the user's browser.
 Tests: tests/kafka_zk/network/test_bounded_site.py.
 """
 
@@ -41,7 +41,7 @@ class _Channel(HTTPChannel):
         transport.abortConnection()
 
     def checkPersistence(self, request: Any, version: bytes) -> bool:
-        """Always False: responses to many pipelined requests would pile up."""
+        """Always False, because responses to many pipelined requests would fill the memory."""
         request.responseHeaders.setRawHeaders(b"connection", [b"close"])
         return False
 
@@ -80,7 +80,7 @@ class BoundedSite(Site):
     """Serves ``resource`` to GET and HEAD.
 
     Args:
-        posts: whether POST is served too, with a body of at most ``max_body_bytes``.
+        posts: also serve POST, with a body of at most ``max_body_bytes``.
     """
 
     noisy = False
@@ -93,10 +93,10 @@ class BoundedSite(Site):
         self.channels: dict[_Channel, None] = {}  # oldest first
 
     def log(self, request: Any) -> None:
-        """Writes no access log."""
+        """Write no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """At MAX_CONNECTIONS, close the oldest idle connection to make room; if all wait for a response, refuse
+        """At MAX_CONNECTIONS, close the oldest idle connection to make room. If none is idle, refuse the new one
         (None)."""
         if len(self.channels) >= MAX_CONNECTIONS:
             idle = next((channel for channel in self.channels if not channel.is_answering), None)

@@ -1,10 +1,11 @@
-"""A client connection to a broker: many requests in flight, responses matched by correlation id.
+"""A client connection to a broker: many requests in flight, with responses matched by correlation id.
 
-After connecting, the client sends ApiVersions in our highest version. If the broker responds with error 35, it retries
+After connecting, the client sends ApiVersions in its highest version. If the broker responds with error 35, it retries
 in the version that the response names, or 0 (KIP-511).
 
 When the connection is lost, every pending request fails with the reason. A request that times out closes the
-connection: responses arrive in order, so later ones would be late too. Tests: tests/kafka_zk/network/test_client.py.
+connection, because responses arrive in order and later ones would also be late.
+Tests: tests/kafka_zk/network/test_client.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -53,12 +54,12 @@ class _Waiting(NamedTuple):
 
 
 class KafkaConnection(TwistedProtocol):
-    """See the module's docstring. Created by ``connect``.
+    """A connection to a broker. Use ``connect`` to create one.
 
     Attributes:
         versions: API key to the lowest and highest version that the broker offers; empty until ``negotiate`` is done.
         on_disconnect: called once with the reason, a Failure, when the connection is closed.
-        lost: the same reason; None while the connection is open.
+        lost: the reason; None while the connection is open.
         made: fires when the TCP connection is established, before a TLS handshake.
     """
 
@@ -74,7 +75,7 @@ class KafkaConnection(TwistedProtocol):
         self._waiting: dict[int, _Waiting] = {}
         self._correlation_id = 0
         self._timer: Any = None
-        self._unwanted = False  # abandoned before it was established
+        self._unwanted = False  # ``abandon`` was called before the connection was established
         self._end_reason: Exception | None = None
         self._disconnected: list[Deferred[None]] = []
         self._authentication: SaslAuthentication | None = None
@@ -116,14 +117,14 @@ class KafkaConnection(TwistedProtocol):
         timeout_s: float | None = None,
         **fields: Any,
     ) -> "Deferred[codec.Message]":
-        """Send one request immediately; fires with the decoded response.
+        """Send one request immediately. Fires with the decoded response.
 
         Args:
             message: an instance of ``codec.request(api_key)``, a mapping of its fields, or None.
-            version: None for the highest that both sides support.
-            timeout_s: None for the connection's.
+            version: None: the highest version that both sides support.
+            timeout_s: None: the connection's timeout.
             fields: the message's fields, in addition to a mapping.
-        Fails with: ApiError(UNSUPPORTED_VERSION); ConnectionClosed, RequestTimedOut; ProtocolError for a malformed
+        Fails with: ApiError(UNSUPPORTED_VERSION); ConnectionClosed, RequestTimedOut; ProtocolError for an invalid
         response.
         """
         try:
@@ -139,7 +140,7 @@ class KafkaConnection(TwistedProtocol):
     def request_encoded(
         self, api_key: int, version: int, body: Buffer, *, timeout_s: float | None = None
     ) -> "Deferred[codec.Message]":
-        """Like ``request``, but with an encoded body, which must not change until it is sent."""
+        """Like ``request``, for an encoded body, which must not change until it is sent."""
         answer = self.send_raw(api_key, version, [body], timeout_s=timeout_s)
         return answer.addCallback(lambda frame: codec.decode_response(api_key, version, frame))
 
@@ -152,8 +153,8 @@ class KafkaConnection(TwistedProtocol):
         expect_response: bool = True,
         timeout_s: float | None = None,
     ) -> "Deferred[memoryview]":
-        """Send an encoded body without joining its parts, which must not change until they are sent; fires with the
-        response's body.
+        """Send an encoded body without joining its parts, which must not change until they are sent. Fires with the
+        body of the response.
 
         Without ``expect_response`` (acks=0) it fires with an empty body once the request is queued.
         """
@@ -178,7 +179,7 @@ class KafkaConnection(TwistedProtocol):
         return answer
 
     def hold_requests(self) -> None:
-        """Hold requests back until ``release_requests``."""
+        """Hold requests until ``release_requests``."""
         self._held: list[Sequence[Part]] = []
         self._write_frame = self._held.append
 
@@ -191,7 +192,7 @@ class KafkaConnection(TwistedProtocol):
             transport.write_frame(parts)
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> "Deferred[codec.Message]":
-        """Like ``request``, but sent immediately even while requests are held."""
+        """Like ``request``, but send immediately, even while requests are held."""
         transport: Any = self.transport
         usual, self._write_frame = self._write_frame, transport.write_frame
         try:
@@ -239,7 +240,7 @@ class KafkaConnection(TwistedProtocol):
         waiting.answer.callback(body)
 
     def end(self, reason: Exception) -> None:
-        """Abort the connection; pending requests fail with ``reason``."""
+        """Abort the connection. Pending requests fail with ``reason``."""
         if self._end_reason is None and self.lost is None:
             self._end_reason = reason
             _log.info("connection to {peer} closed: {reason}", peer=self._peer, reason=str(reason))
@@ -253,14 +254,14 @@ class KafkaConnection(TwistedProtocol):
         return f"{peer.host}:{peer.port}"
 
     def abandon(self) -> None:
-        """Close the connection, or close it as soon as it is established."""
+        """Close the connection immediately, or as soon as it is established."""
         if self.transport is None:
             self._unwanted = True
         else:
             self.disconnect()
 
     def disconnect(self) -> "Deferred[None]":
-        """Close the connection; pending requests fail. Fires when it is closed."""
+        """Close the connection. Fires when it is closed. Pending requests fail."""
         done: Deferred[None] = Deferred()
         if self.lost is not None:
             done.callback(None)
@@ -294,7 +295,7 @@ class KafkaConnection(TwistedProtocol):
             done.callback(None)
 
     async def negotiate(self) -> None:
-        """Ask which versions the broker offers. Raises ApiError if the response has an error code."""
+        """Ask the broker for its API versions. Raises ApiError if the response has an error code."""
         version = BROKER_VERSIONS[ApiKey.API_VERSIONS][1]
         error_code, offered = await self._api_versions(version)
         if error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -305,9 +306,8 @@ class KafkaConnection(TwistedProtocol):
         self.versions = dict(offered)
 
     async def authenticate(self, settings: SaslSettings, host: str) -> None:
-        """Log in to the broker at ``host``, and again before each session ends. Raises the errors of
-        ``SaslAuthentication``."""
-        from kafka_zk.network.sasl_authentication import SaslAuthentication  # most clusters have no SASL
+        """Log in to the broker at ``host``, and again before each session ends. Raises like ``SaslAuthentication``."""
+        from kafka_zk.network.sasl_authentication import SaslAuthentication  # here: most clusters have no SASL
 
         self._authentication = SaslAuthentication(self._clock, self, settings, host)
         await self._authentication.authenticate()
@@ -327,7 +327,7 @@ def _api_versions_request(version: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def _read_api_versions(version: int, body: bytes) -> tuple[int, _Versions]:
-    """Cached: brokers of one version all send the same bytes. Raises ProtocolError."""
+    """Decode a response. Cached, because brokers of one version send the same bytes. Raises ProtocolError."""
     answer = codec.decode_response(ApiKey.API_VERSIONS, version, body)
     offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys or []}
     return answer.error_code, offered
@@ -338,7 +338,7 @@ class _Connects(Protocol):
 
 
 Connector = Callable[[str, int, Any, float, Any, Any], _Connects]
-"""(host, port, protocol factory, timeout in s, address to bind, reactor) -> connector: a ``FrameConnector``, or the
+"""(host, port, protocol factory, timeout in s, address to bind, reactor) -> connector: a ``FrameConnector`` or the
 simulator's replacement."""
 
 
@@ -374,14 +374,13 @@ def connect(
     """Connect to ``host:port`` and negotiate versions.
 
     Args:
-        timeout_s: for connecting.
+        timeout_s: time limit for connecting.
         negotiate: if False, every request must name its version (old brokers, tests), and SASL is skipped.
-        connector: unused if ``security`` has TLS.
-    Fails with: twisted's ConnectError, ConnectionClosed, RequestTimedOut, ApiError; with ``security`` also
-    AuthenticationFailed, TokenUnavailable, InvalidSecurity.
+        connector: ignored if ``security`` has TLS. Fails with: twisted's ConnectError, ConnectionClosed,
+            RequestTimedOut, ApiError; with ``security`` also AuthenticationFailed, TokenUnavailable, InvalidSecurity.
     """
     if security.tls is not None:
-        from kafka_zk.network.tls_transport import TlsConnector  # it loads OpenSSL
+        from kafka_zk.network.tls_transport import TlsConnector  # imported here, because it loads OpenSSL
 
         connector = partial(TlsConnector, security.tls)
     connection = KafkaConnection(reactor, client_id, request_timeout_s)

@@ -1,15 +1,15 @@
 """The server side of a connection: receives frames, handles requests, sends responses.
 
-A connection handles one request at a time. It does not read meanwhile, nor while the outgoing queue is full or the peer
-is throttled (``connection_output``), nor while the broker has no memory for the next frame (``connection_input``). A
-request is a coroutine, stepped by hand: if its handler never waits, the response leaves before ``dataReceived`` returns
-and no Deferred is created.
+A connection handles one request at a time. It does not read during a request, while the outgoing queue is full or the
+peer is throttled (``connection_output``), or while the broker has no memory for the next frame (``connection_input``).
+A request is a coroutine that this module steps: if its handler never waits, the response is sent before
+``dataReceived`` returns, without a Deferred.
 
 Produce requests are pipelined: while one waits only for other brokers, the next Produce begins (``in_flight``).
 Responses keep the order of the requests.
 
-The handshake handles all requests until it returns a context, and again when its lifetime ends; other requests go to
-``dispatch``. A protocol error closes the connection with one line in the log. Tests:
+The handshake handles all requests until it returns a context, and again when the session's lifetime ends. Other
+requests go to ``dispatch``. A protocol error closes the connection and logs one line. Tests:
 tests/kafka_zk/network/test_connection.py.
 """
 
@@ -26,12 +26,7 @@ from kafka_zk.base.turns import ClientWait
 from kafka_zk.network.addresses import peer_address
 from kafka_zk.network.connection_input import BETWEEN_BROKERS, ConnectionInput
 from kafka_zk.network.connection_output import ConnectionOutput, hold_slices
-from kafka_zk.network.connection_settings import (
-    ANONYMOUS,
-    AwaitsCertificate,
-    ConnectionSettings,
-    HandshakeStep,
-)
+from kafka_zk.network.connection_settings import ANONYMOUS, AwaitsCertificate, ConnectionSettings, HandshakeStep
 from kafka_zk.network.connection_states import (
     AUTHENTICATED,
     BEGIN,
@@ -61,11 +56,11 @@ REQUESTS_PER_TURN = 64
 """Maximum number of small requests from one read that are handled before other connections get a turn."""
 
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
-_PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # as the first bytes of a frame
+_PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")  # the first bytes of a frame
 _HANDSHAKING, _OPEN = Phase.HANDSHAKING, Phase.OPEN
 _IDLE, _READING, _READY = Slot.IDLE, Input.READING, Output.READY
 _BARE = RequestHeader(NO_REQUEST, 0, 0, None)
-_log = Logger()  # at module level: a class's logger keeps the connection alive in its events
+_log = Logger()  # at module level, because a class's logger would keep the connection in its events
 
 
 class BrokerConnection(TwistedProtocol):
@@ -75,7 +70,7 @@ class BrokerConnection(TwistedProtocol):
 
     def __init__(self, settings: ConnectionSettings, number: int, on_lost: Callable[["BrokerConnection"], None]):
         self._settings = settings
-        self._versions: Any = settings.versions  # Any: looked up by plain ints, which equal the members of ApiKey
+        self._versions: Any = settings.versions  # Any, because plain ints look it up, which equal ApiKey's members
         self._on_lost = on_lost
         self._number = number
         self._input = ConnectionInput(settings)
@@ -90,10 +85,10 @@ class BrokerConnection(TwistedProtocol):
             self._decoder.max_frame_size_bytes = self._handshake.max_frame_size_bytes
         self._session_end: Any = None  # timer at the end of the handshake's lifetime
         self._slot = Slot.IDLE
-        self._awaited: object = None  # what the slot's handler awaits
-        self._in_flight = InFlight()  # requests before the slot's
+        self._awaited: object = None  # what the handler of the request in the slot awaits
+        self._in_flight = InFlight()  # requests before the one in the slot
         self.active = True
-        """True if bytes were received, or a full queue drained, since ``SupervisedConnection`` last reset it."""
+        """True if bytes were received or a full queue was drained since ``SupervisedConnection`` last reset it."""
 
     def connectionMade(self) -> None:
         transport: Any = self.transport
@@ -115,7 +110,7 @@ class BrokerConnection(TwistedProtocol):
         self._output.writer = transport
 
     def received(self, count: int) -> None:
-        """``count`` bytes were received into the incomplete frame."""
+        """Handle the arrival of ``count`` bytes of the incomplete frame."""
         self.active = True
         try:
             is_complete = self._input.filled(count)
@@ -147,8 +142,8 @@ class BrokerConnection(TwistedProtocol):
     def _wait_for_memory(self) -> None:
         """Stop reading until there is memory for the next step of the incomplete frame.
 
-        Earlier requests come first, because they will return memory. While the peer is muted or does not read its
-        responses, nothing is asked for: the memory would be withheld from others meanwhile.
+        Memory is requested only when no earlier request is left, because those return memory, and only if the peer is
+        not muted and reads its responses.
         """
         self._input.pause()
         if self._slot is _IDLE and not self._frames and self._output.state is _READY:
@@ -163,15 +158,15 @@ class BrokerConnection(TwistedProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Like ``_handle_waiting``, from a timer or another connection: an exception closes this connection, not the
-        caller."""
+        """Like ``_handle_waiting``, for a call from a timer or another connection. An exception closes only this
+        connection."""
         try:
             self._handle_waiting()
         except Exception:
             self._failed(Failure())
 
     def _handle_waiting(self) -> None:
-        """Handle the complete frames; their responses leave in one system call."""
+        """Handle the complete frames. Their responses are sent in one system call."""
         if len(self._frames) > 1:
             self._output.writer.hold()
             self._handle_frames()
@@ -180,7 +175,7 @@ class BrokerConnection(TwistedProtocol):
             self._handle_frames()
 
     def _handle_frames(self) -> None:
-        """Handle frames until a request waits or the output is not ready; read again only when no frame is left."""
+        """Handle frames until a request waits or the output is not ready. Read again only if no frame is left."""
         frames, output = self._frames, self._output
         for _ in range(REQUESTS_PER_TURN):
             if self._slot is not _IDLE or output.state is not _READY or self._phase in CLOSED_PHASES:
@@ -193,7 +188,7 @@ class BrokerConnection(TwistedProtocol):
                 break
             self._handle(frames.popleft())
         else:
-            if self._slot is _IDLE and not output.is_muted:  # otherwise the connection waits already
+            if self._slot is _IDLE and not output.is_muted:  # otherwise the connection already waits
                 output.mute(0, self._go_on)
         if frames:
             self._input.pause()
@@ -228,8 +223,10 @@ class BrokerConnection(TwistedProtocol):
                     coroutine = self._settings.dispatch(self.context, header, frame[position:])
             elif header.api_key == _API_VERSIONS:
                 response = unsupported_version_response(header.correlation_id, (lowest, highest))
-                self._output.send([response], self._drained)
-                return
+                if self._phase is not _HANDSHAKING:
+                    self._output.send([response], self._drained)
+                    return
+                coroutine = self._shake_hands(self._handshake.unknown_version(self.context, header, response))
             else:
                 raise ProtocolError(f"API {header.api_key} version {header.api_version} is not offered")
         except ProtocolError as error:
@@ -267,7 +264,7 @@ class BrokerConnection(TwistedProtocol):
             timer.cancel()
 
     def tls_established(self, certificate: bytes | None) -> None:
-        """The TLS handshake is done. ``certificate``: DER of the certificate that the peer proved to own; None if it
+        """Called when the TLS handshake is done. ``certificate``: the peer's verified certificate as DER; None if it
         sent none."""
         if self._settings.principal_of is None:
             return
@@ -285,7 +282,7 @@ class BrokerConnection(TwistedProtocol):
         self.context = context
         if lifetime_ms is None:
             self._phase = AUTHENTICATED[self._phase]
-        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # otherwise it has ended before the next request
+        elif lifetime_ms > 0 and self._phase is _HANDSHAKING:  # otherwise the session has ended before the next request
             self._phase = LIMIT[self._phase]
             self._session_end = self._settings.clock.callLater(lifetime_ms / 1000, self._shake_again)
         self._decoder.max_frame_size_bytes = self._settings.max_request_size_bytes
@@ -300,8 +297,9 @@ class BrokerConnection(TwistedProtocol):
     ) -> None:
         """Run the coroutine until it awaits or ends.
 
-        None is sent in, because the coroutine reads the result from the Deferred. A failure is thrown in: a Deferred
-        hides it while its callbacks run. ``passed``: the request in flight to continue; None for the one in the slot.
+        The coroutine reads a result from its Deferred, so None is sent into it. A failure is thrown, because the
+        Deferred hides it during callbacks. ``passed``: the request in flight to continue; None for the request in the
+        slot.
         """
         try:
             if failure is None:
@@ -338,8 +336,8 @@ class BrokerConnection(TwistedProtocol):
         passed: InFlightRequest | None,
         awaited: "Deferred[Any]",
     ) -> None:
-        """Resume the request when ``awaited`` fires. If it waits only for other brokers, it leaves the slot and is in
-        flight."""
+        """Resume the request when ``awaited`` fires. If it waits only for other brokers, it leaves the slot and counts
+        as in flight."""
         is_lost = self._phase is Phase.LOST
         kept_bytes = awaited.kept_bytes if isinstance(awaited, ClientWait) and not is_lost else None
         if passed is None and kept_bytes is not None:
@@ -368,7 +366,7 @@ class BrokerConnection(TwistedProtocol):
         if isinstance(result, Failure):
             error: Any = result.value
             self._step(coroutine, header, passed, error)
-            # The traceback refers to everything the handler held, and to this frame: break the cycle.
+            # The traceback refers to the handler's variables and to this frame, so break the cycle.
             error.__traceback__ = None
         else:
             self._step(coroutine, header, passed)
@@ -377,7 +375,7 @@ class BrokerConnection(TwistedProtocol):
             self._memory.close()
 
     def _answer_in_turn(self, header: RequestHeader, passed: InFlightRequest | None, outcome: Outcome) -> None:
-        """Send the response, and the ready ones behind it, unless earlier requests are still in flight."""
+        """Send the response and the completed ones behind it, unless earlier requests are still in flight."""
         in_flight = self._in_flight
         if passed is None:
             passed = in_flight.begin(header)
@@ -390,7 +388,7 @@ class BrokerConnection(TwistedProtocol):
                 self._respond(done.header, done.outcome)
 
     def _give_up(self, error: Exception) -> None:
-        """Close the connection: the request failed, and later ones get no response either."""
+        """Close the connection, because the request failed. Later requests get no response either."""
         if isinstance(error, ProtocolError):
             self._refuse(error)
         else:
@@ -419,7 +417,7 @@ class BrokerConnection(TwistedProtocol):
             self._output.mute(mute_ms, self._go_on)
 
     def _send_when_read(self, waiting: "Deferred[None]", parts: list[Part], mute_ms: int) -> None:
-        """Keep the slices open while a thread reads them; the slot stays taken."""
+        """Keep the slices open while a thread reads them. The request stays in the slot."""
         self._slot = READ[self._slot]
         try:
             held = hold_slices(parts)
@@ -464,7 +462,7 @@ class BrokerConnection(TwistedProtocol):
             self.close()
 
     def close(self) -> None:
-        """Close the connection once the queue is sent; no further frame is handled."""
+        """Close the connection after sending the queue. Further frames are ignored."""
         if self._phase in CLOSED_PHASES:
             return
         self._phase = CLOSE[self._phase]
@@ -481,8 +479,8 @@ class BrokerConnection(TwistedProtocol):
         self._transport.abortConnection()
 
     def connectionLost(self, reason: Any = None) -> None:
-        """Drop the responses of requests in progress, and abandon those that await a ``ClientWait``. Frames are freed
-        here, not at the next garbage collection."""
+        """Drop the responses of requests in progress, and abandon those that await a ``ClientWait``. Frees the frames
+        without waiting for a garbage collection."""
         self._phase = LOSE[self._phase]
         self._forget_session_end()
         self._input.forget()

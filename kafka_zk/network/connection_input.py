@@ -1,4 +1,4 @@
-"""A connection's input: the frames, and the memory they hold from the broker's budget.
+"""A connection's input: the frames, and their memory in the broker's budget.
 
 Tests: tests/kafka_zk/network/{test_accounts,test_starvation,test_pipelines}.py.
 """
@@ -16,7 +16,7 @@ from kafka_zk.protocol.frame import FrameDecoder
 BETWEEN_BROKERS = frozenset(
     (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
 )
-"""Requests between brokers that must get through even when clients have used up the memory."""
+"""Requests between brokers that must succeed even if clients have used up the memory."""
 
 _READING = frozenset((Input.READING, Input.READING_ASKING))
 _ASKING = frozenset((Input.ASKING, Input.READING_ASKING))
@@ -30,10 +30,10 @@ class PushProducer(Protocol):
 
 
 class ConnectionInput:
-    """See the module's docstring.
+    """The input of one connection.
 
     Attributes:
-        state: whether the transport may receive; read-only for others.
+        state: whether the transport may receive; read-only for other classes.
         decoder: collects the incomplete frame.
         frames: complete frames, oldest first.
         memory: the connection's account.
@@ -51,15 +51,15 @@ class ConnectionInput:
         self.memory = settings.memory.account(of_broker=self._is_known and settings.between_brokers)
         self.decoder = FrameDecoder(settings.max_request_size_bytes, self.memory)
         self.frames: deque[memoryview] = deque()
-        self._frames_bytes = 0  # memory of ``frames``, except what the decoder still counts
+        self._frames_bytes = 0  # memory of ``frames``, except the part that the decoder still counts
         self._transport: PushProducer
         self._asked_bytes = 0
-        # At the last call of ``is_slow``:
+        # Values at the last call of ``is_slow``:
         self._seen_frame = 0  # number of the incomplete frame
         self._seen_bytes = 0  # bytes received of it
 
     def connect(self, transport: PushProducer) -> None:
-        """Use ``transport`` for pausing and resuming."""
+        """Use ``transport`` to pause and resume reading."""
         self._transport = transport
 
     @property
@@ -67,8 +67,8 @@ class ConnectionInput:
         return self.state in _READING
 
     def filled(self, count: int) -> bool:
-        """``count`` bytes were received into the incomplete frame. Returns True if it is complete now. Raises
-        ProtocolError."""
+        """Add the ``count`` bytes that were received into the incomplete frame. Returns True if it is now complete.
+        Raises ProtocolError."""
         frame = self.decoder.filled(count)
         if frame is None:
             return False
@@ -76,8 +76,8 @@ class ConnectionInput:
         return True
 
     def count(self, size_bytes: int, *, is_idle: bool) -> None:
-        """Charge one read of ``size_bytes``, because its buffer lives until its last frame is handled. ``is_idle``: no
-        request is in progress."""
+        """Charge the buffer of one read, which exists until its last frame is handled. ``is_idle``: no request is in
+        progress."""
         if size_bytes <= FREE_BYTES:
             return
         if self.frames:
@@ -87,20 +87,20 @@ class ConnectionInput:
             self.memory.take_frame(size_bytes)
 
     def pause(self) -> None:
-        """Stop receiving until ``go_on``."""
+        """Stop reading until ``go_on``."""
         if self.state in _READING:
             self.state = PAUSE[self.state]
             self._transport.pauseProducing()
 
     def go_on(self) -> None:
-        """Resume receiving."""
+        """Resume reading."""
         if self.state not in _READING:
             self.state = GO_ON[self.state]
             self._transport.resumeProducing()
 
     def ask(self, granted: Callable[[], None]) -> None:
-        """Ask for memory for the next step of the incomplete frame; ``granted`` may be called before this returns. Does
-        nothing while an earlier ask waits. The input must be paused."""
+        """Ask for memory for the next step of the incomplete frame. ``granted`` may be called before this returns. Does
+        nothing while an earlier request for memory waits. Reading must be paused."""
         if self.state in _ASKING:
             return
         self.state = ASK[self.state]
@@ -110,25 +110,24 @@ class ConnectionInput:
         self.memory.when_taken(self._asked_bytes, granted, decoder.size_bytes)
 
     def granted(self) -> None:
-        """The memory asked for was granted. Raises ProtocolError like ``FrameDecoder.grow``."""
+        """Use the memory that was granted. Raises ProtocolError like ``FrameDecoder.grow``."""
         self.state = GRANT[self.state]
         if self._asked_bytes == self.decoder.needed_bytes:
             self.decoder.grow()
-        else:  # the transport reads ahead and completed the step meanwhile
+        else:  # the transport reads ahead and has completed the step
             self.memory.give_back(self._asked_bytes)
 
     def uses_reserve(self, api_key: int) -> None:
-        """Set whether the request may use the reserve for brokers: never before the peer is authenticated."""
+        """Set whether the request may use the reserve for brokers. An unauthenticated peer never may."""
         self.memory.of_broker = self._is_known and (self._between_brokers or api_key in BETWEEN_BROKERS)
 
     def authenticated(self) -> None:
-        """The peer is authenticated."""
+        """Record that the peer is authenticated."""
         self._is_known = True
         self.memory.of_broker = self._between_brokers
 
     def settle(self, in_flight_bytes: int, queued_bytes: int) -> None:
-        """Return the memory of the last request, except what the incomplete frame, complete frames, requests in flight
-        and queued responses hold."""
+        """Return the memory of the last request, except that of frames, requests in flight and queued responses."""
         memory, decoder = self.memory, self.decoder
         self._frames_bytes += decoder.hand_over()
         left_bytes = decoder.counted_bytes + self._frames_bytes + in_flight_bytes
@@ -138,19 +137,20 @@ class ConnectionInput:
             memory.settle(left_bytes)
 
     def hand_over_frames(self) -> None:
-        """The last frame is being handled: its memory now belongs to the request."""
+        """Move the memory of the last frame to its request, which is now being handled."""
         self.memory.frame_bytes = self._frames_bytes + self.decoder.hand_over()
         self._frames_bytes = 0
 
     def is_slow(self, least_bytes: int) -> bool:
-        """True if, since the last call, no frame began and fewer than ``least_bytes`` of the incomplete one arrived."""
+        """True if, since the last call, no frame began and fewer than ``least_bytes`` of the incomplete frame
+        arrived."""
         decoder = self.decoder
         frame, received_bytes = self._seen_frame, self._seen_bytes
         self._seen_frame, self._seen_bytes = decoder.begun_count, decoder.buffered_size_bytes
         return self._seen_frame == frame and self._seen_bytes - received_bytes < least_bytes
 
     def forget(self) -> None:
-        """Drop all frames. Their memory stays charged to the account."""
+        """Drop all frames. The account keeps their memory."""
         self.frames.clear()
         self._frames_bytes = 0
         self.decoder.hand_over()

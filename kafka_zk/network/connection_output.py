@@ -14,7 +14,7 @@ from kafka_zk.protocol.fetch import Part
 
 
 class FrameWriter(Protocol):
-    """Takes responses: a ``FrameTransport``, or a ``CopyingFrameWriter`` on top of another transport."""
+    """Accepts responses: a ``FrameTransport``, or a ``CopyingFrameWriter`` on top of another transport."""
 
     on_drained: Callable[[], None] | None
 
@@ -30,10 +30,10 @@ class FrameWriter(Protocol):
 
 
 class ConnectionOutput:
-    """See the module's docstring.
+    """The output of one connection.
 
     Attributes:
-        state: whether the next request may begin; read-only for others.
+        state: whether the next request may begin; read-only for other classes.
         writer: the queue; set when the connection is made.
         seen_queued_bytes: size of the queue at the last call of ``made_progress``.
     """
@@ -47,11 +47,10 @@ class ConnectionOutput:
         self._seen_taken_bytes = 0
         self._clock = clock
         self._throttle_count = 0
-        self._mutes: list[Any] = []  # timers of the throttles; cleared when none is active
+        self._mutes: list[Any] = []  # timers of throttles; cleared when none is active
 
     def send(self, parts: Sequence[Part], drained: Callable[[], None]) -> None:
-        """Queue a response. If the queue is now full, ``drained`` is called when at most half of QUEUE_FULL_BYTES is
-        left."""
+        """Queue a response. If the queue is then full, ``drained`` is called when it is at most half full."""
         writer = self.writer
         writer.write_frame(parts)
         if writer.queued_size_bytes > QUEUE_FULL_BYTES:
@@ -59,7 +58,7 @@ class ConnectionOutput:
             writer.on_drained = drained
 
     def drained(self) -> None:
-        """At most half of QUEUE_FULL_BYTES is left."""
+        """Called when at most half of QUEUE_FULL_BYTES is left."""
         self.state = DRAIN[self.state]
 
     @property
@@ -80,7 +79,7 @@ class ConnectionOutput:
         unmuted()
 
     def lost(self) -> None:
-        """The transport is gone: cancel the timers, which would keep this connection in memory."""
+        """Cancel the timers of a lost connection, which would keep it in memory."""
         for mute in self._mutes:
             if mute.active():
                 mute.cancel()
@@ -93,8 +92,8 @@ class ConnectionOutput:
         return writer.queued_memory_bytes if writer.queued_size_bytes else 0
 
     def made_progress(self, least_bytes: int) -> bool | None:
-        """Whether the peer read ``least_bytes`` of the responses queued at the last call, or all of them. None if the
-        queue was empty then or is empty now."""
+        """True if the peer has read ``least_bytes`` or all of the responses that were queued at the last call. None if
+        the queue was empty then or is empty now."""
         queued_bytes, taken_bytes = self.seen_queued_bytes, self._seen_taken_bytes
         self.seen_queued_bytes = self.writer.queued_size_bytes
         if not self.seen_queued_bytes:
@@ -104,8 +103,8 @@ class ConnectionOutput:
 
 
 def hold_slices(parts: Sequence[Part]) -> ExitStack:
-    """Retain the slices among ``parts`` until the stack is closed. Raises OSError if a file is gone or too many files
-    are open."""
+    """Retain the slices among ``parts`` until the stack is closed. Raises OSError if a file is missing or too many
+    files are open."""
     with ExitStack() as held:
         for part in parts:
             if not isinstance(part, bytes | bytearray | memoryview):

@@ -1,11 +1,11 @@
 """Connection limits of a broker: ``max.connections``, ``max.connections.per.ip`` and its overrides.
 
 All listeners of a broker share one object. At ``max.connections``, the broker stops accepting, except on an
-inter-broker listener beside others; Kafka then closes the oldest connection of another listener, here none is closed. A
+inter-broker listener if there are others. (Kafka then also closes the oldest connection of another listener.) A
 connection above the limit of its address is accepted and closed. Source: ConnectionQuotas in SocketServer.scala@3.9.
 
-A broker that cannot open a file takes its log directory offline, so it also stops accepting when connections have used
-up the descriptors that the logs leave them (``descriptors_for_connections``).
+The broker also stops accepting when it needs the remaining descriptors for its logs (``descriptors_for_connections``):
+if it could not open a file, it would take the log directory offline.
 """
 
 import resource
@@ -17,13 +17,13 @@ from kafka_zk.network.connection_rates import ConnectionRates
 UNLIMITED = 2147483647
 
 OTHER_DESCRIPTORS = 100
-"""Descriptors for ZooKeeper, listeners, connections to other brokers, helper processes, and indexes and checkpoints
-during a write."""
+"""Descriptors for ZooKeeper, listeners, connections to other brokers, helper processes, and short-lived files such as
+checkpoints."""
 
 
 def descriptors_for_connections(limit: int, log_files: int) -> int:
-    """Number of connections for a process that may open ``limit`` files (as from getrlimit) and keeps ``log_files``
-    segment files open. At least a quarter of ``limit``."""
+    """Maximum number of connections for a process that may open ``limit`` files (from getrlimit) and keeps
+    ``log_files`` segment files open. At least a quarter of ``limit``."""
     if limit == resource.RLIM_INFINITY:
         return UNLIMITED
     return max(limit // 4, limit - log_files - min(OTHER_DESCRIPTORS, limit // 4))
@@ -33,9 +33,9 @@ class ConnectionQuotas:
     """Counts the open connections of a broker; pure.
 
     Attributes:
-        count: open connections of all addresses, held ones excluded.
-        held_count: connections above the rate of their address, which only wait to be closed; they use descriptors.
-        max_connections, max_connections_per_ip, max_connections_per_ip_overrides: limits for new connections.
+        count: open connections of all addresses, without held ones.
+        held_count: connections above the rate of their address, which are held open until they are closed.
+            max_connections, max_connections_per_ip, max_connections_per_ip_overrides: limits for new connections.
         rates: limits on new connections per second.
     """
 
@@ -59,26 +59,26 @@ class ConnectionQuotas:
         self._waiting: list[Callable[[], None]] = []
 
     def set_limits(self, max_connections: int, max_connections_per_ip: int, overrides: Mapping[str, int]) -> None:
-        """Set limits for new connections; open connections stay."""
+        """Set limits for new connections. Open connections are not closed."""
         self.max_connections = max_connections
         self.max_connections_per_ip = max_connections_per_ip
         self.max_connections_per_ip_overrides = dict(overrides)
         self._resume()
 
     def available(self) -> int:
-        """Number of connections that may be accepted before the broker is full."""
+        """Number of connections that the broker can accept now."""
         return max(0, min(self.max_connections - self.count, self._descriptors - self.count - self.held_count))
 
     def lacks_descriptors(self) -> bool:
-        """True if the broker accepts no connection for lack of descriptors. True once, then again only after the
-        connections fell below 90 % of the limit."""
+        """True once if the broker cannot accept connections because it has too few descriptors. True again only after
+        the number of connections fell below 90 % of the limit."""
         if self._told or self.count < self._descriptors:
             return False
         self._told = True
         return True
 
     def opened(self, host: str) -> bool:
-        """Count a connection from ``host``. Returns False, without counting it, if the address is at its limit."""
+        """Count a connection from ``host``. If the address is at its limit, returns False and does not count it."""
         limit = self.max_connections_per_ip_overrides.get(host, self.max_connections_per_ip)
         if self._per_ip[host] >= limit:
             return False
@@ -87,7 +87,7 @@ class ConnectionQuotas:
         return True
 
     def closed(self, host: str) -> None:
-        """A counted connection from ``host`` was closed."""
+        """Uncount a connection from ``host``."""
         assert self._per_ip[host] > 0
         self._per_ip[host] -= 1
         if not self._per_ip[host]:
@@ -102,7 +102,7 @@ class ConnectionQuotas:
         self.held_count += 1
 
     def release(self) -> None:
-        """A held connection was closed."""
+        """Uncount a held connection."""
         self.held_count -= 1
         self._resume()
 
@@ -113,6 +113,6 @@ class ConnectionQuotas:
                 resume()
 
     def when_available(self, resume: Callable[[], None]) -> None:
-        """Call ``resume`` once, when a connection may be accepted again."""
+        """Call ``resume`` once, when the broker can accept a connection again."""
         if resume not in self._waiting:
             self._waiting.append(resume)

@@ -1,6 +1,6 @@
 """Limits on new connections per second of the broker, of each listener and of each address (KIP-612).
 
-A broker or listener above its rate stops accepting for the throttle time. A connection from an address above its rate
+Above its rate, a broker or listener stops accepting for the throttle time. A connection from an address above its rate
 is accepted, held unread for that time and closed; it does not count. A throttle lasts at most one sample.
 
 Pure: times are ms on a monotonic clock. Source: ConnectionQuotas in SocketServer.scala@3.9.
@@ -15,7 +15,7 @@ from kafka_zk.base.recent import Recent
 UNLIMITED_RATE = 2147483647
 
 MOST_HELD = 1000
-"""Maximum number of connections held at a time. Further ones are closed immediately."""
+"""Maximum number of held connections. Further ones are closed immediately."""
 
 _MOST_ADDRESSES = 10_000
 _KEEP_MS = 3_600_000
@@ -25,9 +25,8 @@ class ConnectionRates:
     """Measures and limits the rates.
 
     Attributes:
-        throttled_ms: listener to (number, sum in ms) of throttles by the rates of broker and listener; absent without
-            any.
-        address_throttled_ms: the same for the rates of addresses.
+        throttled_ms: listener -> (number, sum in ms) of throttles by the rates of broker and listener.
+        address_throttled_ms: listener -> (number, sum in ms) of throttles by the rates of addresses.
     """
 
     def __init__(self, window: QuotaWindow | None = None) -> None:
@@ -43,12 +42,13 @@ class ConnectionRates:
         self.address_throttled_ms: dict[str, tuple[int, int]] = {}
 
     def set_limits(self, bound: int, listener_bounds: Mapping[str, int]) -> None:
-        """Set ``max.connection.creation.rate`` of the broker, and of the listeners that have their own."""
+        """Set ``max.connection.creation.rate`` of the broker, and of listeners that have their own rate."""
         self._bound = bound
         self._listener_bounds = dict(listener_bounds)
 
     def set_address_limit(self, address: str | None, bound: int | None) -> None:
-        """Set ``connection_creation_rate`` of an address, or the default (None). ``bound`` None removes the limit."""
+        """Set ``connection_creation_rate`` of an address (None: the default). If ``bound`` is None, remove the
+        limit."""
         if address is None:
             self._default_address_bound = UNLIMITED_RATE if bound is None else bound
         elif bound is None:
@@ -57,12 +57,12 @@ class ConnectionRates:
             self._address_bounds[address] = bound
 
     def is_limited(self, listener: str, *, is_protected: bool) -> bool:
-        """Whether a connection on the listener may be throttled. ``is_protected``: an inter-broker listener, to which
+        """True if a connection on the listener may be throttled. ``is_protected``: an inter-broker listener, to which
         the broker's rate does not apply."""
         return listener in self._listener_bounds or (self._bound != UNLIMITED_RATE and not is_protected)
 
     def accepted(self, listener: str, now_ms: float, *, is_protected: bool) -> int:
-        """Count a connection. Returns for how many ms the listener must not accept another one."""
+        """Count a connection. Returns the number of ms during which the listener must not accept another one."""
         rate = self._listeners.setdefault(listener, Rate(self._window))
         throttle_ms = self._throttle_ms(rate, self._listener_bounds.get(listener, UNLIMITED_RATE), now_ms)
         if not is_protected:
@@ -71,7 +71,8 @@ class ConnectionRates:
         return throttle_ms
 
     def refused_ms(self, listener: str, address: str, now_ms: float) -> int:
-        """Return 0 and count a connection if the address may have one more; otherwise for how many ms to hold it."""
+        """Count a connection and return 0 if the rate of the address allows it. Otherwise return how many ms to hold
+        it."""
         bound = self._address_bounds.get(address, self._default_address_bound)
         if bound == UNLIMITED_RATE:
             return 0

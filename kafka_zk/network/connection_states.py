@@ -2,10 +2,8 @@
 
 Four states change independently: ``Phase`` of the connection, and ``Input``, ``Slot`` and ``Output`` of its requests.
 The next request begins if the phase is HANDSHAKING, OPEN or LIMITED, the slot IDLE and the output READY. An event is a
-table from the state before it to the state after it; in any other state it is a bug and raises KeyError. Source of
-``Output``: ChannelMuteState of KafkaChannel.java@3.9.
-
-Tests: tests/kafka_zk/network/test_connection_states.py.
+table from the state before it to the state after it. In any other state, the event is a bug and raises KeyError. Source
+of ``Output``: ChannelMuteState of KafkaChannel.java@3.9. Tests: tests/kafka_zk/network/test_connection_states.py.
 """
 
 from collections.abc import Mapping
@@ -13,7 +11,7 @@ from enum import Enum
 
 
 class _State(Enum):
-    __hash__ = object.__hash__  # Enum's own is slow Python code, and every request looks up these tables
+    __hash__ = object.__hash__  # Enum's own hash is slow Python code, and every request looks up these tables
 
 
 class Phase(_State):
@@ -43,7 +41,7 @@ SHAKE_AGAIN: Mapping[Phase, Phase] = {
     Phase.CLOSING: Phase.CLOSING,
     Phase.LOST: Phase.LOST,
 }
-"""The lifetime has ended, or the client began another handshake before."""
+"""The lifetime has ended, or the client began another handshake earlier."""
 
 CLOSE: Mapping[Phase, Phase] = {
     Phase.HANDSHAKING: Phase.CLOSING,
@@ -59,7 +57,7 @@ CLOSED_PHASES = frozenset((Phase.CLOSING, Phase.LOST))
 
 
 class Slot(_State):
-    """The request in progress, not counting those in flight (``in_flight``)."""
+    """The request in progress, without those in flight (``in_flight``)."""
 
     IDLE = "no request"
     HANDLING = "its handler runs"
@@ -75,7 +73,7 @@ END: Mapping[Slot, Slot] = {Slot.HANDLING: Slot.IDLE}
 """The handler has finished, or its request is now in flight."""
 
 READ: Mapping[Slot, Slot] = {Slot.IDLE: Slot.READING}
-"""The response has slices that must be read from disk first."""
+"""The response contains slices that must first be read from disk."""
 
 SEND: Mapping[Slot, Slot] = {Slot.READING: Slot.IDLE}
 
@@ -120,4 +118,4 @@ MUTE: Mapping[Output, Output] = {
 }
 
 UNMUTE: Mapping[Output, Output] = {Output.MUTED: Output.READY, Output.FULL_MUTED: Output.FULL}
-"""The last of the overlapping throttles has ended."""
+"""The last of several overlapping throttles has ended."""

@@ -1,8 +1,8 @@
-"""Peers that connect again and again and are logged only once: those that speak neither Kafka's protocol nor TLS
+"""Limits log lines about peers that keep connecting without success: those that speak neither Kafka's protocol nor TLS
 (health checks, browsers), that fail in TLS, or that claim to be a controller.
 
-At most ``MOST_PEERS`` are logged in ``PERIOD_S``; the log says when that number is reached. The next period begins with
-the first peer after its end: all may be logged again, and the line says how many were not.
+Each peer is logged once per period of ``PERIOD_S``, and at most ``MOST_PEERS`` are; the log says when that number is
+reached. The first line of the next period says how many peers were not logged.
 """
 
 MOST_PEERS = 1000
@@ -18,9 +18,9 @@ class ForeignPeers:
         self._ends_s: float | None = None
 
     def mention(self, peer: str, now_s: float) -> str | None:
-        """Whether the log should name this peer now: the end of its line, often empty; None if it should not.
+        """The end of the log line about this peer, often empty; None if the peer must not be logged now.
 
-        ``now_s``: seconds on a clock that is never set.
+        ``now_s``: seconds on a monotonic clock.
         """
         said = ""
         if self._ends_s is None or now_s >= self._ends_s:

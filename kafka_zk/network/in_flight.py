@@ -1,8 +1,8 @@
-"""Requests of one connection whose responses have not left: the oldest still waits, later ones were begun behind it.
+"""Requests of one connection whose responses have not been sent: the oldest still waits, later ones began after it.
 
-After its append, a Produce request with acks=all only waits for the followers and holds no records. Its Deferred says
-so (``kept_bytes``), and the connection begins the next Produce. So followers fetch the records of several requests at a
-time. Kafka begins the next request only after the response; clients notice nothing but the latency.
+After its append, a Produce request with acks=all only waits for the followers and no longer needs its records. Its
+Deferred marks this (``kept_bytes``), and the connection begins the next Produce, so followers fetch the records of
+several requests at a time. Kafka begins the next request only after the response; clients only see another latency.
 
 Pure. Tests: tests/kafka_zk/network/test_in_flight.py.
 """
@@ -14,10 +14,10 @@ from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestHeader
 
 MAX_REQUESTS = 5
-"""Kafka producers' default for requests without a response (max.in.flight.requests.per.connection)."""
+"""Default of ``max.in.flight.requests.per.connection`` in Kafka's producer."""
 
 Response = list[Part] | None
-"""The parts of a response, with header and without size prefix; None for no response (acks=0)."""
+"""The parts of a response, with header and without size prefix; None if the request gets no response (acks=0)."""
 
 Outcome = Response | Exception
 """A response, or the exception that closes the connection instead."""
@@ -27,8 +27,8 @@ class InFlightRequest:
     """One request in flight.
 
     Attributes:
-        kept_bytes: memory that it holds until it is done.
-        awaited: the Deferred that its handler awaits; None once it is done.
+        kept_bytes: memory that the request needs until it is done.
+        awaited: the Deferred that its handler awaits; None when the request is done.
         is_done: whether ``outcome`` is valid.
         outcome: the response, or the exception that closes the connection.
     """
@@ -44,7 +44,7 @@ class InFlightRequest:
 
 
 class InFlight(deque[InFlightRequest]):
-    """The requests in flight, oldest first. ``kept_bytes``: sum of those that are not done."""
+    """The requests in flight, oldest first. ``kept_bytes``: sum over those that are not done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,19 +53,19 @@ class InFlight(deque[InFlightRequest]):
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request must wait: there are MAX_REQUESTS, or one has failed, which closes the
+        """True if the next request must wait: there are MAX_REQUESTS, or one has failed, which closes the
         connection."""
         return self._has_failed or len(self) >= MAX_REQUESTS
 
     def begin(self, header: RequestHeader, kept_bytes: int = 0) -> InFlightRequest:
-        """Add a request: it lets the next one begin, or it is done before earlier ones."""
+        """Add a request that lets the next one begin, or that is done before earlier ones."""
         request = InFlightRequest(header, kept_bytes)
         self.kept_bytes += kept_bytes
         self.append(request)
         return request
 
     def end(self, request: InFlightRequest, outcome: Outcome) -> None:
-        """A request is done; its response may still have to wait for earlier ones."""
+        """Mark a request as done. Its response may still have to wait for earlier ones."""
         request.awaited = None
         request.is_done = True
         request.outcome = outcome

@@ -1,6 +1,6 @@
 """A listener: one address on which the broker accepts connections.
 
-Binding and accepting are separate: a broker binds its ports, registers itself with them, and accepts when it is ready.
+Binding and accepting are separate: a broker binds its ports, registers with them, and accepts when it is ready.
 """
 
 import math
@@ -29,16 +29,16 @@ from kafka_zk.network.transport import FramePort
 _log = Logger()
 
 IDLE_CHECKS = 10
-"""Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times that time."""
+"""Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
 
 STALLED_S = 10.0
-"""A connection is closed if its incomplete request receives nothing for this long, because others may need its memory.
-Noticed up to half of this time later."""
+"""Close a connection if its incomplete request receives nothing for this long, because others may need its memory. The
+check may come up to half of this time later."""
 
 STALLED_CHECKS = 2
 
 SLOW_BYTES_PER_S = 64 * 1024
-"""Minimum speed of an incomplete request while other requests wait for memory. A slower one counts as stalled."""
+"""Minimum speed of an incomplete request while other requests wait for memory. A slower request counts as stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,10 @@ class ListenerSettings:
     """Settings of one listener.
 
     Attributes:
-        host: address to bind; "" for all.
-        port: 0 for a free port.
-        send_buffer_size_bytes, receive_buffer_size_bytes: -1 for the system's default.
-        max_idle_ms: idle connections are closed after this time; 0 or less for never.
-        inter_broker: only brokers connect, which ``max.connections`` does not limit.
+        host: address to bind; "": all addresses.
+        port: 0: any free port. send_buffer_size_bytes, receive_buffer_size_bytes: -1: the system's default.
+        max_idle_ms: idle connections are closed after this time; 0 or less: never.
+        inter_broker: only brokers connect, so ``max.connections`` does not apply.
         max_connections: limit of this listener.
     """
 
@@ -75,7 +74,7 @@ class Port(Protocol):
     def start_accepting(self) -> None: ...
 
     def stopListening(self) -> Any:
-        """Unbind. Returns None, or a Deferred that fires when it is done."""
+        """Unbind. Returns None, or a Deferred that fires when the port is closed."""
 
     def getHost(self) -> Any:
         """The bound address, with attribute ``port``."""
@@ -85,7 +84,7 @@ OpenPort = Callable[[int, Any, int, str, Any], Port]
 """(port, protocol factory, backlog, host, reactor) -> a port that does not listen yet."""
 
 _Overdue = tuple[SupervisedConnection, Callable[[SupervisedConnection], bool], Callable[[], None]]
-"""A connection, whether it is still to be closed, and how."""
+"""(Connection, function that checks whether it must still be closed, function that closes it)."""
 
 _IS_STALLED, _HOLDS_MEMORY = attrgetter("is_stalled"), attrgetter("holds_memory")
 
@@ -123,9 +122,9 @@ class Listener:
         self._port: Port | None = None
         self._number = 0
         self._check: Any = None
-        self._is_stopped = False  # for good: it never listens again
+        self._is_stopped = False  # permanently
         self._check_interval_s = STALLED_S / STALLED_CHECKS
-        self._idle_checks = 0  # a connection is idle after this many checks without progress; 0 for never
+        self._idle_checks = 0  # number of checks without progress after which a connection is idle; 0: never
         if settings.max_idle_ms > 0:
             self._check_interval_s = min(self._check_interval_s, settings.max_idle_ms / IDLE_CHECKS / 1000)
             self._idle_checks = math.ceil(settings.max_idle_ms / 1000 / self._check_interval_s)
@@ -133,8 +132,8 @@ class Listener:
         self._quiet_checks: dict[SupervisedConnection, int] = {}
         self._is_giving_up = False
         self._all_closed: Deferred[None] | None = None
-        self._pause: Any = None  # timer, while a connection rate keeps the listener from accepting
-        self._tls_context: Any = None  # the renewed one; ports are opened with the first one
+        self._pause: Any = None  # timer that runs while a connection rate prevents accepting
+        self._tls_context: Any = None  # the renewed context; ports open with the first one
 
     @property
     def name(self) -> str:
@@ -173,13 +172,13 @@ class Listener:
 
     @property
     def is_bound(self) -> bool:
-        """False also after a move that failed, if the old address was taken meanwhile."""
+        """False also after a failed move, if the old address was no longer free."""
         return self._port is not None
 
     async def move(self, host: str, port: int) -> None:
-        """Listen at another address; connections stay open. Does nothing after ``stop_accepting``.
+        """Listen at another address. Open connections are not closed. Does nothing after ``stop_accepting``.
 
-        Raises CannotListenError, and then still listens at the old address, or at none (``is_bound``).
+        Raises CannotListenError. The listener is then bound to the old address, or to none (``is_bound``).
         """
         if not self._may_bind():
             return
@@ -189,7 +188,7 @@ class Listener:
         except CannotListenError:
             if self._port is None or self.port != port:
                 raise
-            # The old address may be in the way, with the same port at another host.
+            # The old address may block the new one, with the same port at another host.
             await self._close_port()
             if not self._may_bind():
                 return
@@ -203,8 +202,8 @@ class Listener:
         return not self._is_stopped
 
     def _exchanged(self, moved: ListenerSettings) -> Port:
-        """The new port, now that the old one is closed. Raises CannotListenError; the old address is then bound again
-        if possible."""
+        """Bind the new port after closing the old one. Raises CannotListenError after trying to bind the old address
+        again."""
         try:
             return self._bound(moved)
         except CannotListenError:
@@ -223,14 +222,14 @@ class Listener:
         self._connection_settings.between_brokers = only
 
     def limit(self, max_connections: int) -> None:
-        """From now on; connections that are open stay."""
+        """Set ``max_connections``. Open connections are not closed."""
         is_raised = max_connections > self._settings.max_connections
         self._settings = replace(self._settings, max_connections=max_connections)
         if is_raised and self._check is not None and self._pause is None:
             self._accept_again()
 
     def renew_tls(self, context: Any) -> None:
-        """Use this ``ssl.SSLContext`` for new connections, also after a move. Only for a listener with TLS."""
+        """Use this ``ssl.SSLContext`` for new connections, even after a move. Only for a listener with TLS."""
         self._tls_context = context
         if self._port is not None:
             self._renew(self._port)
@@ -239,13 +238,13 @@ class Listener:
         port.context = self._tls_context
 
     def start_accepting(self) -> None:
-        """Accept connections from now on."""
+        """Begin to accept connections."""
         assert self._port is not None, "not bound"
         self._port.start_accepting()
         self._schedule_check()
 
     def _accept_limit(self) -> int:
-        """Number of connections to accept now; at most one at a time if a rate applies."""
+        """Number of connections to accept now. At most one if a rate applies."""
         settings = self._settings
         own = settings.max_connections - len(self._quiet_checks)
         if self._pause is not None or own <= 0:
@@ -294,7 +293,7 @@ class Listener:
             self._port.start_accepting()
 
     def _hold(self, held_ms: int) -> "_HeldConnection | None":
-        """Accept a connection only to close it unread, because its address is above its rate."""
+        """Accept a connection only to hold it unread and close it, because its address is above its rate."""
         quotas = self._quotas
         if quotas.held_count >= MOST_HELD:
             return None
@@ -313,14 +312,14 @@ class Listener:
             closed.callback(None)
 
     def _schedule_check(self) -> None:
-        """Only one check at a time: a suspended process must not count the checks it missed."""
+        """Schedule one check at a time, so that a suspended process does not count the checks that it missed."""
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:
-        """Count the checks since each connection last made progress, and close stalled and idle ones, which may be
-        thousands, in slices.
+        """Count the checks since each connection last made progress. Close stalled and idle connections in slices,
+        because there may be thousands.
 
-        While requests wait for memory, other waiting requests that hold some end early, and connections whose peer does
+        While requests wait for memory, waiting requests that hold some are ended early, and connections whose peer does
         not read its responses are closed.
         """
         self._schedule_check()
@@ -346,7 +345,7 @@ class Listener:
             ensureDeferred(in_slices(self._reactor, self._given_up(overdue)))
 
     def _given_up(self, overdue: list[_Overdue]) -> Iterator[None]:
-        """Close those that are still open and overdue, one by one: some may have gone on in a turn between."""
+        """Close the connections that are still overdue, one per step, because some may make progress between steps."""
         try:
             for connection, is_overdue, give_up in overdue:
                 if self._quiet_checks.get(connection) and is_overdue(connection):
@@ -356,7 +355,7 @@ class Listener:
             self._is_giving_up = False
 
     def stop_accepting(self) -> "Deferred[None]":
-        """Close the port for good; connections stay open. Fires when the port is closed."""
+        """Close the port permanently. Open connections are not closed. Fires when the port is closed."""
         self._is_stopped = True
         for timer in (self._check, self._pause):
             if timer is not None and timer.active():
@@ -364,7 +363,7 @@ class Listener:
         return Deferred.fromCoroutine(self._close_port())
 
     async def stop(self, timeout_s: float = 5.0) -> None:
-        """Close the port, and all connections once their queues are sent, or after ``timeout_s`` at the latest."""
+        """Close the port, and each connection after sending its queue or after ``timeout_s``."""
         await self.stop_accepting()
         if not self._quiet_checks:
             return
@@ -388,7 +387,7 @@ async def _closed(port: Port | None) -> None:
 
 
 class _HeldConnection(TwistedProtocol):
-    """Closed unread after ``held_ms``. ``over`` is called once, when it is lost."""
+    """A connection that is closed unread after ``held_ms``. ``over`` is called once, when it is lost."""
 
     def __init__(self, clock: Any, held_ms: int, over: Callable[[], None]) -> None:
         self._clock = clock

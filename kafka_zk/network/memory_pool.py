@@ -1,19 +1,19 @@
-"""One memory budget for all requests of a broker: their frames, and what handlers allocate.
+"""One memory budget for all requests of a broker: their frames, and the memory that handlers allocate.
 
-Every connection has an account, charged until its request is answered or the connection is lost. An account that finds
-no room waits, and its connection is not read meanwhile. Rules:
+Every connection has an account, which is charged until its request is answered or the connection is lost. While an
+account waits for memory, its connection is not read. Rules:
 
-- ``SMALL_SHARE``: a part of the budget is for small requests only, so that a few big, slow ones cannot block all
+- ``SMALL_SHARE``: a part of the budget is for small requests only, so that large, slow requests cannot block all
   others.
 - Accounts of brokers may use a reserve on top of the budget.
-- No account waits forever: without room, the account that has waited longest may take what it needs anyway, and keeps
-  this overdraft until its request is answered. So, as in Kafka, at most one request exceeds the budget.
+- No account waits forever: if there is no room, the account that has waited longest may exceed the budget until its
+  request is answered (the overdraft). So, as in Kafka, at most one request exceeds the budget.
 - Memory that outlives a request, for example a fetch session, has its own share (``keep``).
 
 Buffers up to ``FREE_BYTES`` are not charged. While the budget is used up, connections are read in pieces of that size:
 small requests are still handled, and thousands of connections cannot exceed the budget with one read each.
 
-Pure: no clock, no I/O. Callbacks run inside the call that made room.
+Pure. Callbacks run inside the call that made room.
 Tests: tests/kafka_zk/network/test_memory_pool.py. Source: queued.max.request.bytes and SimpleMemoryPool.java@3.9.
 """
 
@@ -25,11 +25,11 @@ from kafka_zk.base.turns import ClientWait
 from kafka_zk.protocol.errors import ProtocolError
 
 DEFAULT_LIMIT_BYTES = 96 * 1024 * 1024
-"""Used for queued.max.request.bytes=-1, which means no limit in Kafka. With an overdraft of one frame of
+"""The budget for queued.max.request.bytes=-1, which means no limit in Kafka. With an overdraft of one frame of
 socket.request.max.bytes (100 MB) and the needs of an idle broker (50 MB), a broker stays below 300 MB."""
 
 SMALL_BYTES = 2 * 1024 * 1024
-"""Maximum size of a small request: a batch of message.max.bytes fits."""
+"""Maximum size of a small request. A batch of ``message.max.bytes`` fits."""
 
 SMALL_SHARE = 4
 """1/SMALL_SHARE of the budget is for small requests only."""
@@ -38,7 +38,7 @@ KEPT_SHARE = 4
 """1/KEPT_SHARE of the budget may be used by memory that outlives a request."""
 
 BROKER_RESERVE_SHARE = 12
-"""The reserve for requests between brokers is 1/BROKER_RESERVE_SHARE of the budget, on top of it."""
+"""The reserve for requests between brokers is 1/BROKER_RESERVE_SHARE of the budget, in addition to it."""
 
 FREE_BYTES = 4096
 
@@ -47,7 +47,7 @@ _BROKER, _SMALL, _BIG = range(3)  # kinds of requests
 
 
 class _Ask:
-    """Memory that an account waits for, in the queue ``line``; ``number`` is the order of asking."""
+    """Memory that an account waits for, in the queue ``line``. ``number``: order of the asks."""
 
     __slots__ = ("account", "granted", "line", "number", "size_bytes")
 
@@ -67,14 +67,14 @@ class _Ask:
 
 
 class MemoryPool:
-    """See the module's docstring. Only for the reactor's thread.
+    """The budget of a broker. Only for the reactor's thread.
 
     Attributes:
         limit_bytes: the budget, without the reserve for brokers.
         used_bytes: memory of all accounts plus ``kept_bytes``, without the overdraft.
         overdraft_bytes: memory that one account holds above the limit.
         kept_bytes: memory that outlives requests; at most 1/KEPT_SHARE of the budget.
-        receive_bytes: maximum per read: FREE_BYTES while the budget is used up; 0 for the whole buffer.
+        receive_bytes: maximum per read: FREE_BYTES while the budget is used up; otherwise 0, the whole buffer.
     """
 
     def __init__(self, limit_bytes: int = -1) -> None:
@@ -98,21 +98,21 @@ class MemoryPool:
         self._serving = False
 
     def account(self, *, of_broker: bool = False) -> "MemoryAccount":
-        """Open an account that holds nothing."""
+        """Open an empty account."""
         return MemoryAccount(self, of_broker)
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether an account waits for memory."""
+        """True if an account waits for memory."""
         return any(self._lines)
 
     @property
     def keepable_bytes(self) -> int:
-        """The most that ``keep`` grants now."""
+        """The maximum that ``keep`` would grant now."""
         return self.limit_bytes // KEPT_SHARE - self.kept_bytes
 
     def keep(self, size_bytes: int) -> bool:
-        """Take memory that outlives a request. Returns False if its share of the budget has no room."""
+        """Take memory that outlives a request. Returns False if its share of the budget is used up."""
         if size_bytes > self.keepable_bytes:
             return False
         self.kept_bytes += size_bytes
@@ -151,8 +151,8 @@ class MemoryPool:
             self._serving = False
 
     def _next(self) -> _Ask | None:
-        """The next ask to grant: of the account with the overdraft, otherwise the first one with room, otherwise the
-        oldest one, whose account then gets the overdraft."""
+        """The next ask to grant: that of the account with the overdraft, otherwise the first one with room, otherwise
+        the oldest one, whose account then gets the overdraft."""
         if self._overdrawn is not None and self._overdrawn._asks:
             return self._overdrawn._asks[0]
         first: _Ask | None = None
@@ -176,7 +176,7 @@ class MemoryPool:
 
 
 UNBOUNDED = MemoryPool(2**62)
-"""For client connections, which only receive what they requested."""
+"""Without a limit, for client connections, which only receive what they requested."""
 
 
 class Reservation(ClientWait[None]):
@@ -202,9 +202,9 @@ class MemoryAccount:
         of_broker: whether the request may use the reserve for brokers.
         size_bytes: all memory charged to the account, overdraft included.
         frame_bytes: the part held by the frame of the request in progress.
-        is_released: whether that request has released its frame.
-        reserved_bytes: the part that it reserved.
-        overdraft_bytes: the part above the budget; 0 unless this account has the overdraft.
+        is_released: True if that request has released its frame.
+        reserved_bytes: the part that this request reserved.
+        overdraft_bytes: the part above the budget.
     """
 
     __slots__ = (
@@ -232,8 +232,8 @@ class MemoryAccount:
             self.frame_bytes += size_bytes
 
     def try_take(self, size_bytes: int, whole_bytes: int = 0) -> bool:
-        """Charge memory if there is room. ``whole_bytes``: the size that it may grow to; decides whether the request is
-        small."""
+        """Charge memory if there is room. ``whole_bytes``: final size of the frame, which decides whether the request
+        is small."""
         if not self._pool._has_room(self._kind(size_bytes, whole_bytes), size_bytes):
             return False
         self._add(size_bytes)
@@ -249,10 +249,10 @@ class MemoryAccount:
         self._pool._ask(self, size_bytes, granted, self._kind(size_bytes, whole_bytes))
 
     def reserve(self, size_bytes: int) -> "Deferred[None]":
-        """Charge memory as soon as there is room. Fails with ClientGone when it is abandoned.
+        """Charge memory as soon as there is room. Fails with ClientGone if the wait is abandoned.
 
         Raises ProtocolError immediately if one request reserves more than the budget. (A Deferred that has already
-        failed would be held by the exception's traceback, and hold it.)
+        failed would form a reference cycle with the exception's traceback.)
         """
         if self.reserved_bytes + size_bytes > self._pool.limit_bytes:
             raise ProtocolError(f"a request that needs more than {self._pool.limit_bytes} bytes of memory")
@@ -278,7 +278,7 @@ class MemoryAccount:
         self._pool._serve()
 
     def release(self) -> None:
-        """The request in progress only waits from now on: return its memory."""
+        """Return the memory of the request in progress, which only waits from now on."""
         size_bytes = self.frame_bytes + self.reserved_bytes
         self.frame_bytes = 0
         self.is_released = True
@@ -286,8 +286,8 @@ class MemoryAccount:
             self.give_back(size_bytes)
 
     def settle(self, left_bytes: int = 0) -> None:
-        """The request is answered: return the overdraft, and everything but ``left_bytes``, which belong to the next
-        request."""
+        """Return the overdraft and everything but ``left_bytes``, which belong to the next request. Call this after a
+        response."""
         pool = self._pool
         self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)
@@ -300,7 +300,7 @@ class MemoryAccount:
         pool._serve()
 
     def close(self) -> None:
-        """The connection is lost: cancel all asks and return everything."""
+        """Cancel all asks and return all memory of a lost connection."""
         for ask in self._asks:
             del ask.line[ask]
         self._asks.clear()

@@ -1,4 +1,4 @@
-"""Periodic work of a broker. Exceptions of the task are logged and do not end it."""
+"""Periodic work of a broker. An exception of the task is logged and does not end the schedule."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -12,7 +12,7 @@ _log = Logger()
 
 
 class Periodic:
-    """Calls ``task`` every ``interval_ms``, first after one interval, until ``stop``.
+    """Calls ``task`` every ``interval_ms`` until ``stop``. The first call comes after one interval.
 
     A coroutine may still be running when the task is called again.
     """

@@ -1,8 +1,8 @@
 """Twisted's epoll reactor with a shorter path from an event to its transport.
 
 Twisted handles every event in a logging context (seven Python calls) and asks the transport for its descriptor first.
-Our transports need neither, so plain readiness calls ``doRead`` or ``doWrite`` directly. Other events (hang-up, error,
-both at once) take Twisted's path.
+The transports here need neither, so readiness calls ``doRead`` or ``doWrite`` directly. Other events (hang-up, error,
+both together) take Twisted's path.
 Tests: tests/kafka_zk/network/test_reactor.py.
 """
 
@@ -21,7 +21,7 @@ _log = Logger()
 
 
 class BrokerReactor(EPollReactor):
-    """Waits for events and passes each to its transport. An exception, raised or returned, closes that transport."""
+    """Waits for events and passes each to its transport. An exception closes only that transport."""
 
     # Twisted does not annotate these.
     _poller: Any
@@ -34,7 +34,7 @@ class BrokerReactor(EPollReactor):
         self._due += (call,)
 
     def timeout(self) -> float | None:
-        """How long the next turn may wait, in s; None for no limit."""
+        """Maximum wait of the next turn in s; None: no limit."""
         return 0 if self._due else super().timeout()
 
     def doPoll(self, timeout: float | None) -> None:
@@ -61,7 +61,7 @@ class BrokerReactor(EPollReactor):
             self._end_turn()
 
     def _end_turn(self) -> None:
-        """Run the calls that are due; calls that they add run in the next turn."""
+        """Run the calls that are due. Calls that they add run in the next turn."""
         due, self._due = self._due, ()
         for call in due:
             try:

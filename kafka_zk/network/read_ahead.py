@@ -1,8 +1,8 @@
 """Loads file slices into the page cache before they are sent.
 
-``sendfile`` of uncached pages blocks the reactor until the disk has read them. So slices outside a log's active segment
-are probed (``preadv`` with RWF_NOWAIT never blocks and takes a few microseconds), and a thread reads those that are not
-cached. The active segment was just written and is not probed.
+``sendfile`` of uncached pages blocks the reactor until the disk has read them. Therefore slices outside a log's active
+segment are probed (``preadv`` with RWF_NOWAIT never blocks and takes a few microseconds), and a thread reads the
+uncached ones. The active segment was just written, so it is not probed.
 """
 
 from collections.abc import Sequence
@@ -21,14 +21,14 @@ _CHUNK_BYTES = 256 * 1024
 
 
 class ReadAhead:
-    """``run_in_thread`` calls a function in another thread and fires when it is done."""
+    """``run_in_thread`` calls a function in another thread and fires when it returns."""
 
     def __init__(self, run_in_thread: RunInThread) -> None:
         self._run_in_thread = run_in_thread
 
     def __call__(self, parts: Sequence[Part]) -> "Deferred[None] | None":
-        """Return None if all slices in ``parts`` can be sent now, otherwise a Deferred that fires when they can, or
-        after a disk error. The caller retains the slices until then."""
+        """Return None if all slices in ``parts`` can be sent now. Otherwise return a Deferred that fires when they can,
+        or after a disk error. The caller must retain the slices until then."""
         cold = [
             part
             for part in parts
@@ -38,7 +38,7 @@ class ReadAhead:
         ]
         if not cold:
             return None
-        # Pass only numbers to the thread. The slices stay with the reactor and keep their descriptors open.
+        # The thread gets only numbers. The slices stay with the reactor and keep their descriptors open.
         try:
             ranges = [(part.fileno(), part.position, part.size_bytes) for part in cold]
         except OSError:  # sending will raise it again
@@ -49,7 +49,7 @@ class ReadAhead:
 
 
 def is_in_page_cache(file_slice: Slice) -> bool:
-    """Whether the probed pages of the slice can be read without waiting for the disk."""
+    """True if the probed pages of the slice can be read without waiting for the disk."""
     end = file_slice.position + file_slice.size_bytes
     try:
         descriptor = file_slice.fileno()

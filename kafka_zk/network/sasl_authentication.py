@@ -1,8 +1,7 @@
 """Authenticates a connection with SASL, and again before its session ends (KIP-368).
 
-During reauthentication a broker accepts no other requests, so they are held. Tokens and Kerberos tickets are fetched in
-a thread.
-Tests: tests/kafka_zk/network/test_sasl_authentication.py.
+During reauthentication a broker accepts no other requests, so they are held. A thread fetches tokens and Kerberos
+tickets. Tests: tests/kafka_zk/network/test_sasl_authentication.py.
 """
 
 from collections.abc import Awaitable, Mapping
@@ -26,7 +25,7 @@ class AuthenticatingConnection(Protocol):
     """The methods of ``KafkaConnection`` that authentication uses."""
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> Awaitable[codec.Message]:
-        """Send one request even while requests are held; returns its response."""
+        """Send one request, even while requests are held, and return its response."""
 
     def hold_requests(self) -> None:
         """Hold other requests until ``release_requests``."""
@@ -34,7 +33,7 @@ class AuthenticatingConnection(Protocol):
     def release_requests(self) -> None: ...
 
     def end(self, reason: Exception) -> object:
-        """Close the connection; pending requests fail with ``reason``."""
+        """Close the connection. Pending requests fail with ``reason``."""
 
 
 class SaslAuthentication:
@@ -52,13 +51,13 @@ class SaslAuthentication:
     async def authenticate(self) -> None:
         """Authenticate for the first time, before any other request is sent.
 
-        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable; ApiError for a broker before 1.0;
-        the errors of requests.
+        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError for a
+        broker before 1.0; the errors of requests.
         """
         await self._exchange(await self._client())
 
     def stop(self) -> None:
-        """The connection is lost: cancel reauthentication."""
+        """Cancel reauthentication, because the connection is lost."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
@@ -90,6 +89,6 @@ class SaslAuthentication:
             await self._exchange(client)
             self._connection.release_requests()
         except Exception as error:
-            # The broker would close the connection at the next request; closing it now keeps the reason.
+            # The broker would close the connection at the next request. Closing it now preserves the reason.
             _log.warn("authenticating again failed: {error}", error=str(error))
             self._connection.end(error)

@@ -1,4 +1,4 @@
-"""A connection whose progress its listener checks, so that a slow peer cannot keep memory that other requests need.
+"""A connection whose progress its listener checks, so that a slow peer cannot block memory that other requests need.
 
 Source: IdleExpiryManager of Selector.java@3.9 for idle connections; Kafka does not check the progress of a request.
 Tests: tests/kafka_zk/network/{test_listener,test_in_flight,test_starvation}.py.
@@ -14,11 +14,11 @@ _log = Logger()
 
 
 class SupervisedConnection(BrokerConnection):
-    """See the module's docstring."""
+    """A connection with checks of its progress."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether a request is in progress."""
+        """True if a request is in progress."""
         return self._holds_slot or bool(self._in_flight)
 
     @property
@@ -40,21 +40,22 @@ class SupervisedConnection(BrokerConnection):
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the connection waits only for the rest of an incomplete frame."""
+        """True if the connection waits only for the rest of an incomplete frame."""
         return self._decoder.missing is not None and self._input.is_reading and self._slot is Slot.IDLE
 
     @property
     def holds_memory(self) -> bool:
-        """Whether it holds memory for responses that the peer does not read."""
+        """True if the connection holds memory for responses that the peer does not read."""
         return self._output.seen_queued_bytes > 0 and self._memory.size_bytes > 0
 
     def expire_request_early(self) -> None:
-        """If the request in progress holds memory, end its wait (``ClientWait``): other requests need the memory."""
+        """End the wait of the request in progress (``ClientWait``) if it holds memory, because other requests need
+        it."""
         if isinstance(self._awaited, ClientWait) and self._memory.size_bytes:
             self._awaited.expire_early()
 
     def give_up_request(self, waited_s: float) -> None:
-        """Close the connection because the rest of an incomplete request does not arrive."""
+        """Close the connection, because the rest of an incomplete request does not arrive."""
         decoder = self._decoder
         _log.warn(
             "{connection} closed: {received} of the {size} bytes of a request came, then too little for {waited_s:g} s",
@@ -66,7 +67,7 @@ class SupervisedConnection(BrokerConnection):
         self.abort()
 
     def give_up_answer(self, waited_s: float) -> None:
-        """Close the connection: the peer does not read its responses, and other requests need the memory."""
+        """Close the connection, because the peer does not read its responses and other requests need the memory."""
         _log.warn(
             "{connection} closed: the peer took hardly anything of an answer for {waited_s:g} s; {size} bytes were"
             " left, and others wait for memory",

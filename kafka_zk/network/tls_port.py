@@ -1,7 +1,7 @@
 """A TLS port of a listener, with handshakes limited in number and time.
 
-Many handshakes must not delay other clients, so only a few steps run in each turn of the reactor. A handshake that
-takes longer than ``HANDSHAKE_TIMEOUT_S`` is closed. Imported on demand, because it loads OpenSSL.
+To keep other clients' latency low, only a few handshake steps run in each turn of the reactor. A handshake that takes
+longer than ``HANDSHAKE_TIMEOUT_S`` is closed. Imported on demand, because it loads OpenSSL.
 """
 
 import ssl
@@ -20,13 +20,13 @@ from kafka_zk.security.tls import reason
 
 HANDSHAKE_TIMEOUT_S = 10.0
 HANDSHAKE_STEPS_PER_TURN = 8
-"""A step with RSA takes 0.5 ms."""
+"""Maximum number of steps. A step with RSA takes 0.5 ms."""
 
 _log = Logger()
 
 
 class HandshakeTurns:
-    """Runs at most ``steps_per_turn`` handshake steps per turn of the reactor; the others wait in order."""
+    """Runs at most ``steps_per_turn`` handshake steps per turn of the reactor. The others wait in order."""
 
     def __init__(self, reactor: Any, steps_per_turn: int = HANDSHAKE_STEPS_PER_TURN) -> None:
         self._reactor = reactor
@@ -56,7 +56,7 @@ class HandshakeTurns:
             self._left -= 1
             try:
                 self._waiting.popleft()()
-            except Exception:  # other connections' steps must still run
+            except Exception:  # steps of other connections must still run
                 _log.failure("a step of a handshake failed")
 
 
@@ -131,7 +131,7 @@ class TlsPort(FramePort):
     """A ``FramePort`` whose connections use TLS. ``on_failure`` is called for each failed handshake.
 
     Attributes:
-        context: used for new connections; may be replaced.
+        context: TLS context for new connections; may be replaced.
         failures: (address, reason) pairs of failed handshakes that were logged.
         turns: limits the handshake steps of all connections.
     """

@@ -1,14 +1,13 @@
 """TLS transports for clients and listeners: ``FrameTransport``'s queue, encrypted by OpenSSL in memory.
 
 ``ssl.SSLObject`` between two memory BIOs is Python's fastest way, because one system call moves many records. A part of
-the queue is encrypted at a time and stays queued until the socket has taken its ciphertext, so the queue's size counts
-plaintext bytes.
+the queue is encrypted at a time and stays queued until the socket has accepted its ciphertext, so the queue's size
+counts plaintext bytes.
 
-The protocol is connected before the handshake; what it sends waits. A failed handshake closes the connection with
-``SslAuthenticationFailed``. The socket is read only when everything received before is delivered. So a paused protocol
-leaves at most ``_RECEIVE_BYTES`` and one TLS record encrypted, and the connection's end never overtakes data.
-
-Imported on demand, because it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
+The protocol is connected before the handshake, and its data wait for it. A failed handshake closes the connection with
+``SslAuthenticationFailed``. The socket is read only after everything received before was delivered. So at most
+``_RECEIVE_BYTES`` and one TLS record stay encrypted while a protocol is paused, and the connection's end never
+overtakes data. Imported on demand, because it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
 """
 
 import contextlib
@@ -41,8 +40,8 @@ ENCRYPT_BYTES = 64 * 1024
 _RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
 _MOST_CONTROL_BYTES = 16 * 1024
-"""Maximum of OpenSSL's own unsent messages, which a peer could grow by requesting new keys (KeyUpdate) without
-reading."""
+"""Maximum of OpenSSL's own unsent messages. Without it, a peer could add to them by requesting new keys (KeyUpdate)
+without reading."""
 
 _NO_CIPHERTEXT = memoryview(b"")
 _log = Logger()
@@ -68,11 +67,11 @@ class ClosedEarly(ConnectionLost):
 
 
 class TlsFrameTransport(FrameTransport):
-    """Mixin for Twisted's TCP transports; see the module's docstring."""
+    """Mixin for Twisted's TCP transports."""
 
     def _set_up_tls(self, context: ssl.SSLContext, *, server_hostname: str | None = None) -> None:
-        """Called once, before anything is received or sent. ``server_hostname``: the host a client connects to; None
-        for a server."""
+        """Call this once, before anything is received or sent. ``server_hostname``: the host to which a client
+        connects; None for a server."""
         self._queue = deque()
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(
@@ -80,17 +79,17 @@ class TlsFrameTransport(FrameTransport):
         )
         self._handshaking = True
         self._is_paused = False
-        self._has_received = False  # application data, beyond the handshake
-        self._ciphertext = _NO_CIPHERTEXT  # not yet taken by the socket
+        self._has_received = False  # True after application data, not only the handshake
+        self._ciphertext = _NO_CIPHERTEXT  # ciphertext that the socket has not accepted yet
         self._encrypted_bytes = 0  # plaintext bytes at the queue's head that ``_ciphertext`` contains
-        self._control_bytes = 0  # part of the ciphertext that is OpenSSL's own messages
+        self._control_bytes = 0  # part of the ciphertext that contains OpenSSL's own messages
 
     def _failure(self, error: BaseException) -> Exception:
         """The exception that closes the connection after a TLS error."""
         raise NotImplementedError
 
     def _closed_early(self) -> Exception:
-        """The exception that closes the connection if the peer closed it after nothing but the handshake."""
+        """The exception that closes the connection if the peer closed it after only a handshake."""
         return self._failure(ssl.SSLEOFError()) if self._handshaking else main.CONNECTION_LOST
 
     def _handshake_done(self) -> None:
@@ -106,7 +105,7 @@ class TlsFrameTransport(FrameTransport):
             pass
         except (ssl.SSLError, ValueError) as error:
             self._take_control()
-            self._send_control()  # the alert, so that the broker can log the reason
+            self._send_control()  # sends the alert, so that the broker can log the reason
             return self._failure(error)
         else:
             self._handshaking = False
@@ -127,7 +126,7 @@ class TlsFrameTransport(FrameTransport):
             self._send_ciphertext()
 
     def _send_ciphertext(self) -> int:
-        """Return how many bytes the socket took, and drop them. Raises OSError."""
+        """Return how many bytes the socket accepted, and drop them. Raises OSError."""
         sent = self.socket.send(self._ciphertext)
         self._ciphertext = self._ciphertext[sent:]
         if not self._ciphertext:
@@ -145,7 +144,7 @@ class TlsFrameTransport(FrameTransport):
         if not self._ciphertext:
             self._encrypted_bytes = 0
             return len(data)
-        return 0  # the caller queues it; ``_encrypted_bytes`` says that it is encrypted
+        return 0  # the caller queues the data; ``_encrypted_bytes`` marks them as encrypted
 
     def _encrypt(self, data: bytes | memoryview) -> None:
         """Encrypt ``data``. The previous ciphertext must have been sent."""
@@ -179,7 +178,8 @@ class TlsFrameTransport(FrameTransport):
         return None
 
     def _last_words(self) -> Exception:
-        """The peer stopped receiving; its last message may be the alert with the reason."""
+        """Read once more after the peer stopped receiving, because its last message may be the alert with the
+        reason."""
         reason: Any = self.doRead()
         return reason if isinstance(reason, Exception) else main.CONNECTION_LOST
 
@@ -199,7 +199,7 @@ class TlsFrameTransport(FrameTransport):
                 self._encrypt(self._head())
         except BlockingIOError:
             return None
-        except (OSError, ValueError):  # also raised if a slice's file was truncated
+        except (OSError, ValueError):  # also raised if the file of a slice was truncated
             return main.CONNECTION_LOST
         return None
 
@@ -260,7 +260,7 @@ class TlsFrameTransport(FrameTransport):
         super().pauseProducing()  # type: ignore[no-untyped-call]
 
     def resumeProducing(self) -> None:
-        """Resume. Data received while paused is decrypted in the next turn, before more is received."""
+        """Resume reading. Data received during the pause are decrypted in the next turn, before more is received."""
         self._is_paused = False
         if self._has_rest:
             self.reactor.callLater(0, self._deliver_rest)
@@ -280,7 +280,7 @@ class TlsFrameTransport(FrameTransport):
             super().resumeProducing()  # type: ignore[no-untyped-call]
 
     def _run_guarded(self, step: Callable[[], Exception | None]) -> None:
-        """Run ``step`` outside of ``doRead``; an exception closes only this connection."""
+        """Run ``step`` outside of ``doRead``. An exception closes only this connection."""
         if not self.connected or self._aborting or self._is_paused:
             return
         try:
@@ -304,11 +304,11 @@ class TlsFrameTransport(FrameTransport):
         return self._received()
 
     def _received(self) -> Exception | None:
-        """Returns the exception that closes the connection, otherwise None."""
+        """Handle received data. Returns the exception that closes the connection, otherwise None."""
         return self._go_on()
 
     def _go_on(self) -> Exception | None:
-        """Shake hands and decrypt, as far as the received data allows."""
+        """Continue the handshake and decrypt, as far as the received data allow."""
         if self._handshaking:
             error = self._shake_hands()
             if error is not None or self._handshaking:
@@ -331,7 +331,7 @@ class TlsFrameTransport(FrameTransport):
         return main.CONNECTION_LOST if self._has_received else self._closed_early()
 
     def _deliver(self) -> None:
-        """The rest of a big frame goes directly into its buffer."""
+        """Deliver decrypted data. The rest of a big frame goes directly into its buffer."""
         buffer = _plain_buffer(self.reactor)
         while self.connected and not self._aborting and not self._is_paused:
             decoder = self._decoder
@@ -360,13 +360,13 @@ class TlsFrameTransport(FrameTransport):
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError:
-            if not filled:  # otherwise the next call raises it, after this data
+            if not filled:  # otherwise the next call raises it, after these data
                 raise
         return filled
 
 
 class TlsFrameClient(TlsFrameTransport, tcp.Client):
-    """A connection opened by a ``TlsConnector``. Raises ConnectError for a host name that TLS does not accept."""
+    """A connection opened by a ``TlsConnector``. Raises ConnectError for a host name that is invalid in TLS."""
 
     def __init__(self, settings: TlsSettings, host: str, *args: Any) -> None:
         self._settings = settings

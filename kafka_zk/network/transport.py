@@ -1,13 +1,13 @@
 """TCP transports for listeners and clients, whose outgoing queue holds bytes and file slices.
 
-They add ``write_frame`` to Twisted's transports. Bytes are sent with ``send`` (with MSG_MORE while more follows),
-slices with ``sendfile``, so that records do not enter this process, unless one ``pread`` and one ``sendmsg`` for a
-small frame cost less. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the connection; when
-the queue is empty, it stops writing, resumes producers and completes ``loseConnection``. After ``receive_into``, the
-protocol gets views of a shared buffer, and the rest of an incomplete frame is received directly into the frame.
+They add ``write_frame`` to Twisted's transports. Bytes are sent with ``send`` (with MSG_MORE while more follows), and
+slices with ``sendfile``, so that records do not enter this process, unless one ``pread`` and one ``sendmsg`` are
+cheaper for a small frame. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the connection;
+when the queue is empty, it stops writing, resumes producers and completes ``loseConnection``. After ``receive_into``,
+the protocol gets views of a shared buffer, and the rest of an incomplete frame is received directly into the frame.
 
-A transport retains each queued slice and releases it exactly once. A file that was truncated (``sendfile`` sends
-nothing) or cannot be read closes the connection, because the announced size cannot be met. Tests:
+A transport retains each queued slice and releases it exactly once. If a file was truncated (``sendfile`` sends nothing)
+or cannot be read, the connection is closed, because the announced size cannot be sent. Tests:
 tests/kafka_zk/network/test_transport.py.
 """
 
@@ -32,16 +32,16 @@ from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
 
 QUEUE_FULL_BYTES = 256 * 1024
-"""Above this queue size a connection begins no further request until at most half of it is left."""
+"""Above this queue size, a connection begins no further request until at most half of it is left."""
 
 SEND_LIMIT_BYTES = 1024 * 1024
 """Maximum sent per turn, so that one connection cannot block the others."""
 
 RECEIVE_BUFFER_BYTES = 128 * 1024
-"""Maximum received at a time for small requests: several batches of 16 KB, of which a producer has five in flight."""
+"""Maximum received at a time for small requests. Holds five batches of 16 KB, which a producer may have in flight."""
 
 RECEIVE_INTO_FROM_BYTES = 16 * 1024
-"""If less than this is missing, a frame is received together with what follows it, which saves a turn per frame."""
+"""If less than this is missing, a frame is received together with later data, which saves a turn per frame."""
 
 MAX_RUN = 64
 """Maximum number of buffers per ``sendmsg``, far below the system's limit of 1,024."""
@@ -53,7 +53,7 @@ _FRAME_SIZE = struct.Struct(">i")
 _INT = struct.Struct("i")
 _JOIN_BELOW_BYTES = 4096
 _COPY_BELOW_BYTES = 4096
-"""Frames whose slices are not larger are copied, so a peer that does not read costs at most this much memory."""
+"""Frames whose slices are not larger are copied, so a peer that does not read uses at most this much memory."""
 _log = Logger()
 
 if TYPE_CHECKING:
@@ -112,14 +112,14 @@ def _release(items: Iterable[memoryview | _SliceInQueue]) -> None:
 
 
 class FrameTransport(_Base):
-    """Mixin for Twisted's TCP transports; see the module's docstring.
+    """Mixin for Twisted's TCP transports.
 
     Attributes:
         queued_size_bytes: bytes in the queue, slices included.
     """
 
     queued_size_bytes = 0
-    _sent_bytes = 0  # of what was queued
+    _sent_bytes = 0  # number of queued bytes that were sent
     _held = False
     on_drained: Callable[[], None] | None = None
     """Called once and then cleared, in the reactor, when the queue is at most half of QUEUE_FULL_BYTES."""
@@ -133,24 +133,24 @@ class FrameTransport(_Base):
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool = UNBOUNDED
     ) -> None:
-        """Receive the rest of a big frame directly into ``decoder``'s buffer and call ``received`` with the number
-        of bytes. The protocol receives all else as a view, valid until ``dataReceived`` returns; ``pool`` limits its
-        size."""
+        """Receive the rest of a big frame directly into ``decoder``'s buffer, and call ``received`` with the number of
+        bytes. The protocol receives all other data as a view, which is valid until ``dataReceived`` returns. ``pool``
+        limits its size."""
         self._decoder = decoder
         self._buffer = _receive_buffer(self.reactor)
         self._received_frame_part = received
         self._pool = pool
 
     def write_frame(self, parts: Sequence[Part]) -> None:
-        """Queue one frame, its size followed by ``parts``, and send what the socket takes immediately.
+        """Queue one frame, its size followed by ``parts``, and send immediately what the socket accepts.
 
-        Retains every slice. Does nothing if the connection is lost or being aborted. A slice whose file is gone aborts
-        the connection.
+        Retains every slice. Does nothing if the connection is lost or being aborted. A slice whose file is missing
+        aborts the connection.
         """
         if not self.connected or self._aborting or self._writeDisconnected:
             return
         idle = not self._queue and not self._held
-        # Most responses leave here, without a turn of the reactor. After an error, doWrite raises it again.
+        # Most responses are sent here, without a turn of the reactor. After an error, doWrite raises it again.
         if len(parts) == 1 and isinstance(parts[0], bytes):
             frame = _FRAME_SIZE.pack(len(parts[0])) + parts[0]
             sent = self._try_to_send(frame) if idle else 0
@@ -180,11 +180,11 @@ class FrameTransport(_Base):
         return sent
 
     def hold(self) -> None:
-        """Queue frames until ``send_held``, so that responses to requests from one read leave together."""
+        """Queue frames until ``send_held``, so that responses to requests from one read are sent together."""
         self._held = True
 
     def send_held(self) -> None:
-        """Send the frames queued since ``hold``, as far as the socket takes them."""
+        """Send the frames queued since ``hold``, as far as the socket accepts them."""
         self._held = False
         if self._queue and self.connected and not self._aborting:
             self._send_queue()
@@ -223,8 +223,8 @@ class FrameTransport(_Base):
         return sum(len(item) for item in self._queue if isinstance(item, memoryview))
 
     def taken_bytes(self) -> int:
-        """Bytes that the peer's system has acknowledged. Only differences are meaningful, while the queue is not empty:
-        the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
+        """Bytes that the peer's system has acknowledged. Only differences are meaningful, and only while the queue is
+        not empty: the local socket buffer takes megabytes more, and is writable only when a third of it is free."""
         try:
             (kept_bytes,) = _INT.unpack(fcntl.ioctl(self.socket, termios.TIOCOUTQ, bytes(_INT.size)))
         except (OSError, ValueError):  # the socket is closed
@@ -232,7 +232,7 @@ class FrameTransport(_Base):
         return self._sent_bytes - int(kept_bytes)
 
     def write(self, data: bytes) -> None:
-        """Twisted's ``write``, for data that is not a frame."""
+        """Like Twisted's ``write``, for data that are not a frame."""
         if data and self.connected and not self._aborting and not self._writeDisconnected:
             self._queue.append(memoryview(data))
             self.queued_size_bytes += len(data)
@@ -240,7 +240,7 @@ class FrameTransport(_Base):
             self.startWriting()
 
     def writeSequence(self, iovec: Any) -> None:
-        """Twisted's ``writeSequence``."""
+        """Like Twisted's ``writeSequence``."""
         for data in iovec:
             self.write(data)
 
@@ -257,7 +257,7 @@ class FrameTransport(_Base):
             drained()
             if not self.connected or self._aborting:
                 return None
-        if self._queue or self.on_drained is not None:  # refilled by ``drained``: continue in the next turn
+        if self._queue or self.on_drained is not None:  # ``drained`` refilled the queue: continue in the next turn
             return None
         self.stopWriting()
         if self.producer is not None and (not self.streamingProducer or self.producerPaused):
@@ -337,7 +337,7 @@ class FrameTransport(_Base):
         return sent
 
     def doRead(self) -> Any:
-        """The rest of a big frame goes directly into its buffer."""
+        """Receive data. The rest of a big frame goes directly into its buffer."""
         if self._decoder is None:
             return super().doRead()
         if self._decoder.missing is not None:
@@ -355,7 +355,7 @@ class FrameTransport(_Base):
         self.protocol.dataReceived(self._buffer[:count])  # type: ignore[call-arg,misc]
         if (
             count == RECEIVE_BUFFER_BYTES and self._decoder is not None and not self._aborting
-        ):  # more is there, maybe of one big frame
+        ):  # more data are there, maybe of one big frame
             target = self._rest_of_big_frame(self._decoder)
             if target is not None:
                 return self._receive_into(target)
@@ -380,8 +380,8 @@ class FrameTransport(_Base):
         return None
 
     def connectionLost(self, reason: Any) -> None:
-        """Release the slices, then close like Twisted. References to the protocol are cleared, so that no garbage
-        collection is needed to free it."""
+        """Release the slices, then close like Twisted. Clears references to the protocol, so that no garbage collection
+        is needed to free it."""
         _release(self._queue)
         self._queue.clear()
         self.queued_size_bytes = 0
@@ -417,7 +417,7 @@ class FrameConnector(tcp.Connector):
 class FramePort(tcp.Port):
     """A port that binds and listens first, and accepts only after ``start_accepting``.
 
-    ``accept_limit`` returns how many connections may be accepted now; at 0 the port stops until ``start_accepting`` is
+    ``accept_limit`` returns how many connections may be accepted now. At 0 the port stops until ``start_accepting`` is
     called again.
     """
 
@@ -433,7 +433,7 @@ class FramePort(tcp.Port):
             raise CannotListenError(self.interface, self.port, OSError(str(error))) from error
 
     def startReading(self) -> None:
-        """Does nothing before ``start_accepting``, because Twisted calls this at the end of listening."""
+        """Does nothing before ``start_accepting``, because Twisted calls this when it starts to listen."""
         if self._accepting:
             super().startReading()  # type: ignore[no-untyped-call]
 

@@ -1,6 +1,6 @@
 """The APIs of Kafka 3.9: numbers, versions that a ZooKeeper-mode broker offers, first flexible versions.
 
-Source: ApiKeys.java@3.9 and the message descriptions; the versions are those that a running 3.9.1 answers.
+Source: ApiKeys.java@3.9 and the message descriptions; the versions are those that a running 3.9.1 reports.
 """
 
 import enum
@@ -165,18 +165,18 @@ _APIS = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
 }
-"""Highest version of each API that this code can read and write, and its first flexible version.
+"""Highest version of each API that this package can read and write, and the first flexible version.
 
-Never higher than Kafka 3.9.1 in ZooKeeper mode, whose APIs are all here except Envelope.
+No version is higher than in Kafka 3.9.1 in ZooKeeper mode. All of its APIs are listed, except Envelope.
 """
 
 BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
-"""Lowest and highest version of each API; a broker offers those it has a handler for."""
+"""Lowest and highest version of each API. A broker offers the APIs for which it has a handler."""
 
 FLEXIBLE_SINCE: dict[int, int] = {key: first for key, (_, first) in _APIS.items()}
 """First version with compact lengths and tagged fields (KIP-482), also in the header."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
-    """Whether that version of the API is flexible; False for an API that is not in ``FLEXIBLE_SINCE``."""
+    """True if this version of the API is flexible; False for APIs that are not in ``FLEXIBLE_SINCE``."""
     return api_version >= FLEXIBLE_SINCE.get(api_key, NEVER)

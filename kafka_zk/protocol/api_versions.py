@@ -1,7 +1,7 @@
 """The response to an unknown version of ApiVersions (KIP-511).
 
-A client sends ApiVersions in its newest version. A broker that does not know it responds with error 35 and a body of
-version 0 that contains its own versions of ApiVersions, and the client asks again.
+A client sends ApiVersions in its newest version. A broker that does not support it responds with error 35 and a body of
+version 0 with its own versions of ApiVersions, and the client sends another request.
 """
 
 import struct

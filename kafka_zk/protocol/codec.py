@@ -1,7 +1,7 @@
 """Encodes and decodes all messages, except those of the hot path, with the field tables in ``messages/``.
 
-Create a message from the class ``request(api_key)`` or ``response(api_key)``, and its structs from attributes of that
-class (``MetadataResponse.MetadataResponseTopic``). See ``message``.
+``request(api_key)`` and ``response(api_key)`` return the class of a message. The classes of its structs are attributes
+(``MetadataResponse.MetadataResponseTopic``). See ``message``.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -27,12 +27,12 @@ _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 def request(api_key: int) -> Any:
-    """The class of an API's request. Raises KeyError when there is none."""
+    """The class of an API's request. Raises KeyError if there is none."""
     return message_class(api_key, "request")
 
 
 def response(api_key: int) -> Any:
-    """The class of an API's response. Raises KeyError when there is none."""
+    """The class of an API's response. Raises KeyError if there is none."""
     return message_class(api_key, "response")
 
 
@@ -43,7 +43,7 @@ def decode_request(api_key: int, version: int, body: Buffer) -> Message:
 
 
 def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generator[int, None, Message]:
-    """Decode a large request: yields the bytes of memory needed next, before their use, or 0. Raises ProtocolError."""
+    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"a request of API {api_key} with {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     reader = _step_reader(api_key, version)
@@ -57,7 +57,7 @@ def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generat
 def decode_response(api_key: int, version: int, body: Buffer) -> Message:
     """The response in ``body`` (the frame without its header). Raises ProtocolError, also above MAX_RESPONSE_ELEMENTS.
 
-    An ApiVersions response with UNSUPPORTED_VERSION has version 0, whatever was requested (KIP-511).
+    An ApiVersions response with UNSUPPORTED_VERSION always has version 0 (KIP-511).
     """
     if api_key == ApiKey.API_VERSIONS and bytes(body[:2]) == _UNSUPPORTED_VERSION:
         version = 0
@@ -72,7 +72,7 @@ def encode_request(
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes | bytearray:
-    """Header and body, without the size prefix. Fields that ``version`` does not have are omitted."""
+    """Header and body, without the size prefix. Fields that ``version`` lacks are omitted."""
     return response_header(api_key, version, correlation_id) + encode_body(message, api_key, version)
 
 
@@ -84,7 +84,7 @@ def encode_body(message: Message, api_key: int, version: int) -> bytearray:
 
 
 def encode_body_in_steps(message: Message, api_key: int, version: int) -> Generator[int, None, bytearray]:
-    """Encode a message in steps, to the same bytes as ``encode_body``; yields the bytes written since the last step."""
+    """Encode a message in steps, to the same bytes as ``encode_body``. Yields the bytes written since the last step."""
     out = bytearray()
     yield from write_in_steps(message.table, message, version, is_flexible(api_key, version), out)
     return out
@@ -92,7 +92,7 @@ def encode_body_in_steps(message: Message, api_key: int, version: int) -> Genera
 
 @cache
 def response_rows(api_key: int, version: int, *path: str) -> Packer:
-    """Encodes elements of the array at ``path``, which must consist of numbers and arrays of numbers."""
+    """Encodes elements of the array at ``path``, which may contain only numbers and arrays of numbers."""
     table = _table(api_key, "response", version)
     for name in path:
         table = _elements_table(table, name)
@@ -102,15 +102,16 @@ def response_rows(api_key: int, version: int, *path: str) -> Packer:
 
 
 def is_large_response(api_key: int, version: int, message: Message) -> bool:
-    """True if the response should be encoded in steps, so that it does not block other requests."""
+    """True if the response should be encoded in steps, because it would block other requests."""
     return is_large(_response_arrays(api_key, version), message)
 
 
 def encode_response_in_steps(
     api_key: int, version: int, correlation_id: int, message: Message
 ) -> Generator[int, None, list[bytes | bytearray]]:
-    """Encode a response in parts, to the same bytes as ``encode_response``; yields the bytes written since the last
-    step."""
+    """Encode a response in parts, to the same bytes as ``encode_response``. Yields the bytes written since the last
+    step.
+    """
     table = message.table
     parts: list[bytes | bytearray] = [response_header(api_key, version, correlation_id)]
     for part in _parts_in_steps(table, message, version, is_flexible(api_key, version)):
@@ -120,7 +121,7 @@ def encode_response_in_steps(
 
 
 def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
-    """A struct in parts; one growing buffer would be copied and take up to twice the memory."""
+    """A struct in parts, because one growing buffer would be copied and take up to twice the memory."""
     out = bytearray()
     for _ in write_in_steps(table, item, version, flexible, out):
         yield out[:]
@@ -153,8 +154,9 @@ def response_element_encoder(api_key: int, version: int, name: str) -> ElementEn
 
 
 def encode_body_around(message: Message, api_key: int, version: int, name: str, count: int) -> tuple[bytes, bytes]:
-    """The bytes before and after the elements of the array ``name``, which has ``count`` elements but is empty in
-    ``message``."""
+    """The bytes before and after the elements of the array ``name``. It is empty in ``message`` but will have ``count``
+    elements.
+    """
     before, after = bytearray(), bytearray()
     write_around(message.table, message, version, is_flexible(api_key, version), (name, count), before, after)
     return bytes(before), bytes(after)

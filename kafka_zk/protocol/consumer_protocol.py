@@ -1,4 +1,4 @@
-"""Messages between the consumers of a group, which the broker only forwards.
+"""The messages between the consumers of a group, which brokers only forward.
 
 A member sends its *subscription* when it joins; the leader sends an *assignment* to each member. As Kafka requires,
 newer versions are read as the newest known one, because new versions only add fields at the end.
@@ -16,7 +16,7 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_length, read_name, string
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of consumer groups; others, such as Kafka Connect's, assign something else."""
+"""The protocol type of consumer groups. Groups of other types, such as Kafka Connect's, do not assign partitions."""
 NO_GENERATION = -1
 
 _INT16 = struct.Struct(">h")
@@ -25,12 +25,12 @@ _SUBSCRIPTION_VERSION = 3
 _OWNED_SINCE = 1
 _GENERATION_SINCE = 2
 _ASSIGNMENT_VERSION = 0
-"""All versions so far have the same format."""
+"""All versions so far use the format of this version."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A member's topics, and the partitions that it owned in ``generation_id`` (NO_GENERATION: unknown)."""
+    """A member's topics, and its partitions in generation ``generation_id`` (NO_GENERATION: unknown)."""
 
     topics: tuple[str, ...]
     owned: frozenset[TopicPartition] = frozenset()
@@ -38,7 +38,7 @@ class Subscription:
 
 
 def write_subscription(subscription: Subscription) -> bytes:
-    """Encode for every client since 0.9. The user data repeat the generation, for Java clients before 3.4."""
+    """Encode for all clients since 0.9. The user data repeat the generation for Java clients before 3.4."""
     return b"".join(
         (
             _INT16.pack(_SUBSCRIPTION_VERSION),
@@ -85,7 +85,8 @@ def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 def read_assignment(data: Buffer) -> list[TopicPartition]:
     """A member's assigned partitions, sorted; empty for empty data, which a coordinator sends to members without an
-    assignment. Raises: ProtocolError."""
+    assignment. Raises: ProtocolError.
+    """
     if not data:
         return []
     try:

@@ -1,7 +1,7 @@
-"""The response to a request that fails as a whole: its error code at the top, or else in each result.
+"""The response to a request that fails as a whole, with the error code at the top level or else in each result.
 
-A result repeats the names in the request's entry; other fields have Kafka's defaults. Kafka has a method per API for
-this (``getErrorResponse``). Some of those repeat the entries below a code at the top, too, or have another text.
+A result repeats the names in the request's entry; other fields have Kafka's defaults. Kafka has a method for each API
+(``getErrorResponse``). Some of them repeat the entries also below a top-level code, or have other texts.
 Tests: tests/kafka_zk/protocol/test_error_response.py, and against Kafka tests/peers/test_sasl_logins.py.
 """
 
@@ -30,7 +30,7 @@ class _Failure:
         return {field.name: field for field in table.untagged(self._version)}
 
     def fill(self, response: Any, entry: Any) -> None:
-        """``entry``: the request, the struct in it that ``response`` answers, or a name or number."""
+        """Fill ``response``. ``entry``: the corresponding request or struct in it, or a name or number."""
         fields = self.fields(response.table)
         if _CODE in fields:
             response.error_code = self._code
@@ -41,7 +41,7 @@ class _Failure:
                 is_above = _CODE in fields or not self._has_code(field.struct)
                 results = [] if is_above else self._results(field.struct, self._entries(field, entry))
                 setattr(response, field.name, results)
-            elif field.name not in (_CODE, _REASON) and not field.default:  # a default of its own means: not known
+            elif field.name not in (_CODE, _REASON) and not field.default:  # a nonzero default means: unknown
                 self._repeat(response, field, entry)
 
     def _has_code(self, table: Table) -> bool:
@@ -49,7 +49,9 @@ class _Failure:
         return _CODE in fields or any(each.struct and self._has_code(each.struct) for each in fields.values())
 
     def _entries(self, field: Field, entry: Any) -> Iterable[Any]:
-        """The request's array that the response's array ``field`` answers: that of the same name, or its only one."""
+        """The request's array that corresponds to the response's array ``field``: the one of the same name, or the only
+        one.
+        """
         if not isinstance(entry, Message):
             return ()
         arrays = {name: each for name, each in self.fields(entry.table).items() if each.is_array}
@@ -76,9 +78,9 @@ class _Failure:
 
 
 def error_response(api_key: int, version: int, request: Any, code: ErrorCode, reason: str) -> Any:
-    """The response's message; None if the client expects no response (Produce with ``acks=0``).
+    """The response; None if the client expects none (Produce with ``acks=0``).
 
-    ``reason``: text for the client, where the response has a field for it.
+    ``reason``: text for the client, if the response has a field for it.
     """
     if api_key == ApiKey.PRODUCE and request.acks == 0:
         return None

@@ -1,6 +1,6 @@
 """Kafka's error codes, and the errors of this package.
 
-Only this module contains the numbers. Source: Errors.java@3.9.
+No other module contains the numbers. Source: Errors.java@3.9.
 """
 
 import enum
@@ -146,7 +146,7 @@ class ErrorCode(enum.IntEnum):
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """The member for a number from the wire; UNKNOWN_SERVER_ERROR for a number that Kafka 3.9 does not know."""
+        """The error code for a number in a message; UNKNOWN_SERVER_ERROR for numbers that Kafka 3.9 does not know."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
 
@@ -194,13 +194,13 @@ class ProtocolError(Exception):
 
 
 class OtherProtocol(ProtocolError):
-    """The peer does not speak Kafka's protocol; the message says what it seems to speak."""
+    """The peer does not speak Kafka's protocol; the message names the protocol that it seems to speak."""
 
 
 class ApiError(Exception):
     """An error code for a response.
 
-    ``message``: for versions of an API with an error message; None lets the client use its own text.
+    ``message``: for API versions with an error message; None: the client uses its own text.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:

@@ -45,7 +45,7 @@ _EPOCH_END = struct.Struct(">iq")
 
 
 class Slice(Protocol):
-    """A range of a segment file (``storage/segments/file_slice.py``). Its holder calls ``release`` once."""
+    """A range of a segment file (``storage/segments/file_slice.py``). Its owner calls ``release`` once."""
 
     @property
     def position(self) -> int: ...
@@ -125,7 +125,7 @@ _NUMBER_COUNT = tuple(len(layout.format) - 1 for layout in _NUMBERS)
 def write_fetch_response(version: int, correlation_id: int, response: FetchResponse) -> list[Part]:
     """Header and body as parts to send in order, without the size prefix.
 
-    File slices and non-empty records are parts of their own, unread; the parts between them are bytes.
+    File slices, which are not read, and non-empty records are separate parts; the parts between them are bytes.
     """
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""

@@ -43,8 +43,8 @@ class Field:
         type_name: a primitive type (``int32``) or the struct's name; for an array, that of its elements.
         is_array: True for an array.
         struct: the table of the struct, or of the array's elements; None for primitive types.
-        tag: of a field that is tagged in ``tagged_versions``; None if it never is.
-        default: the value if the message does not set the field; for an array () or None.
+        tag: the field's tag in ``tagged_versions``; None if it is never tagged.
+        default: the value of an unset field; for an array () or None.
     """
 
     __slots__ = ("default", "is_array", "name", "nullable_versions", "struct", "tag", "tagged_versions", "type_name",
@@ -73,7 +73,7 @@ class Field:
         return self.is_array and self.type_name in FIXED_FORMATS
 
     def _default(self, text: str | int) -> Any:
-        """The default. Structs have none in Kafka's tables, so it is None."""
+        """The default value. Structs have no default in Kafka's tables, so theirs is None."""
         if text == "null" or (self.struct is not None and not self.is_array):
             return None
         if self.is_array:
@@ -95,7 +95,7 @@ class Table:
     Attributes:
         name: Kafka's name of the struct or message.
         fields: of all versions.
-        message_class: the class of such structs; set by ``message``.
+        message_class: the class of the struct; set by ``message``.
     """
 
     __slots__ = ("__weakref__", "fields", "message_class", "name")
@@ -117,7 +117,7 @@ class Table:
 
     @cache  # noqa: B019
     def tagged(self, version: int) -> tuple[Field, ...]:
-        """The fields of ``version`` that are written with a tag, and only if they differ from the default."""
+        """The fields of ``version`` that are tagged, and written only if they differ from the default."""
         return tuple(
             field for field in self.fields if field.versions.include(version) and field.tagged_versions.include(version)
         )

@@ -1,12 +1,12 @@
 """Splits a stream into frames: four bytes of size, then the frame.
 
-A frame of n bytes costs O(n) however it is split into chunks. An announced size costs nothing: a frame's buffer grows
-in steps with the received data, and each step is first taken from a budget. If that has no room, the decoder reports
-the bytes that it needs (``needed_bytes``) and continues when it gets them (``grow``).
+A frame of n bytes costs O(n) for any division into chunks. An announced size alone costs nothing: a frame's buffer
+grows in steps with the received data, and each step is first taken from a budget. If the budget has no room, the
+decoder reports the bytes that it needs (``needed_bytes``) and continues when it gets them (``grow``).
 
 Up to BIG_FRAME_BYTES the buffer is a bytearray that grows sixteenfold per step, so that a frame whose beginning arrived
-in one piece needs a single step. Above, it is a memory mapping that doubles, which the kernel resizes without a copy.
-Huge pages make it four times as fast to fill, and cost no more than a step.
+in one piece needs a single step. Larger buffers are memory mappings that double in size; the kernel resizes them
+without a copy. Huge pages make them four times as fast to fill.
 """
 
 import contextlib
@@ -19,10 +19,10 @@ from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 
 BIG_FRAME_BYTES = 2 * 1024 * 1024
-"""Larger frames are collected in a mapping; below, a bytearray is faster."""
+"""Larger frames are collected in a memory mapping; for smaller ones a bytearray is faster."""
 
 UNCOUNTED_BYTES = 4096
-"""Frames up to this size are not counted."""
+"""Frames up to this size do not use the budget."""
 
 _FIRST_STEP_BYTES = 16 * 1024
 _GROWTH = 16
@@ -50,11 +50,11 @@ class FrameDecoder:
     """Collects frames one at a time; each is a writable memoryview without its size prefix.
 
     Attributes:
-        missing: receive the next bytes of the current frame here (see ``filled``); empty while ``needed_bytes`` are
+        missing: where to receive the next bytes of the current frame (see ``filled``); empty while ``needed_bytes`` are
             needed, None between frames.
         needed_bytes: bytes for which the budget had no room; do not receive more before ``grow``.
         begun_count: number of frames that did not arrive in one piece.
-        max_frame_size_bytes: limit of frames that begin from now on.
+        max_frame_size_bytes: size limit for frames that begin from now on.
         counted_bytes: budget taken by the current frame. The receiver of a complete frame returns its share (see
             ``hand_over``).
     """
@@ -77,9 +77,9 @@ class FrameDecoder:
         self.max_frame_size_bytes = max_frame_size_bytes
         self._memory = memory
         self._prefix = b""
-        self._size = 0  # of the current frame
+        self._size = 0  # size of the current frame
         self._view = memoryview(b"")  # its buffer
-        self._mapping: mmap.mmap | None = None  # that ``_view`` refers to
+        self._mapping: mmap.mmap | None = None  # the mapping under ``_view``
         self.missing: memoryview | None = None
         self.begun_count = 0
         self.needed_bytes = 0
@@ -126,7 +126,7 @@ class FrameDecoder:
         return frame
 
     def hand_over(self) -> int:
-        """The budget taken by frames completed since the last call."""
+        """The budget used by frames completed since the last call."""
         complete_bytes, self._complete_bytes = self._complete_bytes, 0
         return complete_bytes
 
@@ -137,7 +137,7 @@ class FrameDecoder:
         self._extend(step_bytes)
 
     def close(self) -> None:
-        """Discard the current frame. Its budget is not returned here."""
+        """Discard the current frame, but do not return its budget."""
         self._prefix = b""
         self._forget()
 
@@ -148,14 +148,15 @@ class FrameDecoder:
         self.missing = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
-        """The frames that ``data`` completes; ``data`` is copied. Raises ProtocolError for a size below 0 or above the
-        limit, and like ``filled``."""
+        """Yield the frames that ``data``, which is copied, completes. Raises ProtocolError for a size below 0 or above
+        the limit, and like ``filled``.
+        """
         position = 0
         end = len(data)
         if self.missing is not None:
             frame = None
             while frame is None and position < end:
-                if self.needed_bytes:  # received data must be stored somewhere
+                if self.needed_bytes:  # data that were received must be stored
                     self._make_room(min(end - position, self._size - len(self._view)))
                 start = position
                 position = min(end, start + len(self.missing))

@@ -1,9 +1,9 @@
 """JoinGroup 0 to 9, SyncGroup 0 to 5 and Heartbeat 0 to 4, read and written without message objects, because every
-member of every group sends them. Message objects would cost joins a fifth more CPU (``make bench-groups``).
+member of every group sends them. With message objects, joins would take a fifth more CPU (``make bench-groups``).
 
-A response may have thousands of members. Generators read and write them; they yield the bytes of memory that the next
-elements need (or that were written), or 0. ``whole`` runs them to the end, ``coded_in_turns`` yields to other requests.
-Fields that a version lacks have their defaults. Readers raise ProtocolError.
+A response may have thousands of members, so generators read and write them. They yield the bytes of memory that the
+next elements need (or that were written), or 0. ``whole`` runs them to the end, ``coded_in_turns`` yields to other
+requests. Fields that a version lacks have their defaults. Readers raise ProtocolError.
 
 Source: JoinGroupRequest.json and the like@3.9.
 """
@@ -31,7 +31,7 @@ from kafka_zk.protocol.request_limits import MAX_BODY_BYTES, max_elements
 _JOIN_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.JOIN_GROUP]
 _SYNC_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.SYNC_GROUP]
 _HEARTBEAT_FLEXIBLE = FLEXIBLE_SINCE[ApiKey.HEARTBEAT]
-_AT_ONCE = 64  # elements
+_AT_ONCE = 64
 _BYTES_AT_ONCE = 64 * 1024
 
 _INT16 = struct.Struct(">h")
@@ -58,7 +58,7 @@ class JoinGroupRequest(NamedTuple):
 
 
 class SyncGroupRequest(NamedTuple):
-    """``assignments``: by member id; of duplicates, the last."""
+    """``assignments``: by member id; the last one, if an id occurs twice."""
 
     group_id: str
     generation_id: int
@@ -167,7 +167,7 @@ def read_heartbeat_request(version: int, body: memoryview) -> HeartbeatRequest:
 
 
 def _read_member(version: int, body: memoryview, flexible: bool) -> tuple[HeartbeatRequest, int]:
-    """The fields at the beginning of Heartbeat and SyncGroup, and the position after them."""
+    """The first fields of Heartbeat and SyncGroup, and the position after them."""
     group_id, position = read_name(body, 0, flexible)
     (generation_id,) = _INT32.unpack_from(body, position)
     member_id, position = read_name(body, position + 4, flexible)
@@ -193,7 +193,7 @@ def _read_array(api_key: ApiKey, body: memoryview, position: int, flexible: bool
 def _read_named_bytes(
     body: memoryview, position: int, flexible: bool, found: list[tuple[str, bytes]], count: int
 ) -> int:
-    """Read some pairs of a name and bytes, up to ``count`` in all; returns the position after them."""
+    """Read pairs of a name and bytes, up to ``count`` in all. Returns the position after them."""
     for _ in range(min(_AT_ONCE, count - len(found))):
         name, position = read_name(body, position, flexible)
         size_bytes, position = read_length(body, position, flexible)

@@ -1,4 +1,4 @@
-"""A partition's new leader in tagged fields of Produce and Fetch responses (KIP-951)."""
+"""Partitions' new leaders in tagged fields of Produce and Fetch responses (KIP-951)."""
 
 import struct
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _INT32 = struct.Struct(">i")
 
 
 class CurrentLeader(NamedTuple):
-    """-1 if the leader or its epoch is unknown."""
+    """A partition's leader and its epoch; -1 if unknown."""
 
     leader_id: int
     leader_epoch: int

@@ -1,10 +1,10 @@
-"""The interface through which a request uses the broker's memory; ``network.memory_pool`` implements it."""
+"""The interface through which a request uses the broker's memory, implemented by ``network.memory_pool``."""
 
 from collections.abc import Awaitable
 from typing import Protocol
 
 OBJECT_BYTES = 512
-"""Measured memory of a message's struct in Python, with the objects made to answer it."""
+"""Measured memory of a struct's Python object and the objects needed to respond to it."""
 
 VALUE_BYTES = 64
 
@@ -13,13 +13,13 @@ class Memory(Protocol):
     """The account of one connection: its frames' and its request's share of the broker's budget."""
 
     def take(self, size_bytes: int) -> None:
-        """Count memory that is already in use, even if there is no room for it."""
+        """Count memory that is already in use, even without room for it."""
 
     def try_take(self, size_bytes: int, whole_bytes: int = 0) -> bool:
         """Count memory that will be used, if there is room. ``whole_bytes``: its possible final size."""
 
     def give_back(self, size_bytes: int) -> None:
-        """Return memory. The rest is returned with the response to the request."""
+        """Return memory. The rest is returned with the response."""
 
     def release(self) -> None:
         """The request only waits from now on: release its frame and its memory."""
@@ -51,4 +51,4 @@ class _Unlimited:
 
 
 UNLIMITED: Memory = _Unlimited()
-"""For clients, which receive only what they requested, and for tests."""
+"""For clients, which receive only what they request, and for tests."""

@@ -1,8 +1,8 @@
 """Kafka's messages as Python objects: a class per request, response and struct, created from its field table.
 
-A message sets only the fields that matter: ``MetadataResponse(brokers=[...], controller_id=1)``. The others have
-Kafka's defaults. Classes of structs are attributes of the class that contains them
-(``MetadataResponse.MetadataResponseBroker``). A message has no version; the version is an argument of the encoder.
+A message sets only some fields: ``MetadataResponse(brokers=[...], controller_id=1)``. The others have Kafka's defaults.
+Classes of structs are attributes of the class that contains them (``MetadataResponse.MetadataResponseBroker``). A
+message has no version; the version is an argument of the encoder.
 """
 
 import json

@@ -1,6 +1,7 @@
-"""Builds Metadata responses from topics that were encoded before, which make up nearly all of a large response.
+"""Builds Metadata responses from cached, encoded topics, which make up nearly all of a large response.
 
-All clients ask again after a change of leaders, so partitions are packed from rows; messages take five times as long.
+All clients request metadata after a change of leaders, so partitions are packed from rows; messages would take five
+times as long.
 
 Source: MetadataResponse.json@3.9 (where the arrays of topics and partitions begin and what follows them).
 Tests: tests/kafka_zk/protocol/test_metadata_response.py.
@@ -33,8 +34,9 @@ class PartitionRow(NamedTuple):
 
 
 def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], version: int) -> tuple[bytes, ...]:
-    """One encoded topic, in parts. ``topic`` has an empty array of partitions; ``partitions`` are encoded, any number
-    per part."""
+    """One encoded topic, in parts. ``topic``: its array of partitions is empty. ``partitions``: encoded, any number in
+    each part.
+    """
     front_size, tail_size = _sizes_without_brokers(version)
     body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
@@ -56,7 +58,7 @@ def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes
 
 
 def encode_response(response: Any, topics: Sequence[Sequence[bytes]], version: int) -> bytes:
-    """The body of ``response``, whose array of topics is empty, with encoded topics."""
+    """The body of ``response``, whose array of topics is empty, with the encoded ``topics``."""
     before, after = _around_topics(response, version)
     return b"".join((before, _count(len(topics), version), *chain.from_iterable(topics), after))
 

@@ -1,5 +1,5 @@
-"""OffsetCommit, versions 0 to 9, read and written without a message object per partition, because each commit may have
-hundreds of partitions.
+"""OffsetCommit, versions 0 to 9, read and written without a message object for each partition, because a commit may
+have hundreds of partitions.
 
 Request body: ``group_id``, ``generation_id`` int32 and ``member_id`` (1+), ``group_instance_id`` (7+, nullable),
 ``retention_time_ms`` int64 (2 to 4), then per topic its name and per partition its number int32, the offset int64,
@@ -41,9 +41,9 @@ _INT64 = struct.Struct(">q")
 _OFFSET = struct.Struct(">iq")
 _OFFSET_AND_EPOCH = struct.Struct(">iqi")
 _OFFSET_AND_TIMESTAMP = struct.Struct(">iqq")
-_WITHOUT_METADATA = struct.Struct(">iqi2s")  # from version 6 on; the last field says that there are no metadata
+_WITHOUT_METADATA = struct.Struct(">iqi2s")  # since version 6; the last field means: no metadata
 _NO_METADATA = frozenset((b"\0\0", b"\xff\xff"))
-_NO_METADATA_FLEXIBLE = frozenset((b"\1\0", b"\0\0"))  # including no tagged fields
+_NO_METADATA_FLEXIBLE = frozenset((b"\1\0", b"\0\0"))  # with an empty section of tagged fields
 
 _NO_THROTTLE = bytes(4)
 _RESULT = struct.Struct(">ih")
@@ -61,8 +61,9 @@ class Rows(NamedTuple):
 
 
 class OffsetCommitRequest(NamedTuple):
-    """``topics``: each name with its partitions in pieces of at most 64. Fields that the version lacks have their
-    defaults."""
+    """``topics``: each name with its partitions, in pieces of at most 64. Fields that the version lacks have their
+    defaults.
+    """
 
     group_id: str
     generation_id: int
@@ -95,7 +96,7 @@ def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRe
 
 
 def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:
-    """Decode a large request: yields the bytes of memory needed next, before their use, or 0. Raises ProtocolError."""
+    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"an OffsetCommit request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     try:
@@ -160,8 +161,9 @@ def _read_end(version: int, body: memoryview, position: int) -> int:
 
 
 def _read_rows(version: int, body: memoryview, position: int, count: int) -> tuple[Rows, int]:
-    """Read one piece of at most ``count`` rows; returns it and the position after it. Most clients commit no metadata,
-    so their rows have a fixed size."""
+    """Read one piece of at most ``count`` rows. Returns it and the position after it. Most clients commit no metadata,
+    so their rows have a fixed size.
+    """
     if count > _ROWS_AT_ONCE:
         count = _ROWS_AT_ONCE
     end = position + count * _WITHOUT_METADATA.size

@@ -1,11 +1,11 @@
 """Reads and writes the wire's primitive types, for code that does not use the codec.
 
-These functions run several times per request on the data path, so one-byte varints, which are nearly all, are handled
-inline: a call would cost more.
+These functions run several times per request on the data path, so they handle one-byte varints, by far the most
+frequent ones, without a call.
 
 Every reader takes a buffer and a position and returns the value and the position after it. A length that exceeds the
 buffer, or a varint of more than five bytes, is a ProtocolError. Reading a fixed-size number beyond the end raises
-``struct.error`` or ``IndexError``, which callers convert to a ProtocolError once for the whole message.
+``struct.error`` or ``IndexError``, which the caller converts to a ProtocolError for the whole message.
 """
 
 import struct
@@ -15,10 +15,10 @@ from kafka_zk.protocol.errors import ProtocolError
 Buffer = bytes | bytearray | memoryview
 
 MAX_STRING_BYTES = 0x7FFF
-"""Also if the length is a varint, as in Kafka."""
+"""Also applies if the length is a varint, as in Kafka."""
 
 MAX_TAGGED_FIELDS = 100
-"""Limit per struct. Kafka's messages have fewer than ten; unknown ones must be skipped one by one."""
+"""Limit for each struct. Kafka's messages have fewer than ten, but unknown ones must be skipped one by one."""
 
 _VARINTS_OF_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
 _INT16 = struct.Struct(">h")
@@ -114,7 +114,7 @@ def skip_tagged_fields(buffer: Buffer, position: int) -> int:
 
 
 def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, int]]:
-    """Tag, start and end position of each tagged field; the last row is (-1, end, end of the section)."""
+    """Tag, start and end position of each tagged field. The last row is (-1, end, end of the section)."""
     count, position = read_unsigned_varint(buffer, position)
     if count > len(buffer) - position:
         raise ProtocolError(f"{count} tagged fields with {len(buffer) - position} bytes left")
@@ -146,7 +146,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def string(value: str | None, flexible: bool) -> bytes:
-    """A nullable string with its length. Raises ValueError above 32767 bytes when not flexible."""
+    """A nullable string with its length. If not flexible, raises ValueError above 32767 bytes."""
     if value is None:
         return b"\x00" if flexible else b"\xff\xff"
     data = value.encode("utf-8")

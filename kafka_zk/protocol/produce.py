@@ -1,4 +1,4 @@
-"""Produce, versions 0 to 11: both messages in both directions, without decoding records.
+"""Produce, versions 0 to 11: reads and writes both messages without decoding records.
 
 Request body: ``transactional_id`` (3+, nullable), ``acks`` int16, ``timeout_ms`` int32, then per topic its name and per
 partition its number (int32) and the records. Response body: per topic its name and per partition ``index`` int32,
@@ -48,8 +48,8 @@ _RESULT_V0 = struct.Struct(">ihq")
 _RESULT_V2 = struct.Struct(">ihqq")
 _RESULT_V5 = struct.Struct(">ihqqq")
 _NO_ERRORS = b"\x00\x00\x00\x00\xff\xff"  # version 8: no record errors, no message
-_NO_DETAILS = ((), None, None)  # of a PartitionResult
-_NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # the same and no tagged field
+_NO_DETAILS = ((), None, None)  # details of a PartitionResult
+_NO_ERRORS_FLEXIBLE = b"\x01\x00\x00"  # the same, and no tagged fields
 
 
 class PartitionData(NamedTuple):
@@ -140,7 +140,7 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
 
 
 def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]:
-    """The body as parts to send in order; records are parts of their own."""
+    """The body as parts to send in order. Records are separate parts."""
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     parts: list[Buffer] = []

@@ -19,10 +19,10 @@ from kafka_zk.protocol.memory import UNLIMITED, Memory
 from kafka_zk.protocol.primitives import MALFORMED, skip_tagged_fields, string
 
 NO_REQUEST = -1
-"""The API key of what has no header: a message of SASL after SaslHandshake version 0."""
+"""The API key of a message without a header: SASL after SaslHandshake version 0."""
 
 MAX_TAGGED_BYTES = 64 * 1024
-"""Limit per header. Kafka's clients send none."""
+"""Limit for each header. Kafka's clients send none."""
 
 _FIXED = struct.Struct(">hhi")
 _FIXED_AND_LENGTH = struct.Struct(">hhih")
@@ -41,11 +41,11 @@ class RequestHeader(NamedTuple):
 
 
 class RequestContext(NamedTuple):
-    """The origin of a request. One object serves all requests of a connection after its handshake, unless the broker
-    has an authorizer, which needs the API.
+    """The origin of a request. All requests of a connection share one object after the handshake, unless the broker has
+    an authorizer, which needs the API.
 
-    ``memory``: for responses that need much memory; everything is returned with the response. ``api_key``: -1 without
-    an authorizer. ``token_authenticated``: the principal logged in with a delegation token.
+    ``memory``: for large responses; all of it is returned with the response. ``api_key``: -1 without an authorizer.
+    ``token_authenticated``: the principal logged in with a delegation token.
     """
 
     listener_name: str

@@ -1,7 +1,7 @@
-"""Limits of requests: what an API can need in a cluster of tens of thousands of partitions.
+"""Limits of requests: the sizes that an API can need in a cluster of tens of thousands of partitions.
 
-An element is a member of any array in the request, at any depth. Kafka's only limit is the machine's memory; here, a
-larger request counts as malformed.
+An element is a member of any array in the request, at any depth. Kafka's only limit is the machine's memory; this
+broker treats a larger request as malformed.
 """
 
 from kafka_zk.protocol.api_keys import ApiKey

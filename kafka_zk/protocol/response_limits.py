@@ -1,4 +1,5 @@
-"""Limits of responses for given requests: a client disconnects a peer that announces more, before it takes memory.
+"""Limits of responses for given requests. If a peer announces a larger one, the client disconnects before it allocates
+memory.
 
 Tests: tests/kafka_zk/network/test_client.py.
 """
@@ -19,7 +20,7 @@ MAX_RESPONSE_ELEMENTS = 1_000_000
 
 _SMALLEST_BYTES = 64 * 1024
 _GROWTH = 8
-"""Response bytes per request byte, at most; for example an offset and an epoch per partition."""
+"""Maximum number of response bytes per request byte, for example an offset and an epoch per partition."""
 
 _PER_REQUEST = frozenset(
     (
@@ -30,8 +31,9 @@ _PER_REQUEST = frozenset(
         ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
     )
 )  # fmt: skip
-"""APIs whose responses contain only what the request names. These include all APIs between brokers, except Fetch and
-ControlledShutdown, and those of a peer that is not authenticated yet."""
+"""APIs whose responses contain only items named in the request. They include all APIs between brokers, except Fetch and
+ControlledShutdown, and those before authentication.
+"""
 
 _INT32 = struct.Struct(">i")
 _FETCH_MAX_BYTES_SINCE = 3

@@ -14,8 +14,9 @@ from kafka_zk.security.errors import SaslAuthenticationFailed, UnsupportedSaslMe
 from kafka_zk.security.sasl_client import SaslClient
 
 REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL = 0.85, 0.95
-"""Share of a session's lifetime after which a client re-authenticates: a random value between the two, so that not all
-clients do so at the same time."""
+"""Share of a session's lifetime after which a client re-authenticates: a random value in this range, so that clients do
+not do so at the same time.
+"""
 
 
 class SaslStep(NamedTuple):

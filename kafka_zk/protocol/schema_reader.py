@@ -1,8 +1,8 @@
-"""Decodes messages by their field tables, without trusting the peer.
+"""Decodes untrusted messages by their field tables.
 
 It rejects what Kafka rejects: a varint of more than five bytes, a length or count that exceeds the frame, an invalid
 null. Time and memory are linear in the frame's size. The caller limits the number of elements in all arrays of a
-message, which are counted before they are created.
+message. Elements are counted before they are created.
 
 Once per version, a table is compiled to nested functions ``read(buffer, position, allowance) -> (value, position)``, or
 to generators that do the same in steps, for large messages.
@@ -29,7 +29,8 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 class Allowance:
     """The number of elements that the rest of a message may have. ``small_bytes``: memory of small arrays of numbers
-    that was not reported yet."""
+    that has not been reported yet.
+    """
 
     __slots__ = ("count", "small_bytes")
 
@@ -55,7 +56,7 @@ class _ManyNumbers(Exception):
 
 Reader = Callable[[Buffer, int, Allowance], tuple[Any, int]]
 Steps = Generator[int, None, tuple[Any, int]]
-"""Yields the bytes of memory that the next elements will take, before they are created, or 0."""
+"""Yields the bytes of memory that the next elements need, or 0."""
 
 StepReader = Callable[[Buffer, int, Allowance], Steps]
 Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
@@ -100,8 +101,7 @@ def struct_reader(table: Table, version: int, flexible: bool, most_numbers: int 
 
 
 def struct_step_reader(table: Table, version: int, flexible: bool) -> StepReader:
-    """A generator that reads a struct and pauses after every few elements: its arrays are read in steps, all other
-    fields together."""
+    """A generator that reads a struct and pauses after every few elements of its arrays."""
     message_class = table.message_class
     fields = [
         (field.name, (_array_step_reader if field.is_array else _field_reader)(field, version, flexible))
@@ -161,7 +161,7 @@ def _has_only_arrays_of_numbers(table: Table, version: int) -> bool:
 
 
 def _at_once_or_in_steps(at_once: Reader, in_steps: StepReader) -> Callable[[Buffer, int, Allowance], Any]:
-    """A reader that returns its result, or for a long array the steps to it."""
+    """A reader that returns its result, or the steps to it if an array is long."""
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int] | Steps:
         count, small_bytes = allowance.count, allowance.small_bytes
@@ -256,7 +256,9 @@ def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, mos
 def _read_array_length(
     name: str, nullable: bool, flexible: bool, buffer: Buffer, position: int, allowance: Allowance
 ) -> tuple[int, int]:
-    """-1 for null. Rejects counts above the remaining bytes, because each element takes at least one."""
+    """The length; -1 for null. Rejects counts above the number of remaining bytes, because each element takes at least
+    one.
+    """
     count, position = read_length(buffer, position, flexible)
     if count > 0:
         allowance.take(count)
@@ -266,7 +268,7 @@ def _read_array_length(
 
 
 def _nullable_struct_reader(reader: Reader) -> Reader:
-    """A nullable struct is preceded by one byte: negative for null (KIP-893)."""
+    """A reader for a nullable struct, which follows one byte: negative for null (KIP-893)."""
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int]:
         if buffer[position] > 127:

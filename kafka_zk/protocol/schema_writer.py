@@ -17,7 +17,7 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 Writer = Callable[[Any, bytearray], None]
 Step = tuple[Callable[[Any], Any], Writer]
-"""How to get a value from a struct, and how to write it."""
+"""A function that gets a value from a struct, and its writer."""
 
 _NO_TAGS = b"\0"
 _NO_UUID = bytes(16)

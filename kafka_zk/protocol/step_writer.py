@@ -1,8 +1,8 @@
 """Encodes large messages in steps, to the same bytes as ``schema_writer``.
 
-``schema_writer`` encodes a message without a pause, at a microsecond or more per element. Here, arrays of structs are
-interrupted after every few elements. An element that consists of numbers and arrays of numbers, as most descriptions of
-a partition do, is packed by one ``struct``, in a quarter of the time (``row_packer``).
+``schema_writer`` encodes a message without a pause, at a microsecond or more per element. Here, the encoder pauses
+after every few elements of an array of structs. Elements that contain only numbers and arrays of numbers, such as most
+partitions, are packed by one ``struct``, in a quarter of the time (``row_packer``).
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -18,16 +18,16 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 _ELEMENTS_AT_ONCE = 64
 _BYTES_AT_ONCE = 8 * 1024
-"""Bytes written between two pauses; elements may have arrays of their own."""
+"""Bytes written between two pauses. (Elements may contain arrays.)"""
 
 _LARGE = 500
-"""Elements with fewer elements of their own are encoded without a pause; this many take about a millisecond."""
+"""Elements that contain fewer elements are encoded without a pause; this many take about a millisecond."""
 
 _LARGE_MESSAGE = 16
-"""Messages with more elements are encoded in steps, because each may take 32 KB."""
+"""Messages with more elements are encoded in steps, because an element may take 32 KB."""
 
 _WORTH_PACKING = 16
-"""An element with at least this many rows is packed in steps as well."""
+"""An element with at least this many rows is packed in steps, too."""
 
 Steps = Generator[int, None, None]
 """Yields the bytes written since the last step."""
@@ -37,7 +37,7 @@ Arrays = tuple[tuple[str, Any], ...]
 
 
 Packer = Callable[[Any], bytes]
-"""Encodes an element, using only its attributes, so that any class will do."""
+"""Encodes an element of any class that has the fields as attributes."""
 
 
 def arrays_of(table: Table, version: int) -> Arrays:
@@ -68,7 +68,7 @@ def _room_left(arrays: Arrays, item: Any, room: int) -> int:
 
 
 def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: bytearray) -> Steps:
-    """Write the struct ``item`` to ``out``. It must not change until done."""
+    """Write the struct ``item`` to ``out``. It must not change meanwhile."""
     for field in table.untagged(version):
         value = getattr(item, field.name)
         if value and field.is_array and field.struct is not None and len(field.struct.untagged(version)) > 1:
@@ -82,8 +82,9 @@ def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: b
 def write_around(
     table: Table, item: Any, version: int, flexible: bool, array: tuple[str, int], before: bytearray, after: bytearray
 ) -> None:
-    """Write a struct's bytes before and after the elements of an array. ``array``: the field and its number of
-    elements; it is empty in ``item``."""
+    """Write a struct's bytes before and after the elements of an array. ``array``: the field, which is empty in
+    ``item``, and its number of elements.
+    """
     name, count = array
     out = before
     for field in table.untagged(version):
@@ -141,7 +142,7 @@ def row_packer(table: Table, version: int, flexible: bool) -> Packer | None:
     if len(fields) < 2 or table.tagged(version) or not all(_is_of_numbers(field, version) for field in fields):
         return None
     get: Callable[[Any], tuple[Any, ...]] = attrgetter(*(field.name for field in fields))
-    end = "x" if flexible else ""  # no tags
+    end = "x" if flexible else ""  # no tagged fields
     arrays_at = [at for at, field in enumerate(fields) if field.is_array]
     if not arrays_at:
         layout = Struct(">" + "".join(FIXED_FORMATS[field.type_name] for field in fields) + end)

@@ -1,7 +1,7 @@
 """Writes ``throttle_time_ms`` into an encoded response.
 
-In most responses it is the first field, or follows only fixed-size fields. In Produce it follows the topics, and in
-some others arrays, which are decoded for it. Version 0 of many APIs, and a few APIs, have none.
+In most responses the field comes first, or after fixed-size fields. In Produce it follows the topics, and in some other
+responses arrays that must be decoded to find it. Version 0 of many APIs, and all versions of a few, lack it.
 """
 
 import struct
@@ -22,7 +22,7 @@ _PRODUCE_TAGS_SINCE = 10  # NodeEndpoints follows the throttle time
 
 
 def set_throttle_time(api_key: int, version: int, correlation_id: int, parts: list[Part], throttle_ms: int) -> bool:
-    """Replace the field in the parts of a response, header included. Returns False if that version has none."""
+    """Replace the field in the parts of a response with its header. False if this version lacks it."""
     position = _position(api_key, version)
     if position is None:
         return False
@@ -48,13 +48,13 @@ def throttle_time_at_start(api_key: int, version: int, parts: list[Part]) -> int
 
 @cache
 def response_body_position_of(api_key: int, version: int) -> int:
-    """The position of the body in our responses, whose headers have no tagged fields."""
+    """The position of the body in a broker's responses, whose headers have no tagged fields."""
     return response_body_position(memoryview(bytes(5)), api_key, version)
 
 
 @cache
 def _position(api_key: int, version: int) -> int | None:
-    """The field's position in the body; None without one, ``_BEHIND`` if it depends on the response."""
+    """The field's position in the body; None if it is missing, ``_BEHIND`` if it depends on the response."""
     position = 0
     is_behind = False
     for field in codec.response(api_key).table.fields:

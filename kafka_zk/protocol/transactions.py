@@ -1,6 +1,6 @@
 """AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4, read and written without message objects, because every transaction
-begins with the one and ends with the other. A producer's requests and responses for the same partitions have equal
-bytes, so decoded requests and encoded responses are cached. Readers raise ProtocolError.
+begins with one and ends with the other. A producer's requests and responses for the same partitions have equal bytes,
+so decoded requests and encoded responses are cached. Readers raise ProtocolError.
 
 Source: AddPartitionsToTxnRequest.json, EndTxnRequest.json and their responses@3.9.
 """

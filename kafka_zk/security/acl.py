@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
-"""As a literal resource name: all resources of a type. As a host: all hosts."""
+"""As a literal resource name, it means all resources of a type. As a host, it means all hosts."""
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -39,7 +39,7 @@ class ResourceType(_Named):
 
 
 class PatternType(_Named):
-    """ANY and MATCH are for filters only; MATCH selects the patterns that apply to a resource of the given name."""
+    """ANY and MATCH are for filters only. MATCH selects the patterns that apply to a resource with the given name."""
 
     ANY = 1
     MATCH = 2
@@ -85,7 +85,7 @@ class Pattern(NamedTuple):
         return f"{self.resource_type.label}:{self.pattern_type.name}:{self.name}"
 
     def matches(self, resource_type: ResourceType, name: str) -> bool:
-        """Whether the pattern applies to that resource."""
+        """True if the pattern applies to that resource."""
         if resource_type is not self.resource_type:
             return False
         if self.pattern_type is PatternType.PREFIXED:
@@ -143,7 +143,7 @@ IMPLIED: Mapping[Operation, Sequence[Operation]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""ALLOW of an operation on the right implies the one on the left. Source: AclAuthorizer.matchingAclExists@3.9."""
+"""Operation -> operations that imply it if they are allowed. Source: AclAuthorizer.matchingAclExists@3.9."""
 
 SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.TOPIC: (
@@ -189,11 +189,12 @@ def _camel_case(name: str) -> str:
 
 
 class InvalidAcl(Exception):
-    """The ACL is invalid; the message is one sentence."""
+    """The ACL is invalid. The message is one sentence."""
 
 
 def check(pattern: Pattern, acl: Acl) -> None:
-    """Raises InvalidAcl, with Kafka's message where Kafka has one. Source: AclApis.handleCreateAcls@3.9."""
+    """Raise InvalidAcl if the ACL is invalid, with Kafka's message if there is one. Source:
+    AclApis.handleCreateAcls@3.9."""
     if pattern.resource_type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise InvalidAcl(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not pattern.name:

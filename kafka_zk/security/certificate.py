@@ -27,7 +27,7 @@ class Certificate:
 
     Attributes:
         subject: distinguished name in Java's form.
-        names: host names, addresses and others of its subjectAltName.
+        names: host names, addresses and other names in subjectAltName.
         not_after_ms: expiry, ms since the epoch.
     """
 
@@ -36,24 +36,24 @@ class Certificate:
     not_after_ms: int
 
     def days_left(self, now_ms: int) -> float:
-        """Days until it expires; negative afterwards."""
+        """Days until the certificate expires; negative afterwards."""
         return (self.not_after_ms - now_ms) / _DAY_MS
 
 
 def certificates(pem: str) -> list[Certificate]:
-    """Read the certificates of a PEM text, in order. Raises ValueError."""
+    """Parse all certificates of a PEM text, in order. Raises ValueError."""
     return [certificate(_decoded(block)) for block in _BLOCK.findall(pem)]
 
 
 def certificate(data: bytes) -> Certificate:
-    """Read a DER certificate. Raises ValueError."""
+    """Parse a DER certificate. Raises ValueError."""
     signed = list(der.elements(der.element(data).content))
     fields = list(der.elements(signed[0].content)) if signed else []
     if fields and fields[0].tag == _VERSION_TAG:
         del fields[0]
     if len(fields) < 6:  # serial number, signature, issuer, validity, subject, key
         raise ValueError("a certificate that is cut off")
-    _, not_after = der.elements(fields[3].content)  # another number of elements raises ValueError
+    _, not_after = der.elements(fields[3].content)  # any other number of elements raises ValueError
     return Certificate(name_text(fields[4].encoded), _alternative_names(fields[6:]), _time_ms(not_after))
 
 

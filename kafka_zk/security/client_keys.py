@@ -1,8 +1,8 @@
 """Reads the security keys of a client's configuration, in the spelling of Java, librdkafka or kafka-python.
 
-Files are read immediately, so the result can be sent to other machines. Unknown keys and contradictions are refused
-with one sentence that shows no secret. So are TLS or SASL keys that the protocol does not use, because the client would
-be unprotected without its user's knowledge.
+Files are read immediately, so the result can be sent to other machines. Unknown keys and contradictions are rejected
+with one sentence that contains no secret. TLS or SASL keys that the protocol does not use are also rejected: otherwise
+the client would be unprotected without its user's knowledge.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
 Tests: tests/kafka_zk/security/test_client_keys.py.
@@ -34,7 +34,7 @@ from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 MOST_STORE_BYTES = 16 * 1024 * 1024
-"""Maximum size of a file with keys or certificates; a larger one is a device or the wrong file."""
+"""Maximum size of a file with keys or certificates. A larger one is a device or the wrong file."""
 
 _SERVICE = "sasl.kerberos.service.name"
 _CALLBACK = "sasl.login.callback.handler.class"
@@ -50,7 +50,7 @@ _TRUE_FALSE = {"true": True, "false": False}
 
 
 def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
-    """Read the security keys, spelled with ``.`` or ``_``; other keys are ignored.
+    """Read the security keys, spelled with ``.`` or ``_``. Other keys are ignored.
 
     Raises InvalidSecurity for the first unusable value or file, and for contradictions.
     """
@@ -80,7 +80,7 @@ def _is_of_security(key: str) -> bool:
 
 
 class _Keys:
-    """The keys with a meaning, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except for
+    """The supported keys, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except for
     ``ssl.endpoint.identification.algorithm``."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
@@ -135,13 +135,13 @@ class _Keys:
         return flag
 
     def items(self, key: str) -> tuple[str, ...]:
-        """Split at commas or, as in librdkafka, colons."""
+        """The items of a list, separated by commas or, as in librdkafka, colons."""
         value = self._given.get(key, "")
         parts = re.split("[,:]", value) if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())
 
     def one_of(self, *keys: str) -> str | None:
-        """The given key; None without one. Raises InvalidSecurity for several."""
+        """The given key; None if none is given. Raises InvalidSecurity if several are given."""
         given = [key for key in keys if self.has(key)]
         if len(given) > 1:
             raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")
@@ -157,7 +157,7 @@ class _Keys:
                 content = file.read(MOST_STORE_BYTES + 1)
         except OSError as error:
             raise InvalidSecurity(f"{key}={path}: {error.strerror}") from None
-        except (ValueError, RuntimeError) as error:  # a NUL in the path, or the home of an unknown user
+        except (ValueError, RuntimeError) as error:  # a NUL in the path, or the home directory of an unknown user
             raise InvalidSecurity(f"{key}={path!r}: {error}") from None
         if len(content) > MOST_STORE_BYTES:
             raise InvalidSecurity(f"{key}={path}: it has more than 16 MB, which no store has")
@@ -172,7 +172,7 @@ def _tls(keys: _Keys) -> TlsSettings:
     if algorithm not in ("https", "none", ""):
         raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: it is https, or empty for no check")
     protocols = keys.items("ssl.enabled.protocols")
-    from kafka_zk.security.tls import VERSIONS, client_context  # it loads OpenSSL
+    from kafka_zk.security.tls import VERSIONS, client_context  # imported here, because it loads OpenSSL
 
     usable = tuple(name for name in protocols if name in VERSIONS)
     if protocols and not usable:
@@ -185,7 +185,7 @@ def _tls(keys: _Keys) -> TlsSettings:
         protocols=usable,
         suites=keys.items("ssl.cipher.suites"),
     )
-    client_context(settings)  # so that OpenSSL reports errors now, as errors of the configuration
+    client_context(settings)  # OpenSSL reports errors here, so they become errors of the configuration
     return settings
 
 
@@ -227,7 +227,7 @@ def _identity(keys: _Keys) -> Identity | None:
 
 
 def _store_type(keys: _Keys, name: str, data: bytes) -> str:
-    """By the content, because Java reads PKCS12 and JKS under each other's names."""
+    """The type according to the content, because Java reads PKCS12 and JKS under each other's names."""
     key = f"ssl.{name}.type"
     wanted = keys.text(key, "").upper()
     if wanted and wanted not in stores.TYPES:
@@ -243,7 +243,7 @@ def _store_type(keys: _Keys, name: str, data: bytes) -> str:
 
 @contextlib.contextmanager
 def _about(keys: _Keys, key: str) -> Iterator[None]:
-    """Prefix InvalidSecurity with ``key`` and its file."""
+    """Add ``key`` and its file to the message of an InvalidSecurity."""
     try:
         yield
     except InvalidSecurity as error:
@@ -314,7 +314,7 @@ def _kerberos(keys: _Keys, options: Mapping[str, str] | None) -> KerberosLogin:
 
 
 def kerberos_login(service: str, options: Mapping[str, str]) -> KerberosLogin:
-    """Of the options of a Krb5LoginModule. Raises InvalidSecurity."""
+    """The login described by the options of a Krb5LoginModule. Raises InvalidSecurity."""
     principal, keytab = options.get("principal", ""), options.get("keyTab", "")
     if options.get("useKeyTab", "").lower() == "true":
         if not principal or not keytab:
@@ -364,7 +364,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
 
 
 def _endpoint_authorities(keys: _Keys) -> str | None:
-    """Authorities for the token endpoint, not for brokers; None for the system's."""
+    """Trusted certificates for the token endpoint, not for brokers; None: the system's."""
     if not keys.has("https.ca.location"):
         return None
     data = keys.file("https.ca.location")

@@ -1,6 +1,7 @@
 """A client's security settings, parsed, and the names of their configuration keys.
 
-Values only: a client without security loads nothing else of this package. ``client_keys`` reads the configuration.
+Values only, so that a client without security loads nothing else of this package. ``client_keys`` reads the
+configuration.
 """
 
 from collections.abc import Mapping
@@ -29,9 +30,9 @@ class KerberosLogin:
 
     Attributes:
         service: the first part of brokers' principals.
-        principal: the client's; empty for that of the ticket cache.
-        keytab: path; empty for tickets of ``cache``.
-        cache: a ticket cache; empty for the user's.
+        principal: the client's principal; empty: that of the ticket cache.
+        keytab: path; empty: use the tickets in ``cache``.
+        cache: a ticket cache; empty: the user's cache.
     """
 
     service: str
@@ -46,7 +47,7 @@ class SaslSettings:
 
     Attributes:
         username, password: for PLAIN and SCRAM.
-        is_token: whether they are the id and HMAC of a delegation token.
+        is_token: True if username and password are the id and HMAC of a delegation token.
         tokens: source of OAUTHBEARER tokens, an instance of a class in ``token_sources``.
         kerberos: for GSSAPI.
     """
@@ -60,17 +61,17 @@ class SaslSettings:
 
     @property
     def may_wait(self) -> bool:
-        """Whether the client's side blocks while it asks another server."""
+        """True if the client's side may block while it asks another server."""
         return self.tokens is not None or self.kerberos is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """One client's security settings; can be pickled, and ``repr`` shows no secret.
+    """One client's security settings. They can be pickled, and ``repr`` shows no secret.
 
     Attributes:
         protocol: one of ``PROTOCOLS``.
-        tls, sasl: not None if and only if the protocol uses them.
+        tls, sasl: None if the protocol does not use them.
     """
 
     protocol: str = "PLAINTEXT"
@@ -101,7 +102,7 @@ LIBRDKAFKA_KEYS = frozenset(
         "oauth.cb", "sasl.kerberos.principal", "sasl.kerberos.keytab",
     }
 )  # fmt: skip
-"""Keys that Java does not have; ``oauth.cb`` is confluent-kafka's ``oauth_cb``."""
+"""Keys that Java does not have. ``oauth.cb`` is confluent-kafka's ``oauth_cb``."""
 
 ALIASES: Mapping[str, str] = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -125,8 +126,8 @@ WITHOUT_MEANING = frozenset(
         "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     }
 )  # fmt: skip
-"""Keys of Java clients that are accepted without effect, so that their files can be used unchanged."""
+"""Keys of Java clients that are accepted without effect, so that existing configuration files can be used."""
 
 KEYS = JAVA_KEYS | LIBRDKAFKA_KEYS | ALIASES.keys() | WITHOUT_MEANING
 KEYS_BY_FIELD: Mapping[str, str] = {key.replace(".", "_"): key for key in KEYS}
-"""Spelling with ``_``, as in keyword arguments, to key."""
+"""Spelling with ``_``, as in keyword arguments -> key."""

@@ -19,7 +19,8 @@ _KEYWORDS = {
     "0.9.2342.19200300.100.1.1": "UID",
 }
 _TEXTS = {0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E}
-"""UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString, all decoded as UTF-8, as in Java."""
+"""UTF8String, PrintableString, T61String, IA5String, GeneralString and BMPString. All are decoded as UTF-8, as in
+Java."""
 
 _BLANKS = " \r"
 _OUTER = str.maketrans({each: f"\\{each}" for each in _BLANKS})

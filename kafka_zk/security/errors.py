@@ -2,23 +2,28 @@
 
 
 class InvalidSecurity(ValueError):
-    """A security setting, or a file that it names, is invalid; the message says which and what to do."""
+    """A security setting, or a file that it names, is invalid. The message says which one and what to do."""
 
 
 class AuthenticationFailed(Exception):
-    """Authentication failed, of a peer or of this client; retrying with the same settings does not help."""
+    """A peer or this client could not be authenticated. Retrying with the same settings does not help."""
 
 
 class SaslAuthenticationFailed(AuthenticationFailed):
-    """A SASL exchange failed. A broker sends ``str(error)`` to the client and logs ``reason``, if it is set."""
+    """A SASL exchange failed. A broker sends ``str(error)`` to the client and logs ``reason`` if it is set."""
 
     def __init__(self, message: str, reason: str | None = None) -> None:
         super().__init__(message)
         self.reason = reason
 
 
+class RefusedForNow(SaslAuthenticationFailed):
+    """A broker refuses a credential that it may accept later. It closes the connection without a response, so that
+    clients retry."""
+
+
 class UnsupportedSaslMechanism(AuthenticationFailed):
-    """The broker does not enable the mechanism."""
+    """The mechanism is not enabled on the broker."""
 
 
 class SslAuthenticationFailed(AuthenticationFailed):

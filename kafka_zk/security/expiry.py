@@ -8,13 +8,13 @@ LIMITS_DAYS = (7, 30)
 
 
 class ExpiryWarnings:
-    """Warns once per certificate and limit of LIMITS_DAYS, and once when the certificate has expired."""
+    """Warns once per certificate and limit in LIMITS_DAYS, and once when the certificate has expired."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[str, Certificate], int] = {}
 
     def due(self, shown: Mapping[str, Sequence[Certificate]], now_ms: int) -> list[str]:
-        """Return the warnings that are due now. ``shown``: listener name to its certificates."""
+        """The warnings that are due now. ``shown``: listener name -> certificates."""
         present = {(name, each): _limit(each, now_ms) for name, found in shown.items() for each in found}
         due = [key for key, limit in present.items() if limit is not None and limit < self._told.get(key, 1 << 31)]
         self._told = {key: limit for key, limit in present.items() if limit is not None}
@@ -22,7 +22,7 @@ class ExpiryWarnings:
 
 
 def _limit(certificate: Certificate, now_ms: int) -> int | None:
-    """In days; 0 if expired; None if no limit is reached."""
+    """The reached limit in days; 0 if the certificate has expired; None if no limit is reached."""
     left = certificate.days_left(now_ms)
     return next((limit for limit in (0, *LIMITS_DAYS) if left <= limit), None)
 

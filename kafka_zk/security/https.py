@@ -12,7 +12,7 @@ MAX_RESPONSE_BYTES = 1_000_000
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Redirects are refused: they could leak the client's secret or substitute trusted keys."""
+    """Rejects redirects, which could leak the client's secret or substitute trusted keys."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

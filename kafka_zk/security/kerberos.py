@@ -1,10 +1,11 @@
-"""SASL/GSSAPI with Kerberos, both sides (RFC 4752), without a security layer: TLS encrypts, as with Kafka.
+"""SASL/GSSAPI with Kerberos, both sides (RFC 4752). As in Kafka, there is no security layer, because TLS encrypts.
 
 Both sides exchange tokens until the context is established. Then the broker offers its security layers, and the client
-selects "none". The client may add a user name that it asks for; as in Kafka, it is itself whatever it asks.
+selects "none". The client may add a user name that it wants to act as; as in Kafka, this name has no effect.
 
 Needs the package ``gssapi``: ``pip install 'kafka-zk[gssapi]'``. It reads keytabs and /etc/krb5.conf (KRB5_CONFIG).
-Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin.java@3.9; GssKrb5Server (Java 17).
+As in Kafka, a ticket that is replayed or not yet valid does not fail the login for good: clients try again.
+Source: SaslServerAuthenticator, SaslServerCallbackHandler, KerberosLogin, KerberosError@3.9; GssKrb5Server (Java 17).
 Tests: tests/kafka_zk/security/test_kerberos.py, and with a KDC tests/peers/secured/test_kerberos.py.
 """
 
@@ -15,16 +16,23 @@ from contextlib import contextmanager
 from typing import Any
 
 from kafka_zk.security.client_security import KerberosLogin
-from kafka_zk.security.errors import InvalidSecurity, SaslAuthenticationFailed
+from kafka_zk.security.errors import InvalidSecurity, RefusedForNow, SaslAuthenticationFailed
 
 _NO_LAYER = 1
 _NONE_OFFERED = bytes((_NO_LAYER, 0, 0, 0))  # and no buffer for messages, which are not wrapped
+_KRB5_ERRORS = -1765328384  # the first code of krb5's table of errors
+_RETRIABLE = frozenset((_KRB5_ERRORS + code) % 2**32 for code in (21, 33, 34))  # client or ticket not yet valid, replay
+_KDC_UNREACHABLE = (_KRB5_ERRORS + 156) % 2**32
 _cache_numbers = itertools.count()
 _free_caches: dict[tuple[str, str], deque[str]] = defaultdict(deque)  # by keytab and principal
 
 
+class TicketUnavailable(ConnectionError):
+    """The Kerberos server is unreachable, or the ticket is not valid yet; retrying later may help."""
+
+
 def gssapi_module() -> Any:
-    """The package ``gssapi``. Raises InvalidSecurity if it, or the system's Kerberos library, is missing."""
+    """Import the package ``gssapi``. Raises InvalidSecurity if it or the system's Kerberos library is missing."""
     try:
         import gssapi
     except (ImportError, OSError):
@@ -35,7 +43,7 @@ def gssapi_module() -> Any:
 
 
 def default_realm() -> str:
-    """The realm of krb5.conf; empty if there is none."""
+    """The default realm in krb5.conf; empty if there is none."""
     gssapi = gssapi_module()
     try:
         name = gssapi.Name("x", gssapi.NameType.kerberos_principal).canonicalize(gssapi.MechType.kerberos)
@@ -45,7 +53,7 @@ def default_realm() -> str:
 
 
 class KerberosService:
-    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab does not have it."""
+    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab does not contain it."""
 
     def __init__(self, principal: str, keytab: str) -> None:
         self._gssapi = gssapi_module()
@@ -63,16 +71,17 @@ class KerberosService:
 
 
 class GssapiServer:
-    """The broker's side of one login. It may block: the Kerberos library reads and writes files.
+    """The broker's side of one login. It may block, because the Kerberos library reads and writes files.
 
     Attributes:
-        principal: the authenticated client's; empty until then.
+        principal: the client's principal; empty until it is authenticated.
     """
 
     def __init__(self, gssapi: Any, credentials: Any) -> None:
         self._gssapi = gssapi
         self._context = gssapi.SecurityContext(creds=credentials, usage="accept")
-        # Otherwise a refused ticket fails only the next step. The client, which gets an error token, does not take it.
+        # Otherwise a refused ticket fails only in the next step, which never comes: the client does not accept an error
+        # token.
         self._context.__DEFER_STEP_ERRORS__ = False
         self._has_offered = False
         self.principal = ""
@@ -89,7 +98,8 @@ class GssapiServer:
                 return self._offer()
             self._select(self._context.unwrap(message).message)
         except self._gssapi.exceptions.GSSError as error:
-            raise SaslAuthenticationFailed("GSSAPI failed", f"GSSAPI: {error}") from None
+            refused = RefusedForNow if error.min_code % 2**32 in _RETRIABLE else SaslAuthenticationFailed
+            raise refused("GSSAPI failed", f"GSSAPI: {error}") from None
         return b""
 
     def _offer(self) -> bytes:
@@ -106,9 +116,9 @@ class GssapiServer:
 
 
 def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, None]:
-    """The client's messages to the broker at ``host``. This call may block while it asks the Kerberos server.
+    """The client's messages to the broker at ``host``. The call may block while it asks the Kerberos server.
 
-    Raises SaslAuthenticationFailed, also from the generator.
+    Raises TicketUnavailable and SaslAuthenticationFailed, also from the generator.
     """
     gssapi = gssapi_module()
     try:
@@ -119,9 +129,9 @@ def gssapi_client(login: KerberosLogin, host: str) -> Generator[bytes, bytes, No
                 mech=gssapi.MechType.kerberos,
                 flags=(gssapi.RequirementFlag.mutual_authentication, gssapi.RequirementFlag.integrity),
             )  # fmt: skip
-            first = bytes(context.step() or b"")  # takes the ticket from the cache, or from the Kerberos server
+            first = bytes(context.step() or b"")  # gets the ticket from the cache or from the Kerberos server
     except gssapi.exceptions.GSSError as error:
-        raise SaslAuthenticationFailed(f"GSSAPI: {error}") from None
+        raise _client_failure(error, "") from None
     return _messages(gssapi, context, first)
 
 
@@ -132,18 +142,25 @@ def _messages(gssapi: Any, context: Any, token: bytes) -> Generator[bytes, bytes
             token = bytes(context.step(answer) or b"")
         offer = context.unwrap((yield token)).message
     except gssapi.exceptions.GSSError as error:
-        raise SaslAuthenticationFailed(f"GSSAPI: the broker cannot be verified: {error}") from None
+        raise _client_failure(error, "the broker cannot be verified: ") from None
     if len(offer) != len(_NONE_OFFERED) or not offer[0] & _NO_LAYER:
         raise SaslAuthenticationFailed("GSSAPI: the broker demands a security layer; Kafka has none")
     yield bytes(context.wrap(_NONE_OFFERED, False).message)
 
 
+def _client_failure(error: Any, what: str) -> Exception:
+    said = f"GSSAPI: {what}{error}"
+    if error.min_code % 2**32 in _RETRIABLE | {_KDC_UNREACHABLE}:
+        return TicketUnavailable(said)
+    return SaslAuthenticationFailed(said)
+
+
 @contextmanager
 def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
-    """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses meanwhile.
+    """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses
+    concurrently.
 
-    Later logins use the cache again, so there are as many as logins at the same time, and tickets are kept while they
-    are valid.
+    Later logins use the cache again and keep its valid tickets, so there are as many caches as concurrent logins.
     """
     if not login.keytab:
         yield {"ccache": login.cache} if login.cache else None
@@ -160,11 +177,11 @@ def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
 
 
 def _credentials(gssapi: Any, login: KerberosLogin, store: dict[str, str] | None) -> Any:
-    """Of a keytab, from which the library gets tickets as they are needed, or of the user's ticket cache."""
+    """Credentials of a keytab, for which the library gets tickets when needed, or of the user's ticket cache."""
     name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal) if login.principal else None
     return gssapi.Credentials(name=name, usage="initiate", mechs=_mechs(gssapi), store=store)
 
 
 def _mechs(gssapi: Any) -> list[Any]:
-    """Nothing but Kerberos: the library may have others."""
+    """Only Kerberos, because the library may support other mechanisms."""
     return [gssapi.MechType.kerberos]

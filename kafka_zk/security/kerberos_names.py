@@ -30,7 +30,7 @@ class NoUserName(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """``parts``: the rule applies to principals of this many parts; 0 for DEFAULT."""
+    """``parts``: the rule applies to principals with this number of parts; 0: DEFAULT."""
 
     parts: int
     text: str = ""
@@ -41,7 +41,7 @@ class _Rule:
     case: str = ""
 
     def user(self, realm: str, parts: Sequence[str], default_realm: str) -> str | None:
-        """None if the rule does not apply. Raises NoUserName."""
+        """The user name; None if the rule does not apply. Raises NoUserName."""
         if not self.parts:
             name = parts[0] if realm == default_realm else None
         else:
@@ -63,7 +63,7 @@ class _Rule:
 
 
 class KerberosNames:
-    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka would reject, that is for principals of
+    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka rejects, that applies to principals of
     more than two parts (or of none), or that refers to a part or group that does not exist.
 
     Args:
@@ -89,7 +89,7 @@ class KerberosNames:
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
-    r"""ASCII: in Java, ``\w`` and ``\d`` match no other letters and digits."""
+    r"""Compile an ASCII pattern: in Java, ``\w`` and ``\d`` match only ASCII letters and digits."""
     return None if text is None else re.compile(text, re.ASCII)
 
 

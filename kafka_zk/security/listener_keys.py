@@ -3,10 +3,9 @@
 A key applies with the prefix ``listener.name.<listener>.`` or, unless it grants access, without it. A SASL key may also
 have the prefix ``listener.name.<listener>.<mechanism>.``, which takes precedence.
 
-A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``, otherwise in the file that
-``java.security.auth.login.config`` names: in section ``<listener>.KafkaServer`` or, if absent, ``KafkaServer``.
-
-Source: BrokerSecurityConfigs, ChannelBuilders, JaasContext.java@3.9.
+A login module is in ``listener.name.<listener>.<mechanism>.sasl.jaas.config``. If that is absent, the module is in the
+file that ``java.security.auth.login.config`` names: in section ``<listener>.KafkaServer`` or, if absent,
+``KafkaServer``. Source: BrokerSecurityConfigs, ChannelBuilders, JaasContext.java@3.9.
 """
 
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", GSSAPI, "SCRAM-SHA-256", "OAUTHBE
 """The mechanisms that a broker can enable, in the order that Kafka returns to clients."""
 
 LISTENER_PREFIX = "listener.name."
-"""Must be in lower case, because dynamic keys are checked by it; the listener's name may be in any case."""
+"""Prefix of dynamic keys, in lower case. The listener's name may be in any case."""
 
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
@@ -56,15 +55,15 @@ _OTHER_KEYS = frozenset(
 
 
 def is_read_for_listener(key: str) -> bool:
-    """Whether a key may have the prefix ``listener.name.<listener>.``."""
+    """True if a key may have the prefix ``listener.name.<listener>.``."""
     return key in TLS_KEYS or key in _OTHER_KEYS
 
 
 class ListenerKeys:
-    """See the module's docstring.
+    """The keys of one listener.
 
     Attributes:
-        own: the keys with the listener's prefix, stripped of it.
+        own: the keys with the listener's prefix, without that prefix.
     """
 
     def __init__(self, properties: Mapping[str, str], listener: str) -> None:
@@ -84,22 +83,22 @@ class ListenerKeys:
         return key in self.own
 
     def of_mechanism(self, mechanism: str, key: str, default: str = "") -> str:
-        """A key that may have the prefix of a mechanism after the listener's prefix."""
+        """The value of a key that may have the prefix of a mechanism after the listener's prefix."""
         return self.own.get(f"{mechanism.lower()}.{key}", self.text(key, default)).strip()
 
     def own_of_mechanism(self, mechanism: str, key: str) -> str:
-        """A key that must have both prefixes."""
+        """The value of a key that must have both prefixes."""
         return self.own.get(f"{mechanism.lower()}.{key}", "").strip()
 
     def name_of(self, mechanism: str, key: str) -> str:
-        """The full name of such a key."""
+        """The full name of a key with both prefixes."""
         return f"{self._prefix}{mechanism.lower()}.{key}"
 
     def tls(self) -> dict[str, str]:
         return {key: self.text(key) for key in TLS_KEYS if self.is_own(key) or key in self._properties}
 
     def login_of(self, mechanism: str) -> dict[str, str]:
-        """The keys for the OAUTHBEARER token or Kerberos ticket with which this broker authenticates at others."""
+        """The keys for the OAUTHBEARER token or Kerberos ticket with which this broker logs in to others."""
         if mechanism == GSSAPI:
             return {SERVICE_NAME: self.text(SERVICE_NAME)} if self.text(SERVICE_NAME) else {}
         keys = {
@@ -109,7 +108,7 @@ class ListenerKeys:
         return {key: value for key, value in keys.items() if value} if mechanism == "OAUTHBEARER" else {}
 
     def mechanisms(self) -> tuple[str, ...]:
-        """The enabled mechanisms. Raises InvalidSecurity for one that a broker cannot enable."""
+        """The enabled mechanisms. Raises InvalidSecurity for a mechanism that a broker cannot enable."""
         named = [name.strip() for name in self.text("sasl.enabled.mechanisms", "GSSAPI").split(",") if name.strip()]
         unknown = [name for name in named if name not in BROKER_MECHANISMS]
         if unknown or not named:

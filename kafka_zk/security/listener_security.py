@@ -1,7 +1,7 @@
 """Security settings of one listener, made from ``server.properties``.
 
-Unsupported settings are refused with one sentence, so that no listener is open although its administrator believes it
-protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
+Unsupported settings are rejected with one sentence, so that no listener is open although its administrator believes
+that it is protected. Values only: nothing here loads OpenSSL or hashlib unless a listener is secured.
 
 Source: BrokerSecurityConfigs, SaslConfigs, SslConfigs, JaasContext, ChannelBuilders.java@3.9.
 """
@@ -25,8 +25,8 @@ CLIENT_AUTH = ("none", "requested", "required")
 
 @dataclass(frozen=True, slots=True)
 class ListenerTls:
-    """TLS settings of one listener. ``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: certificate subject to
-    user."""
+    """TLS settings of one listener. ``client_auth``: one of ``CLIENT_AUTH``. ``mapper``: maps certificate subjects to
+    users."""
 
     settings: TlsSettings
     client_auth: str
@@ -39,7 +39,7 @@ class ListenerSecurity:
 
     Attributes:
         protocol: one of ``client_security.PROTOCOLS``.
-        tls, sasl: not None if and only if the protocol uses them.
+        tls, sasl: None if the protocol does not use them.
     """
 
     protocol: str = "PLAINTEXT"
@@ -48,12 +48,12 @@ class ListenerSecurity:
 
     @property
     def needs_credentials(self) -> bool:
-        """Whether the listener needs the SCRAM credentials in ZooKeeper."""
+        """True if the listener needs the SCRAM credentials in ZooKeeper."""
         return self.sasl is not None and any(name.startswith("SCRAM") for name in self.sasl.mechanisms)
 
 
 def listener_security(properties: Mapping[str, str], listener: str, protocol: str) -> ListenerSecurity:
-    """Read the settings of a listener, and the files that they name. Raises InvalidSecurity."""
+    """Read the settings of a listener and the files that they name. Raises InvalidSecurity."""
     keys = ListenerKeys(properties, listener)
     try:
         return ListenerSecurity(
@@ -66,7 +66,7 @@ def listener_security(properties: Mapping[str, str], listener: str, protocol: st
 
 
 def inter_broker_security(properties: Mapping[str, str], listener: str, protocol: str) -> ClientSecurity:
-    """How a broker connects to this listener of other brokers. Raises InvalidSecurity."""
+    """The settings with which a broker connects to this listener of other brokers. Raises InvalidSecurity."""
     if protocol == "PLAINTEXT":
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security
@@ -107,12 +107,12 @@ def _tls(keys: ListenerKeys, *, has_sasl: bool) -> ListenerTls:
     if client_auth not in CLIENT_AUTH:
         raise InvalidSecurity(f"ssl.client.auth={client_auth}: it is one of {', '.join(CLIENT_AUTH)}")
     if has_sasl and not keys.is_own("ssl.client.auth"):
-        client_auth = "none"  # as in Kafka, SASL_SSL only obeys the key with the listener's prefix
+        client_auth = "none"  # as in Kafka, SASL_SSL only uses the key with the listener's prefix
     return ListenerTls(settings, client_auth, PrincipalMapper(keys.text("ssl.principal.mapping.rules", "DEFAULT")))
 
 
 def ignored_client_auth(properties: Mapping[str, str], listeners: Mapping[str, str]) -> list[str]:
-    """The SASL_SSL listeners that ignore ``ssl.client.auth``, because it has no prefix."""
+    """The SASL_SSL listeners that ignore ``ssl.client.auth`` because the key has no prefix."""
     if properties.get("ssl.client.auth", "none").strip().lower() == "none":
         return []
     return [

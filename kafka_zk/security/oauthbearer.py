@@ -1,6 +1,6 @@
-"""The client's side of SASL OAUTHBEARER, and when to renew a token. Pure.
+"""The client's side of SASL OAUTHBEARER, and the renewal time of tokens. Pure.
 
-A broker refuses a token with a JSON document. The client then sends one byte and receives the document again.
+If a broker rejects a token, it sends a JSON document. The client then sends one byte and receives the document again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer.py.
@@ -15,6 +15,8 @@ from kafka_zk.security.errors import SaslAuthenticationFailed
 from kafka_zk.security.password import Password
 
 _SEPARATOR = "\x01"
+_RENEWAL_FACTOR = 0.8
+_LEAST_MS = 60_000
 _TOKEN = re.compile(r"[-_~+/.a-zA-Z0-9]+=*")
 _EXTENSION = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
 
@@ -25,7 +27,7 @@ class Token:
 
     Attributes:
         expires_ms: ms since the epoch.
-        started_ms: when it was issued, ms since the epoch; None if unknown.
+        started_ms: time of issue, ms since the epoch; None if unknown.
         extensions: SASL extensions that are sent with it.
     """
 
@@ -37,7 +39,7 @@ class Token:
 
 def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
     """Yields the client's messages; send it the broker's responses. Raises SaslAuthenticationFailed if the broker
-    refuses the token, or the token or an extension has invalid characters."""
+    rejects the token, or if the token or an extension contains invalid characters."""
     pairs = [f"{key}={value}" for key, value in token.extensions.items()]
     if _TOKEN.fullmatch(token.value.value) is None:
         raise SaslAuthenticationFailed("The token has characters that no bearer token has")
@@ -49,14 +51,14 @@ def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
         raise SaslAuthenticationFailed(_refusal(answer))
 
 
-def renewal_ms(token: Token, now_ms: int, factor: float = 0.8, least_ms: int = 60_000) -> int:
+def renewal_ms(token: Token, now_ms: int) -> int:
     """When to fetch the token again, in ms since the epoch.
 
     Source: ExpiringCredentialRefreshingLogin.java@3.9 (sasl.login.refresh.window.factor, .min.period.seconds).
     """
     started_ms = now_ms if token.started_ms is None else token.started_ms
-    wanted_ms = started_ms + int((token.expires_ms - started_ms) * factor)
-    return max(wanted_ms, min(now_ms + least_ms, token.expires_ms))
+    wanted_ms = started_ms + int((token.expires_ms - started_ms) * _RENEWAL_FACTOR)
+    return max(wanted_ms, min(now_ms + _LEAST_MS, token.expires_ms))
 
 
 def _refusal(answer: bytes) -> str:

@@ -1,7 +1,7 @@
 """The broker's side of SASL OAUTHBEARER. Pure.
 
-The broker refuses a token with a JSON document. The client then sends one byte, and receives the document again as the
-reason of the failure. Any other message also ends the login; Kafka would accept another token.
+The broker rejects a token with a JSON document. The client then sends one byte, and receives the document again as the
+reason of the failure. Any other message also ends the login, while Kafka would accept another token.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslServer.java@3.9.
 Tests: tests/kafka_zk/security/test_oauthbearer_server.py.
@@ -25,18 +25,18 @@ _BEARER = re.compile(r"bearer +(?P<token>[-_~+/.a-zA-Z0-9]+=*)", re.IGNORECASE)
 
 
 class ClientFirst(NamedTuple):
-    """A client's first message; ``authorization_id`` is empty if the client requests none."""
+    """A client's first message. ``authorization_id`` is empty if the client requests none."""
 
     token: Password
     authorization_id: str
 
 
 class ExplainedFailure(SaslAuthenticationFailed):
-    """A failure whose own message is sent to the client, not a generic one."""
+    """A failure whose own message is sent to the client instead of a generic one."""
 
 
 def client_first(message: bytes) -> ClientFirst:
-    """Parse a client's first message. Raises SaslAuthenticationFailed, without the token in its message."""
+    """Parse a client's first message. Raises SaslAuthenticationFailed without the token in its message."""
     try:
         found = _FIRST.fullmatch(message.decode())
     except UnicodeDecodeError:
@@ -52,18 +52,17 @@ def client_first(message: bytes) -> ClientFirst:
 
 
 class OAuthBearerServer:
-    """One client's login. ``validate`` raises RefusedToken. ``accepted``: the valid token; None until it was
-    accepted."""
+    """One client's login. ``validate`` raises RefusedToken. ``accepted``: the accepted token; None before."""
 
     def __init__(self, validate: Callable[[str], ValidToken]) -> None:
         self._validate = validate
         self._refusal: str | None = None
         self.accepted: ValidToken | None = None
         self.reason: str | None = None
-        """Why the token was refused, for the log; None if it was not."""
+        """The reason why the token was rejected, for the log; None if it was not."""
 
     def answer(self, message: bytes) -> bytes:
-        """Return the response to a message. Raises SaslAuthenticationFailed; ExplainedFailure."""
+        """Return the response to a message. Raises SaslAuthenticationFailed, ExplainedFailure."""
         if self._refusal is not None:
             raise ExplainedFailure(self._refusal)
         first = client_first(message)
@@ -83,6 +82,6 @@ class OAuthBearerServer:
 
 
 def _document(error: RefusedToken) -> str:
-    """With the same spaces as Kafka's."""
+    """The JSON document with the same spaces as Kafka's."""
     status = f'{{"status":{json.dumps(error.status)}'
     return f"{status}}}" if error.scope is None else f'{status}, "scope":{json.dumps(error.scope)}}}'

@@ -12,12 +12,12 @@ MECHANISM = "PLAIN"
 
 
 def plain_client(username: str, password: str) -> Generator[bytes, bytes, None]:
-    """Yields the client's one message."""
+    """Yields the client's only message."""
     yield f"\0{username}\0{password}".encode()
 
 
 def is_same_password(expected: str | None, password: str) -> bool:
-    """Compare in constant time. ``expected`` None: an unknown user, which takes as long as a wrong password."""
+    """Compare in constant time. ``expected`` is None for an unknown user, and the comparison takes as long."""
     return hmac.compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
 
 
@@ -25,7 +25,7 @@ def plain_user(message: bytes, is_right: Callable[[str, str], bool]) -> str:
     """Return the user whom a client's message authenticates.
 
     Args:
-        is_right: whether a user has this password.
+        is_right: checks a user's password.
     Raises SaslAuthenticationFailed with Kafka's messages.
     """
     try:

@@ -14,7 +14,7 @@ _KEY = "ssl.principal.mapping.rules"
 
 
 class _Rule(NamedTuple):
-    """``pattern`` None: DEFAULT, which keeps the name."""
+    """``pattern`` None: DEFAULT, which returns the whole name."""
 
     pattern: re.Pattern[str] | None
     replacement: str
@@ -61,7 +61,8 @@ def _rule(found: re.Match[str]) -> _Rule:
 
 
 def _expanded(replacement: str, found: re.Match[str]) -> str:
-    """Like Java's replaceAll: of ``$n``, the longest number of a group is replaced, and further digits are text."""
+    """Expand ``$n`` as Java's replaceAll does: the longest number that is a group is replaced, and further digits are
+    text."""
     groups = found.re.groups
 
     def expand(place: re.Match[str]) -> str:

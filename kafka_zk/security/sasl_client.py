@@ -1,6 +1,6 @@
 """The client's side of each SASL mechanism, as a generator.
 
-It yields each message, is sent the broker's response, and ends when the client is satisfied.
+It yields each message, receives the broker's response, and ends after the last response.
 """
 
 from collections.abc import Generator
@@ -14,7 +14,7 @@ SaslClient = Generator[bytes, bytes, None]
 def sasl_client(settings: SaslSettings, random: Random, host: str) -> SaslClient:
     """The messages of one login to the broker at ``host``. It blocks if ``settings.may_wait``.
 
-    Raises TokenUnavailable; SaslAuthenticationFailed, also from the generator.
+    Raises TokenUnavailable; TicketUnavailable and SaslAuthenticationFailed, also from the generator.
     """
     if settings.mechanism == "OAUTHBEARER":
         from kafka_zk.security.oauthbearer import oauthbearer_client

@@ -1,7 +1,7 @@
 """How a broker authenticates a client: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
 Any error ends the login. An authenticated client may log in again before its session ends, with the same mechanism and
-as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, observed with its brokers.
+as the same user (KIP-368). Source: SaslServerAuthenticator.java@3.9, and the behaviour of its brokers.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from kafka_zk.security import scram
-from kafka_zk.security.errors import SaslAuthenticationFailed
+from kafka_zk.security.errors import RefusedForNow, SaslAuthenticationFailed
 from kafka_zk.security.kerberos_names import NoUserName
 from kafka_zk.security.listener_keys import GSSAPI
 from kafka_zk.security.listener_sasl import ListenerSasl
@@ -28,10 +28,10 @@ class Credentials(Protocol):
     """SCRAM credentials of users and delegation tokens."""
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential; an invented one if the user does not exist."""
+        """The user's credential. If the user does not exist, an invented one."""
 
     def find_token(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a delegation token; an invented one if the token does not exist."""
+        """The credential of a delegation token. If the token does not exist, an invented one."""
 
 
 class SaslState(Enum):
@@ -42,7 +42,7 @@ class SaslState(Enum):
 
 
 class UnexpectedRequest(Exception):
-    """A request that is invalid during the login: the connection is closed without a response."""
+    """A request that is invalid during the login. The connection is closed without a response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Login:
     """The authenticated user.
 
     Attributes:
-        expires_ms: when the credential expires, ms since the epoch; None for never.
-        is_token: whether the client used a delegation token.
+        expires_ms: expiry of the credential, ms since the epoch; None: never.
+        is_token: True if the client used a delegation token.
     """
 
     user: str
@@ -60,8 +60,8 @@ class Login:
     is_token: bool = False
 
     def lifetime_ms(self, now_ms: int, max_reauth_ms: int) -> int | None:
-        """Length of a session that begins now; None for no limit. ``max_reauth_ms``: connections.max.reauth.ms, 0 for
-        no limit."""
+        """Length of a session that begins now; None: no limit. ``max_reauth_ms``: connections.max.reauth.ms; 0: no
+        limit."""
         limits = [] if self.expires_ms is None else [max(0, self.expires_ms - now_ms)]
         if max_reauth_ms > 0:
             limits.append(max_reauth_ms)
@@ -74,9 +74,9 @@ class SaslReply:
 
     Attributes:
         challenge: sent to the client.
-        failure: why the login failed, for the client; None if it did not.
-        is_told: False if the client gets no response.
-        reason: for the log, which may say more.
+        failure: reason of a failed login, for the client; None if the login did not fail.
+        is_told: True if the client gets a response.
+        reason: reason for the log, which may be more detailed.
     """
 
     challenge: bytes = b""
@@ -87,7 +87,7 @@ class SaslReply:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """Shared by all logins at a listener.
+    """Settings that all logins at a listener share.
 
     Attributes:
         nonce: returns a random, printable text without a comma.
@@ -101,7 +101,7 @@ class SaslListener:
 
 
 class SaslServer:
-    """One client's login: takes its messages and returns the responses.
+    """One client's login. It accepts messages and returns the responses.
 
     Args:
         before: the client's previous login, if it authenticates again.
@@ -121,7 +121,7 @@ class SaslServer:
         self._knows_versions = before is not None
         self.state = SaslState.STARTED
         self.login: Login | None = None
-        """The authenticated user; not None if and only if the state is DONE."""
+        """The authenticated user in state DONE, otherwise None."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -133,26 +133,26 @@ class SaslServer:
 
     @property
     def may_wait(self) -> bool:
-        """Whether ``authenticate`` may block, so that it must not run on the reactor's thread."""
+        """True if ``authenticate`` may block, so that it must not run on the reactor's thread."""
         return self._mechanism in self._sasl.blocking
 
     def lifetime_ms(self) -> int | None:
-        """How long the session lasts from now; None for no limit. Only valid in state DONE."""
+        """Length of the session from now; None: no limit. Only valid in state DONE."""
         assert self.login is not None, "not logged in"
         return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
     def api_versions(self) -> None:
-        """The client sent ApiVersions, which is allowed until it gets the versions. Raises UnexpectedRequest."""
+        """Handle an ApiVersions request, which is allowed until the client has the versions. Raises
+        UnexpectedRequest."""
         if self.state is not SaslState.STARTED or self._knows_versions:
             raise UnexpectedRequest("ApiVersions again during the login")
 
     def versions_sent(self) -> None:
-        """The client got the versions, not an error."""
+        """Record that the client has received the versions."""
         self._knows_versions = True
 
     def handshake(self, mechanism: str) -> bool:
-        """The client chose a mechanism. Returns False, and fails the login, if it is not enabled. Raises
-        UnexpectedRequest."""
+        """Choose a mechanism. If it is not enabled, returns False and fails the login. Raises UnexpectedRequest."""
         if self.state is not SaslState.STARTED:
             raise UnexpectedRequest("SaslHandshake again during the login")
         is_enabled = mechanism in self._sasl.mechanisms
@@ -173,6 +173,9 @@ class SaslServer:
             )
         try:
             challenge = self._step(message)
+        except RefusedForNow as error:
+            self.state = SaslState.FAILED
+            return SaslReply(failure=str(error), is_told=False, reason=error.reason)
         except SaslAuthenticationFailed as error:
             is_explained = self._mechanism == PLAIN or isinstance(error, ExplainedFailure)
             return self._failed(str(error) if is_explained else self._hidden(), error.reason)
@@ -184,7 +187,7 @@ class SaslServer:
         return SaslReply(challenge)
 
     def interrupt(self) -> None:
-        """The client sent another request instead of the mechanism's next message: the login fails."""
+        """Fail the login, because the client sent another request instead of the mechanism's next message."""
         self.state = SaslState.FAILED
         self.login = None
 
@@ -246,7 +249,7 @@ class SaslServer:
         return final
 
     def _found(self, first: scram.ClientFirst) -> tuple[Login, ScramCredential]:
-        """The claimed login, and the credential that proves it now."""
+        """The claimed login, and the credential that the client must now prove."""
         if not first.is_token:
             credential = self._listener.credentials.find(self._mechanism, first.username)
             return Login(first.username, self._mechanism), credential
@@ -254,6 +257,6 @@ class SaslServer:
         return Login(found.owner, self._mechanism, found.expires_ms, is_token=True), found.credential
 
     def _hidden(self) -> str:
-        """Kafka's generic message: the reason would help an attacker."""
+        """Kafka's generic message. The reason would help an attacker."""
         what = "authentication" if self._before is None else "re-authentication"
         return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {self._mechanism}"

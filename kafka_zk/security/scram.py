@@ -1,10 +1,10 @@
 """SASL SCRAM-SHA-256 and SCRAM-SHA-512, both sides, and the credentials that Kafka keeps in ZooKeeper. Pure.
 
-An unknown user is refused at the last step, like a wrong password. Until then the client sees a salt derived from the
-name and the cluster's secret, the same in every attempt and on every broker.
+An unknown user is rejected in the last step, like a wrong password. Until then, the client sees a salt derived from the
+name and the cluster's secret, so it is the same in every attempt and on every broker.
 
-As in Kafka, names and passwords are not normalized (SASLprep), and a client's final nonce only has to end with the
-server's: librdkafka before 2.6.1 sends its own part twice.
+As in Kafka, names and passwords are not normalized (SASLprep). A client's final nonce only has to end with the server's
+part, because librdkafka before 2.6.1 sends its own part twice.
 
 Source: RFC 5802, RFC 7677; ScramSaslClient.java, ScramSaslServer.java, ScramMessages.java, ScramCredentialUtils.java
 @3.9. Tests: tests/kafka_zk/security/test_scram.py.
@@ -22,17 +22,17 @@ from typing import NamedTuple
 from kafka_zk.security.errors import SaslAuthenticationFailed
 
 MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Mechanism to hash function, by its name in ``hashlib``."""
+"""Mechanism -> name of its hash function in ``hashlib``."""
 
 MECHANISM_NUMBERS: Mapping[str, int] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
-"""In Kafka's protocol. Source: ScramMechanism.java@3.9."""
+"""Numbers in Kafka's protocol. Source: ScramMechanism.java@3.9."""
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
 """Limits of the broker in AlterUserScramCredentials. A client accepts up to ``_MOST_ITERATIONS``."""
 
 NONCE_BITS = 130
-_MOST_ITERATIONS = 1_000_000  # 1 s of a client's time; a hostile server could request hours
+_MOST_ITERATIONS = 1_000_000  # takes 1 s of a client's time; without a limit, a hostile server could request hours
 _GS2 = "n,,"
 _VALUE = r"[\x01-\x2b\x2d-\x7f\u0080-\U0010ffff]+"  # anything but NUL and comma
 _PRINTABLE = r"[\x21-\x2b\x2d-\x7e]+"
@@ -54,7 +54,7 @@ _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>{_VALUE})|v=(?P<signature>{_BASE64}
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a broker stores of a user's password for one mechanism."""
+    """The data that a broker stores instead of a user's password, for one mechanism."""
 
     salt: bytes
     stored_key: bytes = field(repr=False)
@@ -77,7 +77,7 @@ class SaltedPassword:
 
 
 class ScramLogin(NamedTuple):
-    """A way of a user to log in. ``iterations``: None if the stored credential cannot be decoded."""
+    """A mechanism with which a user can log in. ``iterations``: None if the stored credential cannot be decoded."""
 
     user: str
     mechanism: str
@@ -85,7 +85,7 @@ class ScramLogin(NamedTuple):
 
 
 class TokenCredential(NamedTuple):
-    """What a broker stores of a delegation token. ``owner``: its user; ``expires_ms``: ms since the epoch."""
+    """The data that a broker stores for a delegation token. ``owner``: its user. ``expires_ms``: ms since the epoch."""
 
     credential: ScramCredential
     owner: str = ""
@@ -102,7 +102,7 @@ class ClientFirst(NamedTuple):
 
 
 def salted_password(mechanism: str, password: str, salt: bytes, iterations: int) -> bytes:
-    """The key derived from a password; takes a few ms at 4096 iterations."""
+    """The key derived from a password. Takes a few ms with 4096 iterations."""
     return hashlib.pbkdf2_hmac(MECHANISMS[mechanism], password.encode(), salt, iterations)
 
 
@@ -132,7 +132,7 @@ def decode_credential(text: str) -> ScramCredential:
 
 
 def invented_credential(mechanism: str, username: str, secret: bytes) -> ScramCredential:
-    """A credential for an unknown user: always the same for a name, and no password matches it."""
+    """A credential for an unknown user. It depends only on the name and the secret, and no password matches it."""
     seed = hmac.digest(secret, f"{mechanism}\0{username}".encode(), "sha512")
     size = hashlib.new(MECHANISMS[mechanism]).digest_size
     salt = nonce_text(int.from_bytes(seed) % (1 << NONCE_BITS))
@@ -147,7 +147,7 @@ def scram_client(
     Args:
         nonce: random, printable and without a comma.
         is_token: the user name is the id of a delegation token.
-    Raises SaslAuthenticationFailed if the broker refuses, or does not prove that it knows the password.
+    Raises SaslAuthenticationFailed if the broker rejects the login, or does not prove that it knows the password.
     """
     extensions = ",tokenauth=true" if is_token else ""
     bare = f"n={_escaped(username)},r={nonce}{extensions}"
@@ -192,7 +192,7 @@ def client_first(message: bytes) -> ClientFirst:
 
 
 class ScramServer:
-    """The broker's side, given the user's credential or an invented one."""
+    """The broker's side of a login, with the user's credential or an invented one."""
 
     def __init__(self, mechanism: str, first: ClientFirst, credential: ScramCredential, nonce: str) -> None:
         """``nonce``: random, printable and without a comma. Raises SaslAuthenticationFailed for too few iterations."""

@@ -1,7 +1,7 @@
 """Verifies tokens with the public keys of the OAuth provider that signed them. Pure, except for ``cryptography``.
 
-``exp``, ``iat`` and the user's claim are required. ``aud`` must contain an expected audience, and be absent if none is
-expected, as in Kafka. The algorithm must fit the key; ``none`` and shared-secret algorithms are refused. Imported on
+``exp``, ``iat`` and the user's claim are required. As in Kafka, ``aud`` must contain an expected audience, or be absent
+if none is expected. The algorithm must match the key; ``none`` and shared-secret algorithms are rejected. Imported on
 demand, for ``sasl.oauthbearer.jwks.endpoint.url``.
 
 Source: RFC 7515, 7517, 7518, 8037, 9864; KIP-768; ValidatorAccessTokenValidator.java, ClaimValidationUtils.java@3.9.
@@ -36,7 +36,7 @@ _CURVES: Mapping[str, tuple[str, type[ec.EllipticCurve], int]] = {
     "ES384": ("P-384", ec.SECP384R1, 48),
     "ES512": ("P-521", ec.SECP521R1, 66),
 }
-"""Algorithm to curve name, curve, and size in bytes of each half of a signature."""
+"""Algorithm -> curve name, curve, and size in bytes of each half of a signature."""
 
 _ED25519 = ("EdDSA", "Ed25519")  # two names for the same algorithm (RFC 9864)
 _KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
@@ -50,7 +50,7 @@ class VerificationKey(NamedTuple):
     """One public key.
 
     Attributes:
-        algorithm: the only allowed one; None for all of the key's type.
+        algorithm: the only allowed algorithm; None: all that match the key's type.
         curve: for EC and OKP.
     """
 
@@ -63,7 +63,7 @@ class VerificationKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedClaims:
-    """The keys sasl.oauthbearer.expected.audience, .expected.issuer (None: any), .sub.claim.name and
+    """The values of sasl.oauthbearer.expected.audience, .expected.issuer (None: any), .sub.claim.name and
     .clock.skew.seconds."""
 
     audience: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class ExpectedClaims:
 
 
 def read_keys(document: bytes) -> list[VerificationKey]:
-    """Read the usable keys of a JSON Web Key Set; others are skipped. Raises InvalidKeys."""
+    """Read the usable keys of a JSON Web Key Set. Others are skipped. Raises InvalidKeys."""
     try:
         listed = json.loads(document)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -117,7 +117,7 @@ def _number(text: str) -> int:
 
 
 def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes) -> bool:
-    """Whether ``signature`` was made with the key. ``algorithm`` must fit the key's type."""
+    """True if ``signature`` was made with the key. ``algorithm`` must match the key's type."""
     try:
         if algorithm in _ED25519:
             key.key.verify(signature, signed)

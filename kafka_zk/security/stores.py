@@ -48,8 +48,8 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
     Args:
         kind: one of ``TYPES``.
-        key_password: password of the key; the store's by default.
-    Raises InvalidSecurity; the caller prefixes the message with the store.
+        key_password: password of the key; None: the store's password. Raises InvalidSecurity; the caller prefixes the
+            message with the store.
     """
     if kind == "PEM":
         return pem_identity(data, data, key_password)
@@ -60,7 +60,7 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
 
 def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
-    """The trusted certificates: a store's own entries and, if it has a key, the key's certificate.
+    """The trusted certificates: the store's own entries and, if it contains a key, the key's certificate.
 
     As in Java, issuers stored with a key are not trusted. Raises InvalidSecurity like ``identity``.
     """
@@ -81,7 +81,7 @@ def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
 
 
 def pem_identity(key: bytes, certificates: bytes, key_password: Password | None) -> Identity:
-    """Read a PEM text with the key and one with the certificates, which may be the same. Raises InvalidSecurity."""
+    """Read the key and the certificates, each from a PEM text; both may be the same. Raises InvalidSecurity."""
     keys = [block for label, block in _pem_blocks(key) if label.endswith("PRIVATE KEY")]
     chain = [block for label, block in _pem_blocks(certificates) if label in _CERTIFICATES]
     if len(keys) != 1 or not chain:
@@ -105,7 +105,7 @@ def _pem(label: str, data: bytes) -> str:
 
 def _pkcs12_identity(data: bytes, store_password: Password, key_password: Password) -> Identity:
     store = _pkcs12(data, store_password)
-    from cryptography.hazmat.primitives import serialization  # installed, or ``_pkcs12`` would have failed
+    from cryptography.hazmat.primitives import serialization  # installed: otherwise ``_pkcs12`` failed
 
     if store.key is None or store.cert is None:
         raise InvalidSecurity("there is no private key with its certificate in it")
@@ -125,10 +125,10 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 
 
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
-    """The certificates except those of the key and its issuers.
+    """The certificates, without those of the key and its issuers.
 
-    Java marks its entries with an attribute that ``cryptography`` does not expose, so issuers are recognized by their
-    subject. Java names a key's issuers by their subject; an entry with another name is kept.
+    Java marks trusted entries with an attribute that ``cryptography`` does not expose, so issuers are recognized by
+    their subject. An entry whose name is not its subject is kept, because Java names a key's issuers by their subject.
     """
     if store.key is None:
         return list(store.additional_certs)
@@ -212,7 +212,7 @@ class _JksReader:
 
 
 def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
-    """With a password, checks the integrity first."""
+    """The entries. If there is a password, the integrity is checked first."""
     if data[:4] != _JKS_MAGIC:
         raise InvalidSecurity("it is not a JKS file")
     if password is not None:

@@ -19,10 +19,11 @@ from kafka_zk.security.errors import InvalidSecurity, SslAuthenticationFailed
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
-"""Java's names of the supported versions, to Python's."""
+"""Java's names of the supported versions -> Python's names."""
 
 _CLIENT_AUTH = {"none": "CERT_NONE", "requested": "CERT_OPTIONAL", "required": "CERT_REQUIRED"}
-"""Names, not values: a broker without TLS imports this module without loading OpenSSL (see ``lean_imports``)."""
+"""Names instead of values, because a broker without TLS imports this module without loading OpenSSL
+(``lean_imports``)."""
 
 UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: issuer not found, wrong issuer of the same name, or self-signed
 NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
@@ -51,8 +52,8 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
     """The context of a listener's connections. ``client_auth``: ``none``, ``requested`` or ``required``.
 
-    A requested certificate must be valid if it is sent, as in Kafka. Renegotiation is refused. One session ticket is
-    enough for a client that reconnects. Raises InvalidSecurity.
+    As in Kafka, a requested certificate may be missing but must be valid. Renegotiation is rejected. A client gets one
+    session ticket. Raises InvalidSecurity.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -77,7 +78,8 @@ def _load_authorities(context: ssl.SSLContext, authorities: str) -> None:
 
 
 def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> str | None:
-    """Why a client with these settings cannot connect to such a server, ignoring host names; None if it can."""
+    """The reason why a client with these settings cannot connect to such a server, ignoring host names; None if it
+    can."""
     asking = client_context(replace(client, check_host_name=False))
     answering = server_context(server, client_auth)
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -95,13 +97,13 @@ def can_connect(client: TlsSettings, server: TlsSettings, client_auth: str) -> s
 
 
 def load_identity(context: ssl.SSLContext, identity: Identity) -> None:
-    """Load key and certificates. Python only reads files, so they go through memory, or a file that is deleted
-    immediately. Raises InvalidSecurity."""
+    """Load key and certificates. Python can only read files, so a temporary file in memory or on disk is used. Raises
+    InvalidSecurity."""
     password = identity.key_password.value if identity.key_password else ""
     text = identity.private_key.value + "\n" + identity.certificate_chain
     try:
         with _as_file(text.encode()) as path:
-            # Without a password, OpenSSL would ask on the terminal; an empty one makes it fail instead.
+            # Without a password, OpenSSL would ask for one on the terminal. With an empty one, it fails.
             context.load_cert_chain(path, password=password)
     except (OSError, ValueError) as error:
         raise InvalidSecurity(
@@ -127,7 +129,7 @@ def _as_file(data: bytes) -> Iterator[str]:
 
 
 def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """A TLS 1.3 suite has no effect below TLS 1.3, and vice versa, so both are set together."""
+    """Set versions and suites together, because a suite only has an effect in its own TLS version."""
     allowed = [name for name in VERSIONS if not settings.protocols or name in settings.protocols]
     modern = cipher_suites.TLS_1_3 & set(settings.suites)
     older = [cipher_suites.openssl_name(name) or name for name in settings.suites if name not in cipher_suites.TLS_1_3]
@@ -153,12 +155,12 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) -> SslAuthenticationFailed:
-    """The exception for an error of a TLS connection to ``peer``; its message says what to do."""
+    """The exception for an error of a TLS connection to ``peer``. The message says what to do."""
     return SslAuthenticationFailed(f"TLS with {peer} failed: {_explanation(error, settings)}")
 
 
 def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
-    """Why a broker may have closed a connection after nothing but its handshake. It may also have stopped, so retrying
+    """Why a broker may have closed a connection directly after the handshake. It may also have been stopped, so a retry
     can help."""
     if in_handshake:
         return "the broker closed the connection during the TLS handshake; does it speak TLS at this port?"

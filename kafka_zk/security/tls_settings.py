@@ -7,7 +7,7 @@ from kafka_zk.security.password import Password
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A private key and its certificate chain, own certificate first, as PEM. ``key_password``: set if the key is
+    """A private key and its certificate chain, own certificate first, as PEM. ``key_password``: None if the key is not
     encrypted."""
 
     private_key: Password
@@ -20,11 +20,11 @@ class TlsSettings:
     """How one side of a TLS connection authenticates itself and its peer.
 
     Attributes:
-        authorities: trusted certificates, PEM; None for the system's.
+        authorities: trusted certificates, PEM; None: the system's.
         identity: own key and certificates, sent if the peer requests them.
         verify: whether a client verifies the broker's certificate.
-        check_host_name: whether the certificate must also be for the broker's host; ignored unless ``verify``.
-        protocols, suites: Java's names; empty for TLS 1.2 and 1.3, and OpenSSL's suites.
+        check_host_name: whether the certificate must name the broker's host; ignored unless ``verify``. protocols,
+            suites: Java's names. Empty: TLS 1.2 and 1.3, and OpenSSL's default suites.
     """
 
     authorities: str | None = None

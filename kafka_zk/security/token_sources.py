@@ -1,4 +1,4 @@
-"""Sources of a client's OAUTHBEARER tokens, and when tokens are renewed.
+"""Sources of a client's OAUTHBEARER tokens, which renew them.
 
 Fetching blocks. All connections of a process with equal sources share a token. Sources can be pickled.
 
@@ -30,7 +30,7 @@ Extensions = tuple[tuple[str, str], ...]
 
 
 class TokenUnavailable(ConnectionError):
-    """The token endpoint is unreachable or overloaded; retrying later may help."""
+    """The token endpoint is unreachable or overloaded. Retrying later may help."""
 
 
 class TokenSource(Hashable, Protocol):
@@ -42,7 +42,7 @@ class TokenSource(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens:
-    """Unsigned tokens, made from the options of a JAAS login module; for tests and development."""
+    """Creates unsigned tokens from the options of a JAAS login module, for tests and development."""
 
     options: tuple[tuple[str, str], ...]
 
@@ -52,9 +52,9 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Tokens of an OAuth provider, by the client credentials grant (RFC 6749, 4.4).
+    """Fetches tokens from an OAuth provider with the client credentials grant (RFC 6749, 4.4).
 
-    ``authorities``: trusted certificates for the endpoint, PEM; None for the system's.
+    ``authorities``: trusted certificates for the endpoint, PEM; None: the system's.
     """
 
     url: str
@@ -99,10 +99,10 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class TokenCallback:
-    """Tokens from a function like confluent-kafka's ``oauth_cb``: called with ``config``, it returns the token, its
-    expiry in s since the epoch, and optionally a principal's name and a mapping of SASL extensions.
+    """Gets tokens from a function like confluent-kafka's ``oauth_cb``. It is called with ``config`` and returns the
+    token, its expiry in s since the epoch, and optionally the name of a principal and a mapping of SASL extensions.
 
-    ``function``: a callable, or ``module:function``, imported for the first token.
+    ``function``: a callable, or ``module:function``, which is imported for the first token.
     """
 
     function: str | Callable[[str], tuple[Any, ...]]
@@ -135,7 +135,7 @@ def _imported(name: str) -> Callable[[str], tuple[Any, ...]]:
 
 
 def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
-    """From the token if it is a JWT, otherwise from the endpoint's ``expires_in``; ms since the epoch."""
+    """The expiry in ms since the epoch: from the token if it is a JWT, otherwise from the endpoint's ``expires_in``."""
     try:
         expires_s = claims_of(token).get("exp")
     except InvalidToken:
@@ -149,7 +149,7 @@ def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
 
 
 class _Tokens:
-    """One source's token, renewed before it expires by one thread at a time."""
+    """One source's token. One thread at a time renews it before it expires."""
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
@@ -171,6 +171,6 @@ def _tokens_of(source: TokenSource) -> _Tokens:
 
 
 def current_token(source: TokenSource) -> Token:
-    """Return the token to authenticate with; blocks while a new one is fetched. Raises SaslAuthenticationFailed,
+    """The token to authenticate with. Blocks while a new one is fetched. Raises SaslAuthenticationFailed,
     TokenUnavailable."""
     return _tokens_of(source).get(wall_ms())

@@ -1,6 +1,6 @@
 """Validates OAUTHBEARER tokens on the broker. Pure.
 
-Kafka's default accepts unsecured tokens, which any client can make: only for tests and development.
+Kafka's default accepts unsecured tokens, which any client can make. Use it only for tests and development.
 Source: OAuthBearerUnsecuredValidatorCallbackHandler.java, OAuthBearerValidationUtils.java@3.9.
 """
 
@@ -18,7 +18,7 @@ _PART = re.compile(r"[A-Za-z0-9_-]*")
 
 
 class RefusedToken(Exception):
-    """The token is refused. The message is for the log and contains nothing of the token; the client gets ``status``
+    """The token is rejected. The message is for the log and contains no part of the token. The client gets ``status``
     and ``scope``."""
 
     def __init__(self, message: str, status: str = "invalid_token", scope: str | None = None) -> None:
@@ -65,7 +65,7 @@ def parse(token: str) -> Jws:
 
 
 def time_ms(claims: Mapping[str, Any], name: str, *, needed: bool = True) -> int | None:
-    """A claim that is a time, in ms since the epoch; None if absent and not ``needed``. Raises RefusedToken."""
+    """A claim that is a time, in ms since the epoch; None if it is absent and not ``needed``. Raises RefusedToken."""
     value = claims.get(name)
     if value is None and not needed:
         return None
@@ -98,11 +98,11 @@ class UnsecuredTokens:
     """Validates unsecured tokens.
 
     Args:
-        options: the login module's; only ``unsecuredValidator…`` options are read.
+        options: options of the login module; only ``unsecuredValidator…`` options are read.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        """Raises InvalidSecurity."""
+        """Parse the options. Raises InvalidSecurity."""
         self._principal_claim = options.get("unsecuredValidatorPrincipalClaimName", "").strip() or "sub"
         self._scope_claim = options.get("unsecuredValidatorScopeClaimName", "").strip() or "scope"
         self._required_scope = options.get("unsecuredValidatorRequiredScope", "").split()
@@ -126,6 +126,6 @@ class UnsecuredTokens:
 
 
 def _scope(claim: Any) -> set[str]:
-    """A text is one scope even if it contains spaces, as in Kafka."""
+    """The scopes in a claim. As in Kafka, a text is one scope even if it contains spaces."""
     words = [claim.strip()] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return {word for word in words if isinstance(word, str)}

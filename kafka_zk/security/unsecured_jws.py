@@ -37,10 +37,10 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def unsecured_token(options: Mapping[str, str], now_ms: int) -> Token:
-    """Create the token described by a JAAS login module's options, for example
+    """Create the token that the options of a JAAS login module describe, for example
     ``unsecuredLoginStringClaim_sub="alice"``.
 
-    Raises ValueError, naming the option.
+    Raises ValueError, which names the option.
     """
     claims: dict[str, Any] = {}
     for key, value in options.items():

@@ -1,4 +1,4 @@
-"""Where the fixtures' servers run: in processes; ``containers`` is the alternative."""
+"""Creates the fixtures' servers as processes; ``containers`` is the alternative."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from kafka_zk.testing.zookeeper import quick_cluster, quick_zookeeper
 
 
 class Backend(Protocol):
-    """Makes servers, not yet started, that end with their ``with`` blocks."""
+    """Creates servers, not yet started, that stop at the end of their ``with`` blocks."""
 
     def zookeeper(self, data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper: ...
 
@@ -24,7 +24,7 @@ class Backend(Protocol):
         *,
         secured: bool = False,
     ) -> EmbeddedCluster:
-        """``zookeeper``: a server that this backend made, or a connection string."""
+        """Create a cluster. ``zookeeper``: a server of this backend, or a connection string."""
 
 
 class Processes:

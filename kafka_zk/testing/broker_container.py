@@ -1,11 +1,11 @@
-"""A broker, or a cluster of them, in containers, for testcontainers.
+"""Brokers and clusters in containers, for testcontainers.
 
     with KafkaZkContainer() as kafka:
         connect(kafka.bootstrap)
 
-The image is built from ``docker/Dockerfile``. The interfaces are those of ``BrokerProcess`` and ``EmbeddedCluster``: a
-broker that was stopped, killed or restarted keeps its port and data. Needs ``pip install 'kafka-zk[containers]'`` and a
-Docker engine.
+The image is built from ``docker/Dockerfile``. The interfaces are those of ``BrokerProcess`` and ``EmbeddedCluster``. A
+broker keeps its port and data when it is stopped, killed or restarted. Needs ``pip install 'kafka-zk[containers]'`` and
+a Docker engine.
 """
 
 import contextlib
@@ -73,7 +73,7 @@ class ContainerProcess:
         return f", saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}"
 
     def output(self, since_s: float | None = None) -> str:
-        """All output of all runs, or since a time; empty once the container is removed."""
+        """All output of all runs, or the output since a time; empty once the container is removed."""
         container = self._container._container
         return bytes(container.logs(since=since_s)).decode(errors="replace") if container else ""
 
@@ -96,13 +96,13 @@ class KafkaZkContainer(DockerContainer):
     Args:
         image: an image built from ``docker/Dockerfile``.
         zookeeper: a container or an ensemble in ``network``, or a connection string that the broker's container can
-            reach. None makes a ZooKeeperContainer of ``zookeeper_image``, which ends with the broker.
+            reach. None creates a ZooKeeperContainer of ``zookeeper_image``, which stops with the broker.
         broker_id: Kafka's ``broker.id``.
-        properties: Kafka's keys; they override ours. If a value names a file on this machine, the file is copied into
-            the container and the value adapted.
-        network: the network of the brokers and ZooKeeper; None makes one.
+        properties: Kafka's keys, which override the defaults. If a value names a file on this machine, the file is
+            copied into the container and the value adapted.
+        network: the network of the brokers and ZooKeeper; None creates one.
         alias: the broker's name in the network; by default ``kafka-`` and its id.
-        port: the published port on this machine; 0 takes a free one.
+        port: the published port on this machine; 0: a free port.
         chroot: in ``zookeeper``, if that is a container or an ensemble.
         data_dir: a folder on this machine for the log; by default it is in the container.
         login: the security of ``view``'s connections.
@@ -144,7 +144,7 @@ class KafkaZkContainer(DockerContainer):
         self.with_network(self._network_used).with_network_aliases(self.alias)
         self.with_bind_ports(PUBLISHED_PORT, self.port)
         self.data_dir = data_dir
-        options: dict[str, Any] = {"healthcheck": {"test": ["NONE"]}}  # the engine's health is not used
+        options: dict[str, Any] = {"healthcheck": {"test": ["NONE"]}}  # the engine's health check is not used
         if data_dir is not None:
             data_dir.mkdir(parents=True, exist_ok=True)
             self.with_volume_mapping(data_dir.resolve(), DATA, "rw")
@@ -170,8 +170,9 @@ class KafkaZkContainer(DockerContainer):
         return self.data_dir
 
     def start(self) -> Self:
-        """Start the broker. Without a given ``zookeeper``, also wait until it serves (``EmbeddedCluster`` waits for all
-        its brokers together). Raises ProcessFailed and docker's errors."""
+        """Start the broker. If no ``zookeeper`` was given, also wait until it serves (``EmbeddedCluster`` waits for all
+        its brokers together). Raises ProcessFailed and docker's errors.
+        """
         if self._container is not None:
             self._container.start()
             return self
@@ -189,7 +190,9 @@ class KafkaZkContainer(DockerContainer):
         return ask_broker(host, int(port), login or self._login)
 
     def stop(self, timeout_s: float = 30, *, force: bool = False, delete_volume: bool = False) -> int:  # type: ignore[override]
-        """Stop cleanly and keep the data; returns the exit code. ``force`` or ``delete_volume`` removes it."""
+        """Stop cleanly and keep the data. Returns the exit code. ``force`` or ``delete_volume`` removes the
+        container.
+        """
         if force or delete_volume:
             self.remove()
             return 0
@@ -198,7 +201,7 @@ class KafkaZkContainer(DockerContainer):
         return self.process.exit_code or 0
 
     def remove(self) -> None:
-        """Kill the broker and remove everything that was made for it."""
+        """Kill the broker and remove everything that was created for it."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
@@ -244,7 +247,7 @@ class KafkaZkContainer(DockerContainer):
     def _write_properties(self) -> None:
         properties = {
             "broker.id": str(self.broker_id),
-            # The published one first: old consumers use the first address in ZooKeeper.
+            # The published address first: old consumers use the first one in ZooKeeper.
             "listeners": f"PLAINTEXT://0.0.0.0:{PUBLISHED_PORT},{INTERNAL}://0.0.0.0:{INTERNAL_PORT}",
             "advertised.listeners": f"PLAINTEXT://{LOCALHOST}:{self.port},{INTERNAL}://{self.alias}:{INTERNAL_PORT}",
             "listener.security.protocol.map": f"PLAINTEXT:PLAINTEXT,{INTERNAL}:PLAINTEXT",
@@ -266,7 +269,7 @@ class KafkaZkContainer(DockerContainer):
 
 
 def as_process(container: KafkaZkContainer) -> BrokerProcess:
-    """Use a container where a process is expected: it has what ``EmbeddedCluster`` uses of a process."""
+    """Use a container in place of a process: it has all methods that ``EmbeddedCluster`` calls."""
     return cast(BrokerProcess, container)
 
 
@@ -318,7 +321,7 @@ class ContainerCluster(EmbeddedCluster):
         return as_process(broker)
 
     def _secured_container(self, broker_id: int, alias: str, port: int) -> dict[str, str]:
-        """A broker's keys for its two listeners; empty if it is not secured."""
+        """A broker's keys for its two listeners; empty without security."""
         if self.security is None:
             return {}
         return {

@@ -40,6 +40,6 @@ def create_topic(
 
 
 def _knows_leaders(address: str, name: str, partitions: int, login: ClientSecurity) -> bool:
-    with BlockingAdmin(bootstrap_servers=address, security=login) as admin:  # a new one: it asks this broker first
+    with BlockingAdmin(bootstrap_servers=address, security=login) as admin:  # a new client asks this broker first
         topic = admin.describe_cluster().topics.get(name)
     return topic is not None and len(topic.available) == partitions

@@ -27,10 +27,10 @@ class Cluster(EmbeddedCluster):
         brokers: number of brokers; their ids are 0, 1, and so on.
         properties: Kafka's keys for every broker.
         zookeeper: a connection string, or a running ``EmbeddedZooKeeper``; by default the cluster starts its own.
-        security: whether brokers and clients must log in over TLS. Clients use the keys of
+        security: True if brokers and clients must log in over TLS. Clients use the keys of
             ``cluster.security.properties()`` or ``librdkafka_properties()``; ``add_user`` makes more users.
-        data: the data directory; a later cluster with the same one continues. By default a temporary folder, which is
-            removed at the end, unless the cluster does not start: then the error names a log in it.
+        data: the data directory; a later cluster with the same directory continues. By default a temporary folder,
+            which is removed at the end, unless the start fails: then the error names a log in it.
     """
 
     def __init__(

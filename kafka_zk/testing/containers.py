@@ -16,7 +16,7 @@ from kafka_zk.testing.zookeeper import quick_cluster
 
 
 def why_no_engine() -> str | None:
-    """Return why no container can run here, in one sentence; None if containers can run."""
+    """Why no container can run here, in one sentence; None if containers can run."""
     try:
         DockerClient.from_env().ping()
     except DockerException as error:
@@ -27,7 +27,7 @@ def why_no_engine() -> str | None:
 class Containers:
     """Servers in containers of one network, which is removed at the end of the ``with`` block.
 
-    ``zookeeper_image`` and ``broker_image`` as for ZooKeeperContainer and KafkaZkContainer.
+    ``zookeeper_image``, ``broker_image``: as for ZooKeeperContainer and KafkaZkContainer.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Containers:
             alias=f"zookeeper-{len(self._servers)}",
         )
         self._servers.append(server)
-        return cast(EmbeddedZooKeeper, server)  # the same interface, but for the process
+        return cast(EmbeddedZooKeeper, server)  # the same interface, except for the process
 
     def cluster(
         self,
@@ -57,8 +57,9 @@ class Containers:
         *,
         secured: bool = False,
     ) -> EmbeddedCluster:
-        """In containers if ``zookeeper`` is one of ours. A container may not reach another address (for example a
-        proxy), so with any other connection string the brokers are processes."""
+        """Create a cluster in containers if ``zookeeper`` is a container. A container may be unable to reach other
+        addresses (such as a proxy), so with a connection string the brokers are processes.
+        """
         connect = zookeeper if isinstance(zookeeper, str) else zookeeper.connect_string
         servers, slash, path = connect.partition("/")
         ours = next((server for server in self._servers if server.alive and server.connect_string == servers), None)

@@ -6,13 +6,13 @@
 
 Session-wide and shared: ``zookeeper_server``, ``kafka_zk_cluster``, ``kafka_zk_secured_cluster``,
 ``certificate_authority``. Per test: ``zookeeper`` (a new chroot on the shared server), ``zk_client``. Factories, whose
-products end with the test: ``make_zookeeper``, ``make_cluster``, ``make_zk_client``, ``make_topic``, ``make_proxy``.
-``expire_session`` ends any session. Everything listens on free ports of 127.0.0.1. Logs are in pytest's temporary
-folder, and their warnings are attached to a test that fails. ZooKeepers tick every 200 ms, so sessions last up to 4 s.
-docs/how-to/testing.md describes every fixture and option.
+products stop at the end of the test: ``make_zookeeper``, ``make_cluster``, ``make_zk_client``, ``make_topic``,
+``make_proxy``. ``expire_session`` ends any session. All servers listen on free ports of 127.0.0.1. Their logs are in
+pytest's temporary folder; warnings in the logs are attached to a failed test. ZooKeepers tick every 200 ms, so sessions
+last up to 4 s. docs/how-to/testing.md describes every fixture and option.
 
-With ``--containers`` the same fixtures run ZooKeepers and brokers in containers (see ``containers``), without changes
-to the tests. If no Docker engine responds, the tests are skipped, with the reason.
+With ``--containers`` the same fixtures run the servers in containers (see ``containers``). If no Docker engine
+responds, the tests are skipped, with the reason.
 
 This module imports only pytest and two numbers, so a run without these fixtures costs nothing.
 """
@@ -102,7 +102,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the servers' warnings to a test that fails."""
+    """Attach the servers' warnings to a failed test."""
     report = yield
     logs = item.config.stash.get(_LOGS, None) if "_server_logs" in getattr(item, "fixturenames", ()) else None
     if logs and report.failed and (said := logs.report()):
@@ -112,7 +112,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def kafka_zk_backend(request: pytest.FixtureRequest) -> "Iterator[Backend]":
-    """Where the other fixtures run servers: in processes, or with ``--containers`` in containers."""
+    """Creates the servers of the other fixtures: in processes, or with ``--containers`` in containers."""
     from kafka_zk.testing.backend import Processes
 
     if not request.config.getoption("containers"):
@@ -153,8 +153,9 @@ def zookeeper(zookeeper_server: "EmbeddedZooKeeper") -> "Chroot":
 def make_zookeeper(
     kafka_zk_backend: "Backend", _server_logs: "ServerLogs", tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MakeZooKeeper]:
-    """``make_zookeeper(variant="open")``: a server for this test, to stop, kill, pause and restart. The variants
-    digest, sasl, tls and mtls secure it; clusters made with it, and its ``client_properties``, have access."""
+    """``make_zookeeper(variant="open")``: a server that this test may stop, kill, pause and restart. The variants
+    digest, sasl, tls and mtls secure it; clusters created with it, and its ``client_properties``, have access.
+    """
     with ExitStack() as servers:
 
         def make(variant: "Variant" = "open") -> "EmbeddedZooKeeper":
@@ -219,8 +220,9 @@ def kafka_zk_cluster(
     _server_logs: "ServerLogs",
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedCluster]":
-    """The brokers that all tests of this process share; three unless the ini option ``kafka_zk_brokers`` says
-    otherwise. Leave them unchanged; use ``make_cluster`` for faults."""
+    """The brokers that all tests of this process share, three by default (ini option ``kafka_zk_brokers``). Leave them
+    unchanged; use ``make_cluster`` for faults.
+    """
     from kafka_zk.testing.zookeeper import Chroot
 
     count, folder = options.broker_count(request.config), tmp_path_factory.mktemp("cluster")
@@ -239,8 +241,9 @@ def kafka_zk_secured_cluster(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> "Iterator[EmbeddedCluster]":
     """One broker with SASL_SSL, shared like ``kafka_zk_cluster``. ``cluster.security`` has the keys for clients:
-    ``properties()`` for Java's and ours, ``librdkafka_properties()``, ``client_file``, ``truststore``.
-    ``cluster.add_user("alice")`` adds a user and returns the user's keys."""
+    ``properties()`` for Java's and kafka-zk's, ``librdkafka_properties()``, ``client_file``, ``truststore``.
+    ``cluster.add_user("alice")`` adds a user and returns the user's keys.
+    """
     from kafka_zk.testing.zookeeper import Chroot
 
     chroot = Chroot(zookeeper_server, f"/cluster-{next(_numbers)}")

@@ -18,9 +18,9 @@ from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 Server = TypeVar("Server", EmbeddedCluster, EmbeddedZooKeeper)
 
 ENTRIES_SHOWN = 20
-"""Maximum number of entries shown per server, the newest ones; the others are counted."""
+"""Maximum number of entries shown for each server, the newest ones; the others are counted."""
 LINES_SHOWN = 8
-"""Maximum number of lines shown per entry: a stack trace has many."""
+"""Maximum number of lines shown for each entry, because stack traces are long."""
 
 _ENTRY = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S* (?:\[.*?\] (?:- )?)?(\w+)\s|(Error: |Exception in thread )")
 _QUIET = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
@@ -61,7 +61,7 @@ class LogFile(NamedTuple):
         return 0, 0
 
     def since(self, mark: tuple[int, int] | None) -> str:
-        """The text after the mark, or everything; if the log was rotated meanwhile, the newest file."""
+        """The text after the mark, or everything. If the log was rotated meanwhile: the newest file."""
         inode, position = mark or (0, 0)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as log:
             log.seek(position if os.fstat(log.fileno()).st_ino == inode else 0)
@@ -95,7 +95,7 @@ class ContainerLog(NamedTuple):
 class ServerLogs:
     """The logs of all servers of the fixtures, from the beginning of a test.
 
-    Output during a start is not shown, because ZooKeeper warns about its defaults, unless the start fails.
+    Output during a start is shown only if the start fails, because ZooKeeper warns about its defaults.
     """
 
     def __init__(self) -> None:
@@ -105,7 +105,7 @@ class ServerLogs:
 
     @contextlib.contextmanager
     def watched(self, server: Server, *, shared: bool = False) -> Iterator[Server]:
-        """Start a server, and stop it at the end of the block. ``shared``: for more tests than the current one."""
+        """Start a server, and stop it at the end of the block. ``shared``: used by several tests."""
         (self._shared if shared else self._own).append(server)
         with server:
             self._mark(server)
@@ -119,7 +119,7 @@ class ServerLogs:
             self._mark(server)
 
     def report(self) -> str:
-        """WARN and worse since the test began, by server; empty if there is nothing."""
+        """WARN and worse since the test began, by server; empty without such entries."""
         parts = []
         for log in [log for server in (*self._shared, *self._own) for log in _logs(server)]:
             if entries := warnings(log.since(self._marks.get(log))):

@@ -15,7 +15,7 @@ USER, PASSWORD = "kafka", "kafka-secret"
 
 
 def server_security(variant: Variant, folder: Path, hosts: Sequence[str] = HOSTS) -> ServerSecurity:
-    """Make the files of a variant in ``folder``, and return how servers and clients use them.
+    """Create the files of a variant in ``folder``. Returns the security of the server, with that of its clients.
 
     - ``open``: no authentication, no protection.
     - ``digest``: no authentication is required; clients protect their znodes with a name and a password.
@@ -23,7 +23,7 @@ def server_security(variant: Variant, folder: Path, hosts: Sequence[str] = HOSTS
     - ``tls``: encrypted; the server's certificate is for ``hosts``; znodes are open.
     - ``mtls``: like ``tls``, and clients need a certificate, which protects their znodes.
 
-    Raises: EmbeddedError if the package that makes certificates is not installed.
+    Raises: EmbeddedError if the package that creates certificates is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if variant == "open":

@@ -13,7 +13,7 @@ from kafka_zk.testing.variants import Variant, server_security
 
 
 def quick_zookeeper(data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
-    """Make a ZooKeeper, not yet started, that ``variant`` secures."""
+    """Create a ZooKeeper, not yet started, secured by ``variant``."""
     security = server_security(variant, data_dir / "security")
     return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False, security=security)
 
@@ -27,8 +27,9 @@ def quick_cluster(
     supervised: bool = True,
     secured: bool = False,
 ) -> EmbeddedCluster:
-    """Make a cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` the
-    session of a dead broker is closed."""
+    """Create a cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead
+    broker's session is closed.
+    """
     merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
     return EmbeddedCluster(
         data_dir,
@@ -41,7 +42,7 @@ def quick_cluster(
 
 
 class Chroot(NamedTuple):
-    """A part of a ZooKeeper for one test; the first client that connects creates it, as in Kafka."""
+    """A chroot on a ZooKeeper for one test. As in Kafka, the first client that connects creates it."""
 
     server: EmbeddedZooKeeper
     path: str
@@ -51,7 +52,7 @@ class Chroot(NamedTuple):
         return self.server.connect_string + self.path
 
     def restart(self) -> None:
-        """Restart the whole server; sessions that have not expired continue."""
+        """Restart the whole server. Sessions that have not expired continue."""
         self.server.restart()
 
     def expire_session(self, session_id: int) -> None:

@@ -4,8 +4,8 @@
         connect(zookeeper.connect_string)
 
 Any image with the official layout works (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. The interface is
-that of ``EmbeddedZooKeeper``: a server that was stopped, killed or restarted keeps its port and data. Needs
-``pip install 'kafka-zk[containers]'`` and a Docker engine.
+that of ``EmbeddedZooKeeper``. A server keeps its port and data when it is stopped, killed or restarted. Needs ``pip
+install 'kafka-zk[containers]'`` and a Docker engine.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ CLIENT_PORT, TLS_PORT, PEER_PORT, ELECTION_PORT = 2181, 2281, 2888, 3888
 CONF, DATA = PurePosixPath("/conf"), PurePosixPath("/data")
 SECURITY = CONF / "security"
 START_TIMEOUT_S = 120
-CONNECT_TO_PEER_MS = 1_000  # a killed container's address does not even refuse connections
+CONNECT_TO_PEER_MS = 1_000  # the address of a killed container does not even refuse connections
 POLL_INTERVAL_S = 0.2
 PORT_ATTEMPTS = 5
 JVM_FLAGS = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -53,10 +53,10 @@ class ZooKeeperContainer(DockerContainer):
 
     Args:
         image: an image of ZooKeeper 3.4 to 3.9 with the official layout.
-        variant: how the server is secured (see ``variants``); ``client_properties`` are Kafka's keys for its clients.
+        variant: the server's security (see ``variants``); ``client_properties`` are Kafka's keys for its clients.
         tick_time_ms: sessions last 2 to 20 ticks.
-        config: additional ``zoo.cfg`` keys, which override ours.
-        security: your own files, instead of a ``variant``.
+        config: additional ``zoo.cfg`` keys, which override the defaults.
+        security: files to use instead of a ``variant``.
         alias: the server's name in ``network``.
         server_id, peers: its number, and the names of all servers by number, in an ensemble.
 
@@ -126,7 +126,7 @@ class ZooKeeperContainer(DockerContainer):
         return self
 
     def launch(self) -> None:
-        """Start without waiting: the servers of an ensemble serve only together."""
+        """Start without waiting, because the servers of an ensemble serve only together."""
         if self._container is not None:
             self._container.start()
             return
@@ -142,7 +142,7 @@ class ZooKeeperContainer(DockerContainer):
                     raise
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the server serves. Raises ProcessFailed if it ends first or the time is over."""
+        """Wait until the server serves. Raises ProcessFailed if it ends first, or after the timeout."""
         deadline_s = monotonic_s() + timeout_s
         while not self.serving():
             ended = not self.alive
@@ -152,15 +152,17 @@ class ZooKeeperContainer(DockerContainer):
             time.sleep(POLL_INTERVAL_S)
 
     def report(self) -> Report:
-        """The server's health and mode, and which commands it allows."""
+        """The server's health, its mode, and the commands that it allows."""
         return probe(self.port, self.host)
 
     def serving(self) -> bool:
-        """Whether the server serves requests."""
+        """True if the server serves requests."""
         return self.report().health is Health.SERVING
 
     def stop(self, force: bool = False, delete_volume: bool = False) -> None:
-        """Stop cleanly and keep the data; with ``force`` or ``delete_volume`` remove it, as in testcontainers."""
+        """Stop cleanly and keep the data. With ``force`` or ``delete_volume``, remove the container, as in
+        testcontainers.
+        """
         if force or delete_volume:
             self.remove()
         elif self._container is not None:
@@ -187,7 +189,7 @@ class ZooKeeperContainer(DockerContainer):
         self.get_wrapped_container().unpause()
 
     def restart(self) -> None:
-        """Restart with the same port and data; sessions that have not expired continue."""
+        """Restart with the same port and data. Sessions that have not expired continue."""
         self.stop()
         self.start()
 
@@ -203,7 +205,7 @@ class ZooKeeperContainer(DockerContainer):
     # Files and ports
 
     def _choose_ports(self) -> None:
-        """Choose ports before the start: ports that the engine chooses change with every restart."""
+        """Choose ports before the start: those chosen by the engine change with every restart."""
         self.port = free_port()
         self.with_bind_ports(CLIENT_PORT, self.port)
         if self._security.tls:
@@ -246,8 +248,8 @@ class ZooKeeperContainer(DockerContainer):
 class ZooKeeperEnsemble:
     """Several ZooKeeper servers that elect a leader, in containers of one network.
 
-    Arguments as for ZooKeeperContainer; the ``size`` servers are named zookeeper-1 and so on. ``servers`` has each of
-    them, to kill and to restart.
+    Arguments: as for ZooKeeperContainer. The ``size`` servers are named zookeeper-1 and so on; ``servers`` contains
+    them.
     """
 
     def __init__(
@@ -285,7 +287,7 @@ class ZooKeeperEnsemble:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """As for ZooKeeperContainer."""
+        """Like ``ZooKeeperContainer.client_properties``."""
         return self._security.client_properties
 
     @property

@@ -1,8 +1,8 @@
 """The client protocol of all registries, and its vocabulary.
 
 Three clients implement it: kazoo with Twisted (``kazoo_twisted``), blocking kazoo (``kazoo_blocking``) and the
-in-memory ZooKeeper in ``kafka_zk/sim``. A method sends its request immediately and returns an awaitable result, so that
-callers pipeline by calling many methods before they await::
+in-memory ZooKeeper in ``kafka_zk/sim``. A method sends its request immediately and returns an awaitable result. Callers
+pipeline requests by calling many methods before they await::
 
     pending = [client.get(path) for path in paths]
     answers = [await answer for answer in pending]
@@ -22,11 +22,11 @@ class EventType(enum.Enum):
     DELETED = "deleted"
     CHANGED = "changed"
     CHILD = "child"
-    NONE = "none"  # the connection or session changed: the watch is gone, read again when connected
+    NONE = "none"  # the connection or session changed, which drops the watch; read again when connected
 
 
 class WatchedEvent(NamedTuple):
-    """The event of a one-shot watch: a hint to read again, never data."""
+    """The event of a one-shot watch. It contains no data: read the znode again."""
 
     type: EventType
     path: str
@@ -49,7 +49,8 @@ class ZnodeStat(NamedTuple):
 
 
 class Create(NamedTuple):
-    """Creates a znode. ``data`` None is null, for znodes without content: Kafka parses anything that is not null."""
+    """Creates a znode. ``data`` None is null. Use it for znodes without content, because Kafka parses any other
+    data."""
 
     path: str
     data: bytes | None = None
@@ -72,7 +73,7 @@ ANY_VERSION = -1
 
 
 class Check(NamedTuple):
-    """Checks a version; ANY_VERSION checks that the znode exists."""
+    """Checks a version. ANY_VERSION only checks that the znode exists."""
 
     path: str
     version: int
@@ -83,7 +84,7 @@ Watch = Callable[[WatchedEvent], None]
 
 
 def data_size(operation: Operation) -> int:
-    """Number of data bytes that the operation writes."""
+    """Number of data bytes in the operation."""
     return len(operation.data or b"") if isinstance(operation, Create | SetData) else 0
 
 
@@ -107,30 +108,31 @@ class RegistryClient(Protocol):
     def state(self) -> SessionState: ...
 
     def add_session_listener(self, listener: Callable[[SessionState], None]) -> Callable[[], None]:
-        """Call ``listener`` on every change of state; returns a function that removes it."""
+        """Call ``listener`` on every change of state. Returns a function that removes it."""
 
     def connected(self) -> Awaitable[None]:
-        """Fires when the client is connected, immediately if it is.
+        """Fires when the client is connected, immediately if it already is.
 
-        Fails with SessionLost if the session ends (also when the client is closed), and in the blocking client with
-        ConnectionTimeout after its connection timeout.
+        Fails with SessionLost if the session ends or the client is closed. In the blocking client, it fails with
+        ConnectionTimeout after the connection timeout.
         """
 
     def lease_held(self) -> bool:
-        """True if the session is certain to be alive: the last request answered by ZooKeeper's leader (a write or a
-        heartbeat) was sent less than 2/3 of the session timeout ago, on the monotonic clock. Any thread may call it.
-        """
+        """True if the session is certain to be alive: less than 2/3 of the session timeout has passed since the client
+        sent the last request that ZooKeeper's leader answered (a write or a heartbeat). Any thread may call this."""
 
     def call_later(self, delay_s: float, work: Callable[[], None]) -> Callable[[], None]:
-        """Call ``work`` after ``delay_s`` on the callbacks' thread; returns a function that cancels it."""
+        """Call ``work`` after ``delay_s`` on the callbacks' thread. Returns a function that cancels it."""
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:
-        """Data and stat. Raises NoNode without setting a watch; use ``exists`` to watch an absent znode."""
+        """Data and stat. Raises NoNode and sets no watch if the znode does not exist; to watch its creation, use
+        ``exists``."""
 
     def get_all(self, paths: Sequence[str]) -> Awaitable[list[tuple[bytes | None, ZnodeStat] | NoAuth | None]]:
-        """Data and stat of each path in one request; None for absent znodes, NoAuth for those that an ACL hides.
+        """Data and stat of each path in one request; None for absent znodes, NoAuth for znodes that an ACL hides.
 
-        Raises Unimplemented (servers before ZooKeeper 3.6: see ``pipeline.read_all``)."""
+        Raises Unimplemented if the server is older than ZooKeeper 3.6 (see ``pipeline.read_all``).
+        """
 
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]: ...
 
@@ -140,20 +142,21 @@ class RegistryClient(Protocol):
     def create(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False
     ) -> Awaitable[str]:
-        """Returns the created path. ``data`` None is null, which differs from empty data. Raises NodeExists, NoNode (no
-        parent)."""
+        """Create a znode and return its path. ``data`` None is null, not empty. Raises NodeExists, or NoNode if the
+        parent does not exist."""
 
     def set(self, path: str, data: bytes, version: int = -1) -> Awaitable[ZnodeStat]:
-        """Raises NoNode, BadVersion."""
+        """Write the data if the version matches (-1: any). Raises NoNode, BadVersion."""
 
     def delete(self, path: str, version: int = -1) -> Awaitable[None]:
-        """Raises NoNode, BadVersion, NotEmpty."""
+        """Delete the znode if the version matches (-1: any). Raises NoNode, BadVersion, NotEmpty."""
 
     def multi(self, operations: Sequence[Operation]) -> Awaitable[list[str | ZnodeStat | None]]:
-        """Atomic. Returns the path for each create, the stat for each set, else None. Raises MultiFailed."""
+        """Run the operations atomically. Returns the path for each create, the stat for each set, else None. Raises
+        MultiFailed."""
 
     def sync(self) -> Awaitable[None]:
-        """A request without effect that the leader answers; it renews the lease."""
+        """Send a request that has no effect. The leader answers it, which renews the lease."""
 
     def close(self) -> Awaitable[None]:
-        """End the session; its ephemerals are deleted immediately."""
+        """End the session. ZooKeeper deletes its ephemerals immediately."""

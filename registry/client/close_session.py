@@ -1,11 +1,9 @@
 """Closes the ZooKeeper session of a dead process, so that its ephemerals are deleted immediately.
 
-The requests to resume and to close the session leave in one write, so that a pause or kill in between cannot leave a
-resumed session open. Nothing is sent twice, and no ping is sent. The requested timeout is the minimum, so that a
-session that is resumed but not closed by some accident lives as short as possible.
-
-Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: data after a connect request are
-read once the session is resumed. Tests: tests/registry/client/test_close_session.py.
+One write contains the requests to resume and to close the session, so a crash in between cannot leave a resumed session
+open. The requested timeout is the minimum: if the close request is lost, the session expires soon.
+Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: the server reads data after a
+connect request once the session is resumed. Tests: tests/registry/client/test_close_session.py.
 """
 
 from __future__ import annotations  # a process without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.0
 SHORTEST_MS = 1
-"""ZooKeeper raises it to ``minSessionTimeout``."""
+"""The requested timeout. ZooKeeper raises it to ``minSessionTimeout``."""
 PASSWORD_BYTES = 16
 _LARGEST_ANSWER_BYTES = 1024
 
@@ -33,7 +31,7 @@ _CLOSE_SESSION = -11
 
 
 def packet(content: bytes) -> bytes:
-    """A packet: the content after its length."""
+    """A packet: the length of the content, then the content."""
     return struct.pack(">i", len(content)) + content
 
 
@@ -43,11 +41,11 @@ def connect_request(session_id: int, password: bytes, timeout_ms: int) -> bytes:
 
 
 CLOSE_REQUEST = packet(struct.pack(">ii", 1, _CLOSE_SESSION))
-"""The packet that ends the session of its connection."""
+"""The packet that ends the session of a connection."""
 
 
 def resumed_session(answer: bytes) -> int:
-    """The session granted by the response to a connect request; 0 if the old session is unknown."""
+    """The session id in the response to a connect request; 0 if the server does not know the session."""
     _, timeout_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer)
     return int(session_id) if timeout_ms > 0 else 0
 
@@ -62,7 +60,7 @@ def close_session(
 ) -> bool:
     """Try once to close the session, at the first reachable server, within ``patience_s``.
 
-    Returns True if a server confirmed it. False: the session had ended before, or will expire.
+    Returns True if a server confirmed the close request. False: the session had already ended, or will expire.
     """
     deadline_s = monotonic_s() + patience_s
     for number, (host, port) in enumerate(servers):
@@ -80,13 +78,13 @@ def close_session(
 
 
 def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -> socket.socket:
-    """Connect; the limit includes all addresses of the name and the TLS handshake."""
+    """Connect within ``limit_s``, which includes all addresses of the host name and the TLS handshake."""
     deadline_s = monotonic_s() + limit_s
     failure = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         try:
             connection = socket.socket(family, kind, protocol)
-        except OSError as error:  # for example no IPv6
+        except OSError as error:  # for example because there is no IPv6
             failure = error
             continue
         try:
@@ -114,7 +112,7 @@ def _ask(connection: socket.socket, session_id: int, password: bytes, deadline_s
 
 
 def _receive_packet(connection: socket.socket, deadline_s: float) -> bytes:
-    """Raises: OSError, also at the deadline or if the server closes the connection."""
+    """Receive one packet. Raises: OSError, also at the deadline or if the server closes the connection."""
     (size_bytes,) = struct.unpack(">i", _receive(connection, 4, deadline_s))
     if not 0 <= size_bytes <= _LARGEST_ANSWER_BYTES:
         raise ConnectionError(f"an answer of {size_bytes} bytes: this is no ZooKeeper")

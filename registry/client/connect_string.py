@@ -1,4 +1,4 @@
-"""ZooKeeper connection strings: ``host:port[,host:port…][/chroot]``, one chroot for all, at the end."""
+"""ZooKeeper connection strings: ``host:port[,host:port…][/chroot]``, where the chroot applies to all servers."""
 
 import re
 from typing import NamedTuple
@@ -23,7 +23,7 @@ class ConnectString(NamedTuple):
 
 
 def parse(connect_string: str) -> ConnectString:
-    """Raises InvalidConnectString with one sentence that says what is wrong."""
+    """Parse a connection string. Raises InvalidConnectString, whose message says what is wrong."""
     listed, slash, rest = connect_string.strip().partition("/")
     if "," in rest:
         raise InvalidConnectString(

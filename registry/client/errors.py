@@ -1,13 +1,13 @@
 """Outcomes of ZooKeeper operations.
 
-``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty`` are expected results that callers handle. ``ConnectionLoss``
-means that the outcome is unknown: read again and compare. ``SessionLost`` means that all ephemerals and watches are
-gone.
+``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty`` are expected results that callers handle. After
+``ConnectionLoss``, the outcome is unknown: read again and compare. After ``SessionLost``, all ephemerals and watches
+are gone.
 """
 
 
 class RegistryError(Exception):
-    """Base of all errors here; the message names the path."""
+    """Base of all errors in this module. The message names the path."""
 
 
 class NodeExists(RegistryError):
@@ -15,7 +15,7 @@ class NodeExists(RegistryError):
 
 
 class NoNode(RegistryError):
-    """The znode (or the parent of a new one) does not exist."""
+    """The znode, or the parent of a new one, does not exist."""
 
 
 class BadVersion(RegistryError):
@@ -35,15 +35,15 @@ class NoAuth(RegistryError):
 
 
 class AuthenticationFailed(RegistryError):
-    """ZooKeeper rejected the client's identity, or the client ZooKeeper's; the message is for the user."""
+    """ZooKeeper rejected the client's identity, or the client rejected ZooKeeper's. The message is for the user."""
 
 
 class InvalidSecurity(RegistryError):
-    """A key, certificate or TLS setting for ZooKeeper is unusable; the message names the file or value."""
+    """A key, certificate or TLS setting for ZooKeeper is unusable. The message names the file or value."""
 
 
 class Unimplemented(RegistryError):
-    """The server is too old for the request, which had no effect."""
+    """The server is too old for the request and ignored it."""
 
 
 class RequestTooLarge(RegistryError):
@@ -51,19 +51,19 @@ class RequestTooLarge(RegistryError):
 
 
 class ConnectionTimeout(RegistryError):
-    """No server of the connection string responded within the timeout; the message is for the user."""
+    """No server responded within the timeout. The message is for the user."""
 
 
 class ConnectionLoss(RegistryError):
-    """The connection broke before the response: the operation may or may not have happened."""
+    """The connection broke before the response. The operation may or may not have happened."""
 
 
 class SessionLost(RegistryError):
-    """The session expired or was closed: its ephemerals and watches are gone."""
+    """The session expired or was closed, so its ephemerals and watches are gone."""
 
 
 class MultiFailed(RegistryError):
-    """A multi was rolled back. ``index``: the failed operation. ``cause``: why it failed."""
+    """A multi was rolled back. ``index``: position of the failed operation. ``cause``: its error."""
 
     def __init__(self, index: int, cause: RegistryError) -> None:
         super().__init__(f"operation {index} of the multi failed: {cause!r}")
@@ -76,11 +76,11 @@ class InvalidZnode(RegistryError):
 
 
 class InvalidConnectString(RegistryError):
-    """A ZooKeeper connection string that is not ``host:port[,host:port…][/chroot]``."""
+    """A ZooKeeper connection string does not have the form ``host:port[,host:port…][/chroot]``."""
 
 
 class DuplicateBrokerId(RegistryError):
-    """Another live broker has the id. ``host`` is None if its registration has none."""
+    """Another live broker has the same id. ``host`` is None if its registration contains none."""
 
     def __init__(self, broker_id: int, host: str | None, port: int) -> None:
         super().__init__(
@@ -92,14 +92,14 @@ class DuplicateBrokerId(RegistryError):
 
 
 class DuplicateConsumerId(RegistryError):
-    """Another live session has registered the consumer id."""
+    """Another live session has registered the same consumer id."""
 
     def __init__(self, group: str, consumer_id: str) -> None:
         super().__init__(f"consumer id {consumer_id} is already registered in group {group} by another live consumer")
 
 
 class FencedInstanceId(RegistryError):
-    """Another live session has the instance id of a static member."""
+    """Another live session has registered the same instance id of a static member."""
 
     def __init__(self, group: str, instance_id: str) -> None:
         super().__init__(
@@ -108,18 +108,19 @@ class FencedInstanceId(RegistryError):
 
 
 class GroupNotEmpty(RegistryError):
-    """The group has live members, so its offsets cannot be changed or deleted from outside."""
+    """The group has live members, so only they can change or delete its offsets."""
 
     def __init__(self, group: str, members: list[str]) -> None:
         super().__init__(f"group {group} has {len(members)} live members ({', '.join(members)}); stop them first")
 
 
 class ControllerMoved(RegistryError):
-    """Another controller was elected; nothing was written. The caller must resign."""
+    """Another controller was elected. Nothing was written. The caller must resign."""
 
 
 class ControlledByKRaft(RegistryError):
-    """A KRaft controller has taken ``/controller``: the cluster is leaving ZooKeeper, so ours cannot take part."""
+    """A KRaft controller has taken ``/controller``, so the cluster is leaving ZooKeeper and this broker cannot take
+    part."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(

@@ -9,7 +9,7 @@ from kafka_zk.registry.client.client import EventType, RegistryClient, SessionSt
 
 @dataclass(frozen=True, slots=True)
 class RegistryEvent(Event):
-    """Base of all events here."""
+    """Base of all events in this module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class WatchArmed(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class WatchFired(RegistryEvent):
-    """The watch at ``path`` fired (``type`` NONE: it was dropped with the connection or the session)."""
+    """The watch at ``path`` fired. ``type`` NONE: the end of the connection or session dropped it."""
 
     path: str
     type: EventType
@@ -37,14 +37,14 @@ class Reread(RegistryEvent):
 
 @dataclass(frozen=True, slots=True)
 class SessionChanged(RegistryEvent):
-    """The client's connection or session changed. ``session_id`` is None without a session."""
+    """The client's connection or session changed. ``session_id`` is None if there is no session."""
 
     state: SessionState
     session_id: int | None
 
 
 def observe_session(client: RegistryClient, events: EventSource) -> Callable[[], None]:
-    """Report every change of the client's session; returns a function that stops it."""
+    """Report every change of the client's session. Returns a function that stops the reports."""
 
     def changed(state: SessionState) -> None:
         events.emit(SessionChanged, state, client.session_id, cause=f"session {state.value}")

@@ -1,12 +1,12 @@
-"""What the Twisted and the blocking kazoo client share, except threads.
+"""The common part of the Twisted and the blocking kazoo client, without threads.
 
-Everything from kazoo's thread goes into one inbox, in the order of the wire, and is handled on the owner's thread. A
-watch event is therefore seen before a response that includes its change. Only ``_post`` and its callees run on kazoo's
-thread.
+kazoo's thread puts every response and event into one inbox, in the order of arrival, and the owner's thread handles
+them. A watch event is therefore seen before a response that includes its change. Only ``_post`` and its callees run on
+kazoo's thread.
 
-Operations are accepted only while CONNECTED. A new connection is announced after the response to a first request (a
-``sync``, through the leader), so that listeners find the lease held. Requests in progress fail with ConnectionLoss
-before SUSPENDED is announced, and with SessionLost before LOST; then the next session is opened.
+Operations are accepted only in state CONNECTED. A new connection becomes CONNECTED after the response to a ``sync``
+from the leader, so the lease is already held. Requests in progress fail with ConnectionLoss before SUSPENDED is
+announced, and with SessionLost before LOST. After LOST, the client opens the next session.
 """
 
 from abc import ABC, abstractmethod
@@ -60,9 +60,9 @@ class _Request:
 
     def __init__(self, path: str, sent_ms: float, waiting: Any, convert: Callable[[Any], Any], by_leader: bool) -> None:
         self.path = path
-        self.by_leader = by_leader  # True unless it is a read, which the server answers itself
+        self.by_leader = by_leader  # False for reads, which any server answers
         self.sent_ms = sent_ms
-        self.waiting = waiting  # a Deferred or similar: callback(result), errback(exception)
+        self.waiting = waiting  # a Deferred or another object with callback(result) and errback(exception)
         self.convert = convert
 
 
@@ -100,7 +100,7 @@ class KazooClientBase(ABC):
         self._closed = False
         self._has_multi_read = True
         self.request_count = 0
-        """How many requests its user made, a multi being one."""
+        """Number of requests by the user of the client. A multi counts as one."""
 
     # RegistryClient
 
@@ -110,7 +110,7 @@ class KazooClientBase(ABC):
 
     @property
     def session_password(self) -> bytes:
-        """The password with which the session can be resumed or closed; empty without a session."""
+        """The password for resuming or closing the session; empty if there is no session."""
         return self._session.password if self._session is not None else b""
 
     @property
@@ -193,34 +193,34 @@ class KazooClientBase(ABC):
         return self._write(full, lambda kazoo: start_multi(kazoo, full, acls), convert)
 
     def reset_acl(self, path: str) -> Awaitable[ZnodeStat]:
-        """Give a znode the ACL that it would get if this client created it. Raises NoNode, NoAuth."""
+        """Set a znode's ACL to the one that it would get if this client created it. Raises NoNode, NoAuth."""
         full, acl = self._chroot.full(path), self._security.acl(path)
         return self._submit(path, lambda kazoo: start_set_acl(kazoo, full, acl), to_stat, by_leader=True)
 
     def sync(self) -> Awaitable[None]:
         return self._submit("/", _start_sync, lambda _: None, by_leader=True)
 
-    # Differences between the owners' threads
+    # Differences between the two clients
 
     @abstractmethod
     def _new_waiting(self) -> Any:
-        """An awaitable with ``callback(result)`` and ``errback(exception)``."""
+        """A new awaitable with ``callback(result)`` and ``errback(exception)``."""
 
     @abstractmethod
     def _wake(self) -> None:
-        """Schedule ``_work_off`` on the owner's thread. Called on any thread."""
+        """Schedule ``_work_off`` on the owner's thread. Any thread may call this."""
 
     @abstractmethod
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine of this module on the owner's thread."""
 
     def _pulse(self) -> Pulse:
-        """Tells kazoo's thread whether the owner's thread is frozen; by default it is never checked."""
+        """A pulse that detects a frozen owner's thread. By default there is no check."""
         return Pulse(None)
 
     @abstractmethod
     def _started(self, failure: RegistryError | None) -> None:
-        """The first connection was announced, or the chroot cannot be created."""
+        """Called after the first connection was announced, or with the reason why the chroot cannot be created."""
 
     # Requests
 
@@ -275,7 +275,7 @@ class KazooClientBase(ABC):
         if request not in self._outstanding:
             return  # it has already failed with its session, or kazoo repeats a result
         if not answer.successful() and is_connection_end(answer.exception):
-            return  # the following state change fails it
+            return  # the state change that follows makes it fail
         del self._outstanding[request]
         if answer.successful():
             self._renew_lease(request)
@@ -288,13 +288,13 @@ class KazooClientBase(ABC):
             return
         error = registry_error(answer.exception, request.path)
         if isinstance(error, Unimplemented):
-            self._has_multi_read = False  # each further request would break the connection
+            self._has_multi_read = False  # further requests of this type would break the connection again
         if not isinstance(error, ConnectionLoss | SessionLost):
-            self._renew_lease(request)  # an error response counts, too
+            self._renew_lease(request)  # an error response also proves that the server is alive
         request.waiting.errback(error)
 
     def _renew_lease(self, request: _Request) -> None:
-        """Renew the lease for the leader's responses only: a server cut off from the leader still answers reads."""
+        """Renew the lease for responses of the leader only: a server that has lost the leader still answers reads."""
         if request.by_leader:
             self._lease.answered(request.sent_ms)
 
@@ -319,7 +319,7 @@ class KazooClientBase(ABC):
     # The thread hop
 
     def _post(self, call: Callable[[], None]) -> None:
-        """Schedule ``call`` on the owner's thread, after everything posted before. Called on any thread."""
+        """Schedule ``call`` on the owner's thread, after all earlier calls. Any thread may call this."""
         self._inbox.append(call)
         self._wake()
 
@@ -380,7 +380,7 @@ class KazooClientBase(ABC):
 
     @abstractmethod
     async def _recognise(self, connection_count: int) -> None:
-        """Returns when the servers are recognised as the right ones."""
+        """Wait until the servers are recognised as the right cluster."""
 
     async def _make_chroot(self) -> None:
         ancestors, acl = self._chroot.ancestors(), self._security.acl("/")
@@ -393,7 +393,7 @@ class KazooClientBase(ABC):
         self._chroot_made = True
 
     def _heartbeat(self) -> Awaitable[None]:
-        """Renew the lease with a request that the leader answers."""
+        """Renew the lease with a request to the leader."""
         return self._send("/", _start_sync, lambda _: None, by_leader=True)
 
     def _end_session(self, session: KazooSession) -> None:
@@ -405,7 +405,7 @@ class KazooClientBase(ABC):
     def _change_state(self, state: SessionState, error: type[RegistryError] | None = None) -> None:
         changed, self._state = state is not self._state, state
         if error is not None:
-            self._fail_outstanding(error)  # after the state, so that an immediate retry does not find it connected
+            self._fail_outstanding(error)  # after the state change, so that an immediate retry is not accepted
         if changed:
             tell(self._listeners, state)
 

@@ -1,19 +1,18 @@
 """One kazoo session, its errors and results: everything specific to kazoo that both clients share.
 
-kazoo serves as a connection only: no recipes, retries, chroot or worker threads. Its relevant behaviour:
-- After a session expires, kazoo creates a new one in the same object, and requests for the old session could run in the
-  new one. Therefore a KazooSession ends with its session, and the client creates another.
-- A server may silently grant a new session instead of resuming the old one: ids are compared at each connect.
-- Watches are dropped at each disconnect; kazoo reports a NONE event.
-- While requests are sent regularly, kazoo sends no pings and does not notice a silent server; the client does and calls
-  ``drop_connection``.
-- Requests are encoded on kazoo's thread, which an exception would end: paths are validated before.
-- A connection is announced before authentication, although requests are sent only after it. A failed authentication
-  would end the session; here it counts as a failed connection and is retried.
-- It pings as long as its thread lives. Here it pings and connects only while the owner's pulse beats (``pulse``).
-- It waits a whole session timeout for a server that drops packets, and tries servers in a new random order each time.
-  Here every server gets an equal share of that time, and the one that failed last is tried last.
-- Its TLS wrapping supports neither versions nor a trust store without the system's, so connections are wrapped here.
+kazoo serves only as a connection: no recipes, retries, chroot or worker threads. These properties of kazoo matter here:
+- After a session expires, the same object creates a new one, which could run requests for the old session. Therefore a
+  KazooSession ends with its session, and the client creates another one.
+- A server may silently grant a new session instead of resuming the old one. Every connect compares the ids.
+- Every disconnect drops watches and reports a NONE event.
+- While requests are sent regularly, kazoo sends no pings and does not notice a silent server. The client notices it and
+  calls ``drop_connection``.
+- An exception while encoding a request would end kazoo's thread, so paths are validated before.
+- A failed authentication would end the session. Here it counts as a failed connection and is retried.
+- kazoo pings as long as its thread lives. Here it pings and connects only while the owner's pulse beats (``pulse``).
+- kazoo waits a whole session timeout for a server that drops packets, and tries servers in random order. Here every
+  server gets an equal share of that time, and the one that failed last is tried last.
+- kazoo's TLS options cannot set versions, nor exclude the system's trust store, so connections are wrapped here.
 """
 
 from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
@@ -51,10 +50,10 @@ from kafka_zk.registry.client.kazoo_handler import InlineHandler
 from kafka_zk.registry.client.pulse import Pulse
 from kafka_zk.registry.client.security import Acl, Security
 
-PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection if a packet is larger
+PACKET_LIMIT_BYTES = 0xFFFFF  # jute.maxbuffer: a server closes the connection after a larger packet
 
 _STOP_TIMEOUT_S = 10.0
-_OVERHEAD_BYTES = 64  # of an operation in a request: header, lengths, ACL, flags
+_OVERHEAD_BYTES = 64  # overhead of an operation in a request: header, lengths, ACL, flags
 _RECONNECT_DELAY_MAX_S = 1.0
 
 _log = logging.getLogger("registry.kazoo")
@@ -85,7 +84,7 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
 
 
 def registry_error(error: BaseException, path: str) -> errors.RegistryError:
-    """The RegistryError for kazoo's exception."""
+    """Convert kazoo's exception to a RegistryError."""
     if isinstance(error, exceptions.NoAuthError):
         return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not allow this to who asks")
     if isinstance(error, exceptions.InvalidACLError):
@@ -99,7 +98,7 @@ def registry_error(error: BaseException, path: str) -> errors.RegistryError:
 
 
 def is_connection_end(error: BaseException) -> bool:
-    """True if kazoo raises this for all requests in progress at the end of a connection or session."""
+    """True for the exceptions with which kazoo fails all pending requests when a connection or session ends."""
     return isinstance(error, exceptions.ConnectionLoss | exceptions.SessionExpiredError)
 
 
@@ -109,7 +108,7 @@ def to_stat(stat: Sequence[int]) -> ZnodeStat:
 
 
 def check_size(operations: Sequence[Operation]) -> None:
-    """Raise RequestTooLarge if the server would close the connection."""
+    """Raise RequestTooLarge if the server would close the connection because of the size."""
     size = sum(len(operation.path.encode()) + data_size(operation) + _OVERHEAD_BYTES for operation in operations)
     if size > PACKET_LIMIT_BYTES:
         raise errors.RequestTooLarge(
@@ -119,24 +118,24 @@ def check_size(operations: Sequence[Operation]) -> None:
 
 
 def start_create(kazoo: KazooClient, operation: Create, acl: Acl) -> Any:
-    """Send one create; returns kazoo's async result."""
+    """Send one create. Returns kazoo's async result."""
     path, data, ephemeral, sequential = operation
     return kazoo.create_async(path, data, acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
 
 
 def start_set_acl(kazoo: KazooClient, path: str, acl: Acl) -> Any:
-    """Send the ACL of an existing znode; kazoo's async result of its stat."""
+    """Set the ACL of an existing znode. Returns kazoo's async result, which contains the stat."""
     return kazoo.set_acls_async(path, _ACLS[acl])
 
 
 def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Sequence[Acl]) -> Any:
-    """Send the operations as one transaction; returns kazoo's async result. ``acls``: one per operation."""
+    """Send the operations as one transaction. ``acls``: one per operation. Returns kazoo's async result."""
     transaction = kazoo.transaction()
     for operation, acl in zip(operations, acls, strict=True):
         match operation:
             case Create(path, data, ephemeral, sequential):
                 transaction.create(path, data or b"", acl=_ACLS[acl], ephemeral=ephemeral, sequence=sequential)
-                if data is None:  # kazoo's transaction accepts only bytes, but its requests can hold null
+                if data is None:  # kazoo's transaction accepts only bytes, but its requests can contain null
                     transaction.operations[-1] = transaction.operations[-1]._replace(data=None)
             case SetData(path, data, version):
                 transaction.set_data(path, data, version)
@@ -148,7 +147,7 @@ def start_multi(kazoo: KazooClient, operations: Sequence[Operation], acls: Seque
 
 
 def multi_results(results: Sequence[Any], operations: Sequence[Operation]) -> list[str | ZnodeStat | None]:
-    """The results of a transaction with the server's paths. Raises MultiFailed."""
+    """The results of a transaction, with the server's paths. Raises MultiFailed."""
     for index, result in enumerate(results):
         if isinstance(result, Exception) and not isinstance(
             result, exceptions.RolledBackError | exceptions.RuntimeInconsistency
@@ -161,7 +160,8 @@ def multi_results(results: Sequence[Any], operations: Sequence[Operation]) -> li
 
 
 class PostedWatch:
-    """A watch that posts its event to the owner's thread. Equal for equal functions, for kazoo's sets."""
+    """A watch that posts its event to the owner's thread. Equal if the functions are equal, because kazoo keeps
+    sets."""
 
     __slots__ = ("_path", "_post", "_watch", "armed")
 
@@ -171,10 +171,10 @@ class PostedWatch:
         self._watch = watch
         self._path = path
         self._post = post
-        self.armed = True  # False after a failed read, because the server then sets no watch
+        self.armed = True  # False after a failed read, for which the server sets no watch
 
     def __bool__(self) -> bool:
-        """False lets kazoo forget the watch of a failed read."""
+        """False makes kazoo forget the watch of a failed read."""
         return self.armed
 
     def __call__(self, event: Any) -> None:
@@ -188,7 +188,7 @@ class PostedWatch:
 
 
 class _Connection(ConnectionHandler):  # type: ignore[misc]
-    """Records why a connection fails and the whole response to a connect request. Pings only while the owner's pulse
+    """Records why a connection fails, and the response to a connect request. Pings only while the owner's pulse
     beats."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -242,12 +242,12 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
 
 
 class SessionSettings(NamedTuple):
-    """What all sessions of a client have in common.
+    """Settings of all sessions of a client.
 
     Attributes:
         hosts: ``host:port`` of the servers, separated by commas, without a chroot.
-        session_timeout_ms: as requested; a server may grant another.
-        connection_timeout_ms: limit of one attempt at all servers.
+        session_timeout_ms: requested timeout; a server may grant another one.
+        connection_timeout_ms: limit for trying all servers once.
         tls_context: None for plaintext.
     """
 
@@ -285,7 +285,7 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         self.pulse = pulse
 
     def connect_timeout_ms(self) -> float:
-        """How long one attempt at all servers may take: at most the session timeout and the connection timeout."""
+        """Maximum duration of trying all servers once: the smaller of session timeout and connection timeout."""
         return min(self.negotiated_timeout_ms, self._connection_timeout_ms)
 
     def _session_callback(self, state: Any) -> None:
@@ -297,8 +297,8 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
 class KazooSession:
     """One ZooKeeper session from its first connect to its end.
 
-    ``on_state`` is called on kazoo's thread: CONNECTED and SUSPENDED in turn, LOST once at the end. So is
-    ``on_refused``, when further attempts seem pointless; they continue nevertheless.
+    ``on_state`` is called on kazoo's thread: CONNECTED and SUSPENDED in turn, LOST once at the end. ``on_refused`` is
+    also called on that thread, if further attempts seem pointless; they continue nevertheless.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class KazooSession:
         on_refused: Callable[[KazooSession, errors.AuthenticationFailed], None],
         pulse: Pulse,
     ) -> None:
-        self.session_id = 0  # known from the first connection on
+        self.session_id = 0  # known after the first connection
         self.password = b""
         self._on_state = on_state
         self._on_refused = on_refused
@@ -329,7 +329,7 @@ class KazooSession:
 
     @property
     def failure(self) -> str | None:
-        """Why the last attempt to connect failed, for the end of a sentence."""
+        """The reason why the last attempt to connect failed, for the end of a sentence."""
         error, over_tls = self._failure, self._security.tls
         if _closed_in_login(error):
             return "the server closed the connection during the SASL login; are user and password right?"
@@ -338,24 +338,24 @@ class KazooSession:
         return None if error is None else tls.explain(error, over_tls)
 
     def ask(self, start: Callable[[Any], Any], answered: Callable[[Any], None]) -> None:
-        """Send a request: ``start`` receives the kazoo client and returns its async result.
+        """Send a request. ``start`` receives the kazoo client and returns its async result.
 
-        ``answered`` is called once with that async result, on kazoo's thread or on this one.
+        ``answered`` is called once with that result, on kazoo's thread or on the calling thread.
         """
         start(self._kazoo).rawlink(answered)
 
     def drop_connection(self) -> None:
-        """Break the connection; kazoo reconnects and resumes the session if possible."""
+        """Break the connection. kazoo reconnects and resumes the session if possible."""
         connection: socket.socket | None = self._kazoo._connection._socket
         try:
             if connection is not None:
-                # Not SSLSocket's, which would go on in plain text: kazoo's thread may be reading.
+                # Not SSLSocket.shutdown, after which kazoo's thread would read plain text.
                 socket.socket.shutdown(connection, socket.SHUT_RDWR)
         except OSError:
             return  # already broken
 
     def end(self, ended: Callable[[], None]) -> None:
-        """Close the session after everything sent before, then call ``ended`` on another thread."""
+        """Close the session after all earlier requests, then call ``ended`` on another thread."""
 
         def stop() -> None:
             try:
@@ -369,7 +369,7 @@ class KazooSession:
         threading.Thread(target=stop, name="kazoo-stop", daemon=True).start()
 
     def _connected(self, failure: Exception | None) -> None:
-        """A connection was made, or failed."""
+        """Called when a connection was established or failed."""
         self._failure = failure
         self._distrusted_count = self._distrusted_count + 1 if failure and tls.is_distrust(failure) else 0
         if isinstance(failure, _REFUSALS) and not _closed_in_login(failure):
@@ -393,5 +393,5 @@ _REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.S
 
 
 def _closed_in_login(error: BaseException | None) -> bool:
-    """True if the connection ended during the login: a rejection, or a server that stops."""
+    """True if the connection ended during the login: the server rejected it or is stopping."""
     return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)

@@ -1,4 +1,4 @@
-"""kazoo's waits and connections on its own thread: poll, buffered sockets, and our TLS settings."""
+"""How kazoo waits and connects on its own thread: poll, buffered sockets, and TLS settings."""
 
 from __future__ import annotations  # a broker without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py
 
@@ -11,7 +11,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 
 class _BufferedSocket(socket.socket):
-    """A buffered socket, because kazoo reads every length and every body separately."""
+    """A buffered socket. Without a buffer, kazoo reads every length and every body separately."""
 
     _READ_AHEAD_BYTES = 64 * 1024
 
@@ -21,7 +21,7 @@ class _BufferedSocket(socket.socket):
         self._position = 0
 
     def pending(self) -> int:
-        """Number of buffered bytes; kazoo calls this because TLS sockets have it."""
+        """Number of buffered bytes. kazoo calls this because TLS sockets have it."""
         return len(self._ahead) - self._position
 
     def recv(self, size: int, flags: int = 0) -> bytes:
@@ -33,14 +33,14 @@ class _BufferedSocket(socket.socket):
 
 
 class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Runs every callback on kazoo's connection thread, in the order of the wire; callbacks only post."""
+    """Runs every callback on kazoo's connection thread, in the order of arrival. Callbacks only post."""
 
     running = False  # makes kazoo call back directly instead of through a queue
 
     def __init__(self, tls_context: ssl.SSLContext | None) -> None:
         super().__init__()
         self._tls_context = tls_context
-        self.connect_timeout_s = 0.0  # per attempt and server; kazoo would wait a whole session timeout
+        self.connect_timeout_s = 0.0  # per server; kazoo would wait a whole session timeout
 
     def start(self) -> None:
         """Does nothing: there are no worker threads."""
@@ -52,7 +52,8 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
         callback.func(*callback.args)
 
     def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
-        """Like select.select, without its descriptor limit; kazoo's own creates an epoll each time."""
+        """Like select.select, but without its descriptor limit. kazoo's own version creates an epoll object for each
+        call."""
         poll = select.poll()
         ahead = [reader for reader in readers if hasattr(reader, "pending") and reader.pending()]
         for reader in readers:
@@ -70,5 +71,5 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
         plain = super().create_connection(*args, **{**kwargs, "timeout": self.connect_timeout_s})
         if self._tls_context is None:
             return _BufferedSocket(plain)
-        # The name from the connection string, never the reverse lookup of an address.
+        # The name from the connection string, not the reverse lookup of an address.
         return self._tls_context.wrap_socket(plain, server_hostname=hostname)

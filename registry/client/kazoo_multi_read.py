@@ -1,7 +1,6 @@
-"""ZooKeeper's multi-read, which kazoo lacks: many znodes in one request. ZooKeeper 3.6 and later.
+"""ZooKeeper's multi-read, which kazoo lacks: many znodes in one request. For ZooKeeper 3.6 and later.
 
 Older servers respond with UNIMPLEMENTED and close the connection; the session survives.
-
 Source: MultiOperationRecord.java and FinalRequestProcessor.java of ZooKeeper 3.9 (OpCode.multiRead).
 """
 
@@ -29,7 +28,7 @@ Found = tuple[bytes | None, ZnodeStat]
 
 
 class MultiRead:
-    """A request for kazoo's connection; the response is a list of (data, stat) or exceptions."""
+    """A request for kazoo's connection. The response is a list of (data, stat) or exceptions."""
 
     type = 22
 
@@ -60,14 +59,14 @@ class MultiRead:
 
 
 def start_multi_read(kazoo: KazooClient, paths: Sequence[str]) -> Any:
-    """Send the request; returns kazoo's async result."""
+    """Send the request. Returns kazoo's async result."""
     result = kazoo.handler.async_result()
     kazoo._call(MultiRead(paths), result)
     return result
 
 
 def found_or_none(results: Sequence[Found | Exception], paths: Sequence[str]) -> list[Found | NoAuth | None]:
-    """None for absent znodes, NoAuth for those that an ACL hides. Raises any other RegistryError."""
+    """The results; None for absent znodes, NoAuth for znodes that an ACL hides. Raises any other RegistryError."""
     found: list[Found | NoAuth | None] = []
     for path, result in zip(paths, results, strict=True):
         if isinstance(result, Exception):

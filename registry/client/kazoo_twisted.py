@@ -1,11 +1,11 @@
 """The ZooKeeper client of brokers and consumers: kazoo on its own thread, everything else on the reactor's.
 
-``_wake`` is the only place where threads meet. RegistryClient's methods and all callbacks run on the reactor thread.
+``_wake`` is the only place where the threads meet. Methods and callbacks run on the reactor thread.
 
-A server refuses to resume a session that has seen later data than the server's, by closing the connection; this happens
-forever if the servers were emptied or restored from a backup. Therefore, if a session could not be resumed for its
-timeout, a spare session is opened beside it. If that is granted and the old one is still not resumed, the old one is
-lost.
+A server closes the connection instead of resuming a session that has seen newer data than the server has. If the
+servers were emptied or restored from a backup, this repeats forever. Therefore, if a session could not be resumed
+within its timeout, the client opens a spare session beside it. If the spare one is granted and the old one is still not
+resumed, the old session counts as lost.
 """
 
 from collections.abc import Callable, Coroutine
@@ -26,9 +26,9 @@ from kafka_zk.registry.client.session import cancellable
 
 _log = Logger()
 
-_WORK_COUNT = 500  # responses handled before the reactor gets a turn
+_WORK_COUNT = 500  # responses handled per reactor turn
 _HEARTBEATS = 5  # per session timeout
-_MISSED_HEARTBEATS = 3  # in a row, then the connection counts as dead
+_MISSED_HEARTBEATS = 3  # in a row; then the connection counts as dead
 _RECOGNITION_INTERVAL_S = 10.0
 
 
@@ -37,16 +37,15 @@ class KazooTwistedClient(KazooClientBase):
 
     Args:
         reactor: the Twisted reactor.
-        connect_string: ``host:port[,host:port…][/chroot]``; the chroot is created if absent.
-        session_timeout_ms: the requested timeout; the server may grant another.
+        connect_string: ``host:port[,host:port…][/chroot]``.
+        session_timeout_ms: the requested timeout; the server may grant another one.
         connection_timeout_ms: how long ``start`` waits for a first connection; default: the session timeout.
-        clock_ms: the monotonic clock of the lease.
         security: TLS, identities and ACLs.
     Raises: InvalidConnectString, InvalidSecurity.
 
-    The client keeps its session alive with five requests per session timeout, and drops a connection on which three of
-    them in a row got no response. If the reactor is blocked for longer than the session timeout, the session ends, even
-    though kazoo's thread is running (``pulse``).
+    The client sends five heartbeats per session timeout, and drops a connection after three in a row without a
+    response. If the reactor is blocked for longer than the session timeout, the session ends, even though kazoo's
+    thread is running (``pulse``).
     """
 
     def __init__(
@@ -56,10 +55,9 @@ class KazooTwistedClient(KazooClientBase):
         session_timeout_ms: int = 18_000,
         *,
         connection_timeout_ms: int | None = None,
-        clock_ms: Callable[[], float] = boottime_ms,
         security: Security = NO_SECURITY,
     ) -> None:
-        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, clock_ms, security)
+        super().__init__(connect_string, session_timeout_ms, connection_timeout_ms, boottime_ms, security)
         self._reactor = reactor
         self._wake_planned = False
         self._starting: Deferred[None] | None = None
@@ -73,14 +71,15 @@ class KazooTwistedClient(KazooClientBase):
     def recognise(self, path: str, complaint: Callable[[bytes | None], str | None]) -> None:
         """Accept a connection only if ``complaint`` returns None for the data of ``path`` (None: no such znode).
 
-        Otherwise its text is logged repeatedly as an ERROR, nothing is written, and the state stays SUSPENDED or LOST.
+        Otherwise the client logs the complaint repeatedly as an ERROR, writes nothing, and stays SUSPENDED or LOST.
         """
         self._complaint = path, complaint
 
     async def start(self) -> None:
         """Connect, and create the chroot if it does not exist.
 
-        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth (no chroot); the client is then closed.
+        Raises: ConnectionTimeout, AuthenticationFailed, NoAuth if the chroot cannot be created. It closes the client
+            first.
         """
         assert self._session is None and not self._closed, "a client starts once"
         self._starting = Deferred()
@@ -99,9 +98,9 @@ class KazooTwistedClient(KazooClientBase):
                 timeout.cancel()
 
     def close(self) -> "Deferred[None]":
-        """End the session after everything sent before; its ephemerals are deleted immediately.
+        """End the session after all earlier requests. ZooKeeper deletes its ephemerals immediately.
 
-        Fires when that is done, at most after a session timeout. Requests in progress fail with SessionLost.
+        Fires when the session has ended, at most after a session timeout. Requests in progress fail with SessionLost.
         """
         closed: Deferred[None] = Deferred()
         if self._closed or self._session is None:
@@ -140,7 +139,7 @@ class KazooTwistedClient(KazooClientBase):
             self._reactor.callFromThread(self._work_off)
 
     def _work_off(self) -> None:
-        self._wake_planned = False  # first, so that later posts wake again
+        self._wake_planned = False  # first, so that later posts schedule another call
         for _ in range(_WORK_COUNT):
             try:
                 call = self._inbox.popleft()
@@ -217,7 +216,8 @@ class KazooTwistedClient(KazooClientBase):
         if session is not self._spare:
             super()._session_changed(session, state)
         elif state is SessionState.CONNECTED:
-            # If all servers were away, they may resume the old session now; by then it has tried again.
+            # If all servers were down, one may resume the old session now; half a session timeout is enough for an
+            # attempt.
             self._spare_due = self._reactor.callLater(self.session_timeout_ms / 2000, self._take_spare)
         else:
             self._drop_spare()

@@ -10,18 +10,18 @@ T = TypeVar("T")
 Found = tuple[bytes | None, ZnodeStat]
 
 READS_AT_ONCE = 250
-"""How many znodes are read per request and reactor turn, at about 3 µs each."""
+"""Znodes read per request and reactor turn; each takes about 3 µs."""
 
 
 BYTES_AT_ONCE = 256 * 1024
-"""How many bytes of paths are sent per request: ZooKeeper closes the connection at 1 MB, and a group's ACLs may be at a
-path of 32 KB."""
+"""Bytes of paths sent per request. ZooKeeper closes the connection at 1 MB, and the path of a group's ACLs may have 32
+KB."""
 
 
 async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
-    """All outcomes in order: a result or a RegistryError each."""
+    """All outcomes in order, each a result or a RegistryError."""
     settled: list[T | RegistryError] = []
-    for operation in list(pending):  # send all before awaiting the first
+    for operation in list(pending):  # send all requests before awaiting the first
         try:
             settled.append(await operation)
         except RegistryError as error:
@@ -35,12 +35,12 @@ async def results(pending: Iterable[Awaitable[T]]) -> list[T]:
 
 
 async def found(pending: Iterable[Awaitable[T]]) -> list[T | None]:
-    """Like ``results``, with None for absent znodes (NoNode)."""
+    """Like ``results``, but None for absent znodes (NoNode)."""
     return [None if isinstance(outcome, NoNode) else _result(outcome) for outcome in await outcomes(pending)]
 
 
 async def readable(pending: Iterable[Awaitable[T]]) -> list[T | NoAuth | None]:
-    """Like ``found``, with NoAuth for znodes that an ACL hides, so that they do not hide the others."""
+    """Like ``found``, but NoAuth for znodes that an ACL hides."""
     return [
         outcome if isinstance(outcome, NoAuth) else None if isinstance(outcome, NoNode) else _result(outcome)
         for outcome in await outcomes(pending)
@@ -51,8 +51,8 @@ async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found |
     """Data and stat of each path, READS_AT_ONCE or BYTES_AT_ONCE per request. None for absent znodes, NoAuth for hidden
     ones.
 
-    Servers without multi-reads get single reads; the first multi-read costs the connection there, so callers must retry
-    after a ConnectionLoss.
+    Servers without multi-reads get single reads. They close the connection after the first multi-read, so callers must
+    retry after a ConnectionLoss.
     """
     answers: list[Found | NoAuth | None] = []
     for window in _windows(paths):
@@ -61,7 +61,7 @@ async def read_all(client: RegistryClient, paths: Iterable[str]) -> list[Found |
                 answers += await client.get_all(window)
                 continue
         except Unimplemented:
-            pass  # read one by one
+            pass  # read them one by one
         answers += await readable(client.get(path) for path in window)
     return answers
 

@@ -1,9 +1,9 @@
 """Detects whether the thread that owns a client is still running.
 
-kazoo's thread pings as long as the process exists, even if the owner's thread hangs in a computation or system call.
-Its ephemerals would then stay forever for a broker that serves no client. Therefore kazoo's thread pings and connects
-only while the pulse beats: after each sign of life to the server it posts a call to the owner's thread, and sends no
-further one before that call has run. The owner's own requests need no pulse.
+kazoo's thread would ping ZooKeeper even if the owner's thread hangs, so the ephemerals of a broker that serves no
+client would stay forever. Therefore kazoo's thread pings and connects only while the pulse beats: after each ping it
+posts a call to the owner's thread, and it does not ping again before that call has run. The owner's own requests need
+no pulse.
 
 Tests: tests/registry/client/test_pulse.py.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 
 class Pulse:
-    """``post`` schedules a call on the owner's thread; without it the pulse always beats (the owner has no loop).
+    """Used on kazoo's thread.
 
-    Used on kazoo's thread.
+    ``post`` schedules a call on the owner's thread. Without it the pulse always beats, because the owner has no loop.
     """
 
     __slots__ = ("_post", "beats")
@@ -25,7 +25,7 @@ class Pulse:
         """True if the owner's thread has run since the last ``told``."""
 
     def told(self) -> None:
-        """The server was just told that the client lives."""
+        """Call this after a ping or a connect."""
         if self._post is not None:
             self.beats = False
             self._post(self._turned)

@@ -1,8 +1,8 @@
 """A ZooKeeper client's identity, transport security and ACLs for its znodes. Values and rules only.
 
-ACLs follow Kafka (ZkData.scala@3.9, ``zookeeper.set.acl``). By default everything is open. With it, the creator may do
-all and everyone may read, except znodes that may contain secrets. ``/consumers`` stays open, because group members have
-their own identities or none. Tests: ``tests/registry/client/test_security.py``.
+By default, znodes are open to everyone. With ``zookeeper.set.acl``, only the creator may change them, and everyone may
+read them, except znodes that may contain secrets. ``/consumers`` stays open, because group members have their own
+identities or none. Source: ZkData.scala@3.9. Tests: ``tests/registry/client/test_security.py``.
 """
 
 import enum
@@ -36,8 +36,9 @@ class Credentials:
 class Tls:
     """A TLS connection. All files are PEM.
 
-    ``truststore``: the authorities (None: the system's). ``keystore``: the client's key and certificate chain, for
-    servers that require one. Empty ``protocols`` and ``cipher_suites``: OpenSSL's defaults, from TLS 1.2.
+    ``truststore``: certificates of the authorities (None: the system's). ``keystore``: the client's key and certificate
+    chain, for servers that require one. If ``protocols`` or ``cipher_suites`` is empty, OpenSSL's defaults apply, from
+    TLS 1.2 on.
     """
 
     truststore: Path | None = None
@@ -52,7 +53,7 @@ class Tls:
 class Security:
     """A client's TLS, SASL DIGEST-MD5 and ``digest`` credentials, each optional.
 
-    A session has every proven identity. ``set_acl`` protects the znodes that it creates with all of them.
+    A session has every identity that it proves. ``set_acl`` protects the znodes that it creates with all of them.
     """
 
     tls: Tls | None = None
@@ -62,7 +63,7 @@ class Security:
 
     @property
     def has_identity(self) -> bool:
-        """True if a session can own what it creates, through SASL, digest or its keystore's certificate."""
+        """True if a session has an identity for ACLs, from SASL, digest or its keystore's certificate."""
         return bool(self.sasl or self.digest or (self.tls and self.tls.keystore))
 
     def acl(self, path: str) -> Acl:

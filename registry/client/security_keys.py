@@ -1,11 +1,10 @@
 """Configuration keys for a secure connection to ZooKeeper, as in a broker's ``server.properties`` or a tool's
 ``--zk-tls-config-file``.
 
-Kafka's keys: ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Key and trust stores must be PEM, which ZooKeeper and Kafka
-support as well; JKS and PKCS12 are rejected with a message that says how to convert them. SASL DIGEST-MD5 uses a JAAS
-login file, through the names of the JVM options that Kafka's administrators know:
-``java.security.auth.login.config``, ``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``.
-One key is ours: ``zookeeper.auth.digest=user:password``, ZooKeeper's scheme ``digest``, which Kafka never used.
+Kafka's keys: ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Key and trust stores must be PEM; JKS and PKCS12 are
+rejected with instructions to convert them. SASL DIGEST-MD5 uses a JAAS login file, through the names of Kafka's JVM
+options: ``java.security.auth.login.config``, ``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``. One key is not
+Kafka's: ``zookeeper.auth.digest=user:password`` for ZooKeeper's scheme ``digest``.
 
 Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and ZooKeeperSaslClient@3.9.
 """
@@ -36,7 +35,7 @@ KEYS = frozenset(
         )
     }
 )  # fmt: skip
-"""All supported keys. ``zookeeper.clientCnxnSocket`` names a Java class and is ignored."""
+"""All supported keys. ``zookeeper.clientCnxnSocket`` names a Java class and has no effect."""
 
 _PEM_SUFFIXES = (".pem", ".crt", ".cer", ".key")
 _CONVERSION = {
@@ -77,7 +76,7 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         protocols=_items(properties.get(SSL + "enabled.protocols") or properties.get(SSL + "protocol", "")),
         cipher_suites=_items(properties.get(SSL + "cipher.suites", "")),
     )
-    from kafka_zk.registry.client.tls import client_context  # here, so that brokers without TLS do not load ssl
+    from kafka_zk.registry.client.tls import client_context  # here, so that brokers without TLS never load ssl
 
     client_context(tls)  # reports unusable files as configuration errors
     return tls
@@ -107,7 +106,7 @@ def _sasl(properties: Mapping[str, str]) -> Credentials | None:
         raise InvalidSecurity(f"{where}: {error.strerror}") from None
     except (jaas.InvalidJaas, UnicodeDecodeError) as error:
         raise InvalidSecurity(f"{where}: not a JAAS login file: {error}") from None
-    if not modules:  # a file for other logins, which Kafka accepts, too
+    if not modules:  # the file is for other logins; Kafka accepts this as well
         return None
     module = modules[0]
     if module.name != DIGEST_LOGIN_MODULE:

@@ -28,7 +28,7 @@ def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Call
 
 
 class _Sessions(Protocol):
-    """The part of a client that is needed to wait for a connection."""
+    """The methods that waiting for a connection needs."""
 
     @property
     def state(self) -> SessionState: ...
@@ -37,7 +37,7 @@ class _Sessions(Protocol):
 
 
 def complete_when_connected(client: _Sessions, waiting: Any) -> None:
-    """Implements ``RegistryClient.connected``. ``waiting``: a Deferred, or anything with its callback and errback."""
+    """Implements ``RegistryClient.connected``. ``waiting``: a Deferred, or another object with callback and errback."""
 
     def changed(state: SessionState) -> None:
         if state is SessionState.SUSPENDED:
@@ -53,9 +53,9 @@ def complete_when_connected(client: _Sessions, waiting: Any) -> None:
 
 
 async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable[T]]) -> T:
-    """The result of ``attempt``, repeated while it fails with ConnectionLoss.
+    """Repeat ``attempt`` while it fails with ConnectionLoss, and return its result.
 
-    For operations that may be repeated. Raises: SessionLost if the session ends.
+    It must be safe to repeat the operation. Raises: SessionLost if the session ends.
     """
     while True:
         try:
@@ -65,8 +65,8 @@ async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable
 
 
 async def child_names(client: RegistryClient, path: str) -> list[str]:
-    """The sorted names of a znode's children, none if it is not there; read over connection losses, and not older than
-    what was written anywhere before the call. Raises: SessionLost; NoAuth."""
+    """The sorted names of a znode's children, empty if it does not exist. The result includes everything that any
+    client wrote before the call. Retries after connection losses. Raises: SessionLost; NoAuth."""
 
     async def read() -> list[str]:
         await client.sync()
@@ -81,7 +81,7 @@ async def child_names(client: RegistryClient, path: str) -> list[str]:
 def add_listener(
     listeners: list[Callable[[SessionState], None]], listener: Callable[[SessionState], None]
 ) -> Callable[[], None]:
-    """Add a listener; returns a function that removes it and may be called again."""
+    """Add a listener. Returns a function that removes it and may be called repeatedly."""
     listeners.append(listener)
 
     def remove() -> None:
@@ -92,7 +92,7 @@ def add_listener(
 
 
 def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionState) -> None:
-    """Call each listener; exceptions are logged and do not affect other listeners."""
+    """Call each listener. An exception is logged and does not affect other listeners."""
     for listener in list(listeners):
         try:
             listener(state)
@@ -103,8 +103,8 @@ def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionStat
 async def fires_within(clock: Timers, waiting: "Deferred[Any]", delay_s: float) -> bool:
     """Wait at most ``delay_s`` for a Deferred, even if it ignores its cancellation.
 
-    Returns False if it did not fire within that time and was cancelled; its later result is dropped.
-    Raises its failure.
+    Returns False if it did not fire within that time. It is then cancelled, and a later result is dropped. Raises the
+    failure of the Deferred.
     """
     outcome: Deferred[bool] = Deferred(lambda _: waiting.cancel())
     is_over = False

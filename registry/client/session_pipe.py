@@ -1,11 +1,12 @@
-"""The pipe through which a process reports its ZooKeeper sessions to its supervisor; its end means that it is dead.
+"""The pipe through which a process reports its ZooKeeper sessions to its supervisor. The pipe's end means that the
+process is dead.
 
 See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
 
     KAFKA_ZK_SESSION_PIPE=7:123456        descriptor and inode of the write end, in the child's environment
     4711 0x100018ebc8b0002 5f3c…\\n        pid, session id and password: a line for each new session
 
-The supervisor creates a pipe for each start of a process, so lines come from that process or its children.
+The supervisor creates one pipe per start of a process, so lines come from that process or its children.
 Tests: tests/registry/client/test_session_pipe.py.
 """
 
@@ -32,7 +33,7 @@ class ReportedSession(NamedTuple):
 
 
 def last_session(lines: bytes) -> ReportedSession | None:
-    """The session in the last complete line; None without one, or if it is invalid."""
+    """The session in the last complete line; None if there is no valid one."""
     whole = lines.split(b"\n")[:-1]
     try:
         pid, session_id, password = whole[-1].decode("ascii").split(" ")
@@ -47,7 +48,7 @@ def described(descriptor: int) -> str:
 
 
 class _Sessions(Protocol):
-    """The part of a client that is reported."""
+    """The methods of a client that reports need."""
 
     @property
     def session_id(self) -> int | None: ...
@@ -62,20 +63,20 @@ class _Sessions(Protocol):
 
 
 class SessionPipe:
-    """The child's end. The child continues whatever happens to the supervisor."""
+    """The child's end of the pipe. The child continues if the supervisor dies."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        """Helpers that write the process's files inherit it: while they live, the process is not dead."""
+        """Helpers that write the process's files inherit it, so the process counts as alive while they live."""
         self._reported_id: int | None = None
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)
 
     @classmethod
     def inherited(cls, environ: MutableMapping[str, str] = os.environ) -> Self | None:
-        """The pipe named in the environment, which is removed from there; None without a supervisor.
+        """The pipe that the environment names; None if there is no supervisor. Removes the variable.
 
-        A descriptor that is not that pipe, because another process closed it, is left alone.
+        A descriptor that refers to something else than that pipe is ignored.
         """
         number, _, inode = environ.pop(VARIABLE, "").partition(":")
         with contextlib.suppress(OSError, ValueError, OverflowError):
@@ -85,7 +86,7 @@ class SessionPipe:
         return None
 
     def follow(self, client: _Sessions) -> None:
-        """Report every new session of this client, before later listeners learn of it."""
+        """Report every new session of this client, before listeners that are added later are called."""
 
         def changed(state: SessionState) -> None:
             session_id = client.session_id
@@ -97,6 +98,7 @@ class SessionPipe:
         changed(client.state)
 
     def _tell(self, session: ReportedSession) -> None:
-        """Write a line, which is short enough to be atomic. A supervisor that is gone or does not read is ignored."""
+        """Write a line, which is short enough to be atomic. If the supervisor is dead or does not read, the line is
+        lost."""
         with contextlib.suppress(OSError):
             os.write(self.descriptor, session.line())

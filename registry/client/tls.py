@@ -10,9 +10,9 @@ from kafka_zk.security.tls import NAME_MISMATCH, UNKNOWN_ISSUER, VERSIONS, reaso
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:
-    """The context of all connections of one client.
+    """The context for all connections of one client.
 
-    Raises: InvalidSecurity, naming the unusable file or value.
+    Raises: InvalidSecurity, which names the unusable file or value.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.check_hostname
@@ -39,7 +39,7 @@ def client_context(tls: Tls) -> ssl.SSLContext:
 
 def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
     try:
-        # An empty password prevents OpenSSL from asking for one on a terminal; a missing one is an error.
+        # With an empty password, OpenSSL does not ask for one on a terminal; a missing password is an error.
         context.load_cert_chain(str(tls.keystore), password=tls.keystore_password or "")
     except (OSError, ssl.SSLError, ValueError) as error:
         raise InvalidSecurity(
@@ -49,12 +49,12 @@ def _load_keystore(context: ssl.SSLContext, tls: Tls) -> None:
 
 
 def is_distrust(error: BaseException) -> bool:
-    """True if the server's certificate is not accepted, so that further attempts are pointless."""
+    """True if the client rejected the server's certificate, so that further attempts are pointless."""
     return isinstance(_ssl_cause(error), ssl.SSLCertVerificationError)
 
 
 def explain(error: BaseException, tls: Tls | None) -> str:
-    """Why a connection failed, for the end of a sentence."""
+    """The reason why a connection failed, for the end of a sentence."""
     cause = _ssl_cause(error)
     if isinstance(cause, ssl.SSLCertVerificationError):
         if cause.verify_code in NAME_MISMATCH:

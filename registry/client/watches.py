@@ -1,9 +1,8 @@
-"""Watches that lose no change: an event is only a hint, and the following read sets the next watch.
+"""Watches that miss no change: an event is only a hint, and the next read sets the next watch.
 
-ZooKeeper's watches are one-shot and end with the connection. A watcher therefore reads and sets the watch in one call,
-and reads again after each event, each reconnect and each new session. It reports differences from the last report:
-several changes may be combined, but none is lost. A znode that was deleted and recreated counts as changed, because
-zxids are compared instead of contents.
+ZooKeeper's watches are one-shot and end with the connection. A watcher therefore reads and sets the watch in one
+request, and reads again after each event, each reconnect and each new session. It reports each difference from its last
+report, which may combine several changes. It compares zxids, so a recreated znode counts as changed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,23 +25,23 @@ T = TypeVar("T")
 FIRST_RETRY_S = 1
 LONGEST_RETRY_S = 30
 
-Zxids = tuple[int, ...]  # distinguishes states of the watched znode; () means that it does not exist
+Zxids = tuple[int, ...]  # state of the watched znode; () if it does not exist
 
 
 class Watcher(Protocol):
     """A watch that can be closed."""
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop all reports."""
 
 
 class Rereader:
-    """Runs ``read`` at the start, after every event and at every new connection, one at a time.
+    """Runs ``read`` at the start, after every event and after every new connection, one at a time.
 
-    ``read`` receives the watch to set and returns (zxids, report); ``report`` is called only if the zxids are new.
+    ``read`` receives the watch to set and returns (zxids, report). ``report`` is called only if the zxids are new.
     After a ConnectionLoss or SessionLost, the next connection reads. After other errors (such as NoAuth, because ACLs
     may change) the read is repeated with delays from FIRST_RETRY_S to LONGEST_RETRY_S; each error is logged once.
-    ``on_hidden`` is called when NoAuth is new, for an owner that waits for several znodes.
+    ``on_hidden``: called at each first NoAuth.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Rereader:
         self._told: str | None = None  # the last logged error
         self._seen: Zxids | None = None  # None: nothing was read yet
         self._reading = False
-        self._again: str | None = None  # cause of the next read, which follows the current one
+        self._again: str | None = None  # cause of the read that follows the current one
         self._closed = False
         self._retry_s = FIRST_RETRY_S
         self._cancel_retry: Callable[[], None] = lambda: None
@@ -82,7 +81,7 @@ class Rereader:
         if self._closed:
             return
         self._events.emit(WatchFired, self._path, event.type, cause=event.type.value)
-        if event.type is not EventType.NONE:  # else the new connection reads
+        if event.type is not EventType.NONE:  # otherwise the new connection reads
             self._start(event.type.value)
 
     def _start(self, cause: str) -> None:
@@ -102,7 +101,7 @@ class Rereader:
             try:
                 zxids, report = await self._read(self._fired)
             except (ConnectionLoss, SessionLost):
-                break  # read when connected
+                break  # the next connection reads
             self._read_done(next_cause, zxids, report)
             next_cause = self._again
         self._reading = False
@@ -136,20 +135,20 @@ class Rereader:
                 path=self._path, error=failure.value, seconds=self._retry_s, longest=LONGEST_RETRY_S,
             )  # fmt: skip
             if failure.check(NoAuth):
-                self._seen = None  # the next read is reported in any case
+                self._seen = None  # the next read always reports
                 self._on_hidden()
         self._cancel_retry = self._client.call_later(self._retry_s, self._retry)
         self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
 
     def _retry(self) -> None:
-        if self._client.state is SessionState.CONNECTED:  # else the next connection reads
+        if self._client.state is SessionState.CONNECTED:  # otherwise the next connection reads
             self._start("retry")
 
 
 async def read_or_watch_creation(
     client: RegistryClient, read: Callable[[str, Watch], Awaitable[T]], path: str, watch: Watch
 ) -> T | None:
-    """Run ``read`` (``client.get`` or ``client.children``) with the watch; if the znode does not exist, watch its
+    """Run ``read`` (``client.get`` or ``client.children``) with the watch. If the znode does not exist, watch its
     creation and return None."""
     while True:
         try:
@@ -162,7 +161,7 @@ async def read_or_watch_creation(
 class ChildrenWatcher:
     """Reports the sorted names of a znode's children at the start and after each change.
 
-    An absent znode has no children; its creation is noticed. Unchanged names are reported again if a child was deleted
+    An absent znode has no children; its creation is a change. The same names are reported again if a child was deleted
     and recreated.
     """
 
@@ -179,7 +178,7 @@ class ChildrenWatcher:
         self._rereader = Rereader(client, path, self._read, events)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop all reports."""
         self._rereader.close()
 
     async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:
@@ -193,7 +192,8 @@ class ChildrenWatcher:
 class DataWatcher:
     """Reports a znode's data and stat (None, None if it does not exist) at the start and after each change.
 
-    ``on_hidden``: an ACL hides the znode. When it no longer does, the data are reported like a change.
+    ``on_hidden``: called if an ACL hides the znode. When the ACL allows reading again, the data are reported as a
+    change.
     """
 
     def __init__(
@@ -210,7 +210,7 @@ class DataWatcher:
         self._rereader = Rereader(client, path, self._read, events, on_hidden)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop all reports."""
         self._rereader.close()
 
     async def _read(self, watch: Watch) -> tuple[Zxids, Callable[[], None]]:

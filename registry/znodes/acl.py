@@ -3,8 +3,8 @@
     {"version":1,"acls":[{"principal":"User:alice","permissionType":"Allow","operation":"Read","host":"*"}]}
 
 Names are not encoded, so they cannot contain ``/``. A pattern without ACLs has no znode or one with empty data. An
-entry that cannot be parsed makes the whole znode invalid, because it may deny something. (In Kafka such an entry never
-matches.)
+entry that cannot be parsed makes the whole znode invalid, because it may deny something; in Kafka, such an entry never
+matches.
 
 Source: LiteralAclStore, ExtendedAclStore, ResourceZNode in ZkData.scala, AclEntry.scala@3.9; seen on a 3.9.1 broker.
 """
@@ -24,7 +24,7 @@ VERSION = 1
 
 
 def type_path(pattern_type: PatternType, resource_type: ResourceType) -> str:
-    """The parent of these patterns' znodes."""
+    """The parent of the znodes of this type."""
     return f"{ROOTS[pattern_type]}/{resource_type.label}"
 
 
@@ -52,7 +52,7 @@ def encode(acls: Iterable[Acl]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> Acls:
-    """Raises InvalidZnode."""
+    """Decode the ACLs of a pattern. Raises InvalidZnode."""
     if not data:
         return frozenset()
     document = json_codec.decode_object(path, data)

@@ -3,8 +3,8 @@
     TOPIC:t1                                                                          literal, plain text
     {"version":1,"resourceType":"TOPIC","name":"pre-","patternType":"PREFIXED"}       prefixed
 
-The first is split at its first colon: ``USER:User:bob``. Source: LiteralAclChangeStore, ExtendedAclChangeStore,
-ExtendedAclChangeEvent, in ZkData.scala and ExtendedAclChangeEvent.scala@3.9.
+A literal notification is split at its first colon: ``USER:User:bob``. Source: LiteralAclChangeStore,
+ExtendedAclChangeStore, ExtendedAclChangeEvent, in ZkData.scala and ExtendedAclChangeEvent.scala@3.9.
 """
 
 from kafka_zk.registry.client.errors import InvalidZnode
@@ -30,7 +30,7 @@ def encode(pattern: Pattern) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> Pattern:
-    """Raises InvalidZnode."""
+    """The pattern in a notification. Raises InvalidZnode."""
     if path.startswith(PARENTS[PatternType.LITERAL] + "/"):
         resource_type, separator, name = (data or b"").decode(errors="replace").partition(":")
         pattern_type = PatternType.LITERAL.name if separator else ""

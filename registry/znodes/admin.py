@@ -1,8 +1,8 @@
 """``/admin/*``: requests to the controller, written by tools and brokers.
 
-    /admin/delete_topics/<topic>          empty; one znode for each topic to delete (0.8.1)
-    /admin/reassign_partitions            {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[0,1]}]}
-    /admin/preferred_replica_election     {"version":1,"partitions":[{"topic":"t","partition":1}]}
+/admin/delete_topics/<topic>          empty; one znode for each topic to delete (0.8.1)
+/admin/reassign_partitions            {"version":1,"partitions":[{"topic":"t","partition":0,"replicas":[0,1]}]}
+/admin/preferred_replica_election     {"version":1,"partitions":[{"topic":"t","partition":1}]}
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ def encode_reassignment(replicas: Mapping[TopicPartition, list[int]]) -> bytes:
 
 
 def decode_reassignment(data: bytes | None) -> dict[TopicPartition, list[int]]:
-    """Raises InvalidZnode."""
+    """New replicas by partition. Raises InvalidZnode."""
     path = REASSIGN_PARTITIONS
     return {
         TopicPartition(
@@ -43,13 +43,13 @@ def decode_reassignment(data: bytes | None) -> dict[TopicPartition, list[int]]:
 
 
 def encode_partitions(partitions: Iterable[TopicPartition]) -> bytes:
-    """The list of partitions in preferred replica elections and ISR change notifications."""
+    """The JSON list of partitions in preferred replica elections and ISR change notifications."""
     listed = [{"topic": tp.topic, "partition": tp.partition} for tp in sorted(partitions)]
     return json_codec.encode({"version": 1, "partitions": listed})
 
 
 def decode_partitions(path: str, data: bytes | None) -> set[TopicPartition]:
-    """Raises InvalidZnode."""
+    """The partitions in such a list. Raises InvalidZnode."""
     return {
         TopicPartition(
             json_codec.text(path, entry, "topic"),

@@ -1,4 +1,5 @@
-"""``/cluster/id``: ``{"version":"1","id":"<22 characters>"}`` (0.10.1). Only here the version is a string."""
+"""``/cluster/id``: ``{"version":"1","id":"<22 characters>"}`` (0.10.1). Unlike in other znodes, the version is a
+string."""
 
 from kafka_zk.registry.znodes import json_codec
 
@@ -11,5 +12,5 @@ def encode(cluster_id: str) -> bytes:
 
 
 def decode(data: bytes | None) -> str:
-    """Raises InvalidZnode."""
+    """The cluster id. Raises InvalidZnode."""
     return json_codec.text(CLUSTER_ID, json_codec.decode_object(CLUSTER_ID, data), "id")

@@ -1,7 +1,7 @@
-"""``/kafka-zk/secret``: 32 random bytes that all brokers of a cluster share. Ours, not Kafka's.
+"""``/kafka-zk/secret``: 32 random bytes that all brokers of a cluster share. Not in Kafka.
 
-Values that must be equal on all brokers and unpredictable are derived from it. The first broker that needs it creates
-it.
+Brokers derive values from it that must be unpredictable and equal on all of them. The first broker that needs it
+creates it.
 """
 
 CLUSTER_SECRET = "/kafka-zk/secret"

@@ -1,6 +1,6 @@
 """``/config/<type>/<name>`` (entity configs) and ``/config/changes/config_change_N`` (what changed, sequential).
 
-Entity: ``{"version":1,"config":{"key":"value"}}``, all values strings. Change notifications name the entity only:
+Entity: ``{"version":1,"config":{"key":"value"}}``, all values strings. Change notifications name only the entity:
 
     v2    0.10.1    {"version":2,"entity_path":"topics/t1"}, "users/<u>/clients/<c>", "brokers/<default>"
     v1    0.9       {"version":1,"entity_type":"topics","entity_name":"t1"}
@@ -24,14 +24,14 @@ DEFAULT_ENTITY = "<default>"
 
 
 class ConfigChange(NamedTuple):
-    """An entity whose config changed. ``entity_name`` is encoded and may have parts (``alice/clients/app``)."""
+    """An entity whose config changed. ``entity_name`` is encoded and may have several parts (``alice/clients/app``)."""
 
     entity_type: str
     entity_name: str
 
 
 class EntityConfig(NamedTuple):
-    """``values`` that could be read, and sentences that name the znode and its faults."""
+    """``values``: the valid entries. ``faults``: sentences that name the znode and a fault."""
 
     values: dict[str, str]
     faults: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ def entity_type_path(entity_type: str) -> str:
 
 
 def entity_path(entity_type: str, entity_name: str) -> str:
-    """``entity_name`` is encoded (see ``sanitize``); topics and broker ids need no encoding."""
+    """The path of an entity. ``entity_name`` is encoded (see ``sanitize``); topics and broker ids need no encoding."""
     return f"/config/{entity_type}/{entity_name}"
 
 
@@ -60,10 +60,10 @@ def encode(config: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> EntityConfig:
-    """The config as Kafka reads it: empty, whatever its version, if it is not JSON or has no object 'config'.
+    """The config as Kafka reads it. If the data are not JSON or have no object 'config', it is empty.
 
-    Null and empty data (a parent created by an old tool) are an empty config without a fault.
-    Source: ConfigEntityZNode.decode in Kafka 3.9, which fails at a value that is not a string; it is left out here.
+    Null and empty data (a parent created by an old tool) are an empty config without a fault. A value that is not a
+    string is left out; Kafka fails. Source: ConfigEntityZNode.decode in Kafka 3.9.
     """
     if not data:
         return EntityConfig({})
@@ -84,12 +84,12 @@ def decode(path: str, data: bytes | None) -> EntityConfig:
 
 
 def encode_change(change: ConfigChange) -> bytes:
-    """Version 2."""
+    """Encode a notification as version 2."""
     return json_codec.encode({"version": 2, "entity_path": f"{change.entity_type}/{change.entity_name}"})
 
 
 def decode_change(path: str, data: bytes | None) -> ConfigChange:
-    """Any historic version. Raises InvalidZnode."""
+    """Decode any historic version. Raises InvalidZnode."""
     document = json_codec.decode(path, data)
     if isinstance(document, str):
         return _change(path, "topics", json_codec.text(path, {"topic": document}, "topic"))

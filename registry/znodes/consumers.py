@@ -2,17 +2,15 @@
 
     ids/<consumer id>              ephemeral; {"version":1,"subscription":{"t1":2},"pattern":"static","timestamp":"…"}
     owners/<topic>/<partition>     ephemeral; the owning thread id, ``<consumer id>-<n>``, as text
-    offsets/<topic>/<partition>    the next offset to consume as decimal text; -1: none yet, as if it were absent
+    offsets/<topic>/<partition>    the next offset to consume as decimal text; -1 is equivalent to no znode
 
-``subscription`` maps a topic to its count of streams. With pattern ``white_list`` or ``black_list`` it has one entry
+``subscription`` maps a topic to its number of streams. With pattern ``white_list`` or ``black_list`` it has one entry
 whose key is a regular expression. ``pattern`` and ``subscription`` are mandatory.
 
-Our members add one key to their registration, which Kafka's consumers ignore. A member's abilities are therefore known
-as soon as the member is; members without the key have only those of Kafka's consumers::
+kafka-zk's members add one key to their registration, which Kafka's consumers ignore. Only static members have the two
+``instance`` keys::
 
     "kafka-zk":{"strategies":["cooperative-sticky","range"],"instance":"i1","instance_timeout_ms":"45000"}
-
-Only static members have the two ``instance`` keys.
 """
 
 import re
@@ -31,7 +29,7 @@ BLACK_LIST = "black_list"
 NO_OFFSET = -1
 
 MOST_STREAMS = 10_000
-"""Limit per member and topic: every member of a group lists all streams of all members."""
+"""Maximum per member and topic, because every member of a group lists all streams of all members."""
 
 STREAM_COUNTS = range(-(2**31), MOST_STREAMS + 1)
 _ANNOUNCEMENT = "kafka-zk"
@@ -42,10 +40,10 @@ _THREAD = re.compile(r"(.+)-([0-9]+)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRegistration:
-    """A member's subscription: topic (or the one regular expression) -> number of streams.
+    """A member's subscription: topic (or the only regular expression) -> number of streams.
 
     ``strategies``: announced ones, preferred first; empty for Kafka's consumers. A static member has an ``instance_id``
-    and keeps its partitions for ``instance_timeout_ms`` after it left.
+    and keeps its partitions for ``instance_timeout_ms`` after it leaves.
     """
 
     subscription: Mapping[str, int]
@@ -63,15 +61,16 @@ class ConsumerRegistration:
 def is_znode_name(name: str) -> bool:
     """True if a group or topic of that name can have znodes. For code that shows, repairs or deletes existing znodes.
 
-    Source: ZooKeeper's PathUtils.validatePath@3.9, whose Java characters are halves of those beyond U+FFFF.
+    Source: ZooKeeper's PathUtils.validatePath@3.9, in which a character beyond U+FFFF counts as two Java characters.
     """
     return name not in ("", ".", "..") and _NOT_IN_ZNODE_NAMES.search(name) is None
 
 
 def group_id_fault(group: str) -> str | None:
-    """Why no consumer can use this ``group.id``, in one sentence; None if it can. For code that joins groups.
+    """The reason why no consumer can use this ``group.id``, in one sentence; None if it is valid. For code that joins
+    groups.
 
-    Source: ConsumerConfig.validateGroupId@1.1. Names that cannot be znodes are rejected as well; Kafka fails later.
+    Names that cannot be znodes are also rejected; Kafka fails later. Source: ConsumerConfig.validateGroupId@1.1.
     """
     if _GROUP_ID.fullmatch(group) and is_znode_name(group):
         return None
@@ -119,7 +118,7 @@ def thread_id(consumer_id: str, number: int) -> str:
 
 
 def consumer_of(thread_id: str) -> str:
-    """The consumer id in a thread id; the whole text if it has no thread number."""
+    """The consumer id in a thread id, or the whole text if it has no thread number."""
     split = _THREAD.fullmatch(thread_id)
     return split[1] if split else thread_id
 
@@ -150,9 +149,9 @@ def encode_registration(registration: ConsumerRegistration) -> bytes:
 
 
 def decode_registration(path: str, data: bytes | None) -> ConsumerRegistration:
-    """Raises InvalidZnode.
+    """Decode a registration. Raises InvalidZnode.
 
-    A malformed announcement is ignored, because Kafka's members ignore it and use the subscription.
+    An invalid ``kafka-zk`` key is ignored, as Kafka's members do.
     """
     document = json_codec.decode_object(path, data)
     listed = document.get("subscription")
@@ -188,7 +187,7 @@ def encode_owner(thread_id: str) -> bytes:
 
 
 def decode_owner(path: str, data: bytes | None) -> str:
-    """Raises InvalidZnode."""
+    """The thread id in an owner znode. Raises InvalidZnode."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError as error:
@@ -200,5 +199,5 @@ def encode_offset(offset: int) -> bytes:
 
 
 def decode_offset(path: str, data: bytes | None) -> int:
-    """Raises InvalidZnode."""
+    """The offset in an offset znode. Raises InvalidZnode."""
     return json_codec.integer_text(path, data)

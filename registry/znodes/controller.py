@@ -33,7 +33,7 @@ class ControllerClaim:
 
 
 def encode(claim: ControllerClaim) -> bytes:
-    """Version 2."""
+    """Encode a claim as version 2."""
     return json_codec.encode(
         {
             "version": 2,
@@ -45,7 +45,7 @@ def encode(claim: ControllerClaim) -> bytes:
 
 
 def decode(data: bytes | None) -> ControllerClaim:
-    """Any historic version. Raises InvalidZnode."""
+    """Decode any historic version. Raises InvalidZnode."""
     document = json_codec.decode(CONTROLLER, data)
     if type(document) is int:
         return ControllerClaim(json_codec.in_range(CONTROLLER, "the broker id", document, INT32))
@@ -63,5 +63,5 @@ def encode_epoch(epoch: int) -> bytes:
 
 
 def decode_epoch(data: bytes | None) -> int:
-    """An epoch that can be incremented. Raises InvalidZnode."""
+    """The epoch, which must not be the largest possible one. Raises InvalidZnode."""
     return json_codec.integer_text(CONTROLLER_EPOCH, data, EPOCHS)

@@ -28,7 +28,7 @@ class FinalizedFeatures:
 
 
 def encode(finalized: FinalizedFeatures) -> bytes:
-    """Encode in the JSON version ``finalized.version``."""
+    """Encode the features in the JSON version ``finalized.version``."""
     lowest = {"min_version_level": 1} if finalized.version == 1 else {}
     return json_codec.encode(
         {
@@ -40,7 +40,7 @@ def encode(finalized: FinalizedFeatures) -> bytes:
 
 
 def decode(data: bytes | None) -> FinalizedFeatures:
-    """Raises InvalidZnode."""
+    """Decode any historic version. Raises InvalidZnode."""
     document = json_codec.decode_object(FEATURE, data)
     version = json_codec.version(FEATURE, document)
     listed = document.get("features") or {}

@@ -2,8 +2,8 @@
 
     {"version":1,"czxid":"4294967338"}
 
-``czxid``: the czxid of the topic's znode when one of our members first claimed a partition of the topic. The znode is
-persistent and written once. ``registry/group_topics.py`` explains its use.
+``czxid``: the czxid of the topic's znode when a kafka-zk member first claimed a partition of the topic. The znode is
+persistent and written once. See ``registry/group_topics.py``.
 """
 
 from kafka_zk.base.integers import INT64
@@ -20,7 +20,7 @@ def encode(czxid: int) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> int:
-    """Raises InvalidZnode."""
+    """The czxid. Raises InvalidZnode."""
     document = json_codec.decode_object(path, data)
     json_codec.version(path, document)
     return json_codec.integer(path, document, "czxid", within=INT64)

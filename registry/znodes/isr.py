@@ -21,7 +21,7 @@ def encode_isr_change(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def decode_isr_change(path: str, data: bytes | None) -> set[TopicPartition]:
-    """Raises InvalidZnode."""
+    """The partitions in a notification. Raises InvalidZnode."""
     return admin.decode_partitions(path, data)
 
 

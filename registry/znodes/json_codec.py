@@ -1,9 +1,9 @@
 """JSON in Kafka's znodes: UTF-8, no whitespace, keys in any order, unknown keys ignored.
 
-Brokers and consumers up to 0.10 parse every JSON number as a 32-bit integer and reject the whole document otherwise, so
-every value that can exceed 2^31-1 (timestamps, producer ids) is written as a string; readers here accept both forms.
-Invalid content raises InvalidZnode with the path in its message. That includes numbers and strings outside of the type
-of their field in Kafka, because they could not be sent to a broker or client.
+Brokers and consumers up to 0.10 parse every JSON number as a 32-bit integer and otherwise reject the whole document. So
+every value that can exceed 2^31-1 (timestamps, producer ids) is written as a string. Readers accept both forms. Invalid
+content raises InvalidZnode with the path in its message; this includes values that do not fit the field's type in
+Kafka.
 """
 
 import json
@@ -18,9 +18,9 @@ PARTITIONS = range(2**31)
 """Valid partition numbers."""
 
 MOST_REPLICAS = 1000
-"""Limit per partition. Each replica is a log on a different broker; one turn handles all of a partition."""
+"""Maximum per partition. Each replica is a log on a different broker, and one turn handles all of a partition."""
 
-LONGEST_TEXT_BYTES = 2**15 - 1  # of Kafka's STRING
+LONGEST_TEXT_BYTES = 2**15 - 1  # of a STRING in Kafka's protocol
 
 _INTEGER = re.compile(r"-?[0-9]{1,20}")
 _SHOWN_CHARACTERS = 60
@@ -28,23 +28,23 @@ _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def encode(document: object) -> bytes:
-    """The document as compact JSON."""
+    """Encode the document as compact JSON."""
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def decode(path: str, data: bytes | None) -> Any:
-    """Any JSON value. Raises InvalidZnode (also for empty data)."""
+    """Decode any JSON value. Raises InvalidZnode, also for empty data."""
     try:
         document = json.loads((data or b"").decode())
         if data and _SURROGATE_ESCAPE.search(data):
-            encode(document)  # reject half a surrogate pair here, because such a name is unusable
+            encode(document)  # raises for half a surrogate pair, because such a name is unusable
         return document
     except (ValueError, RecursionError) as error:
         raise InvalidZnode(f"{path}: not JSON: {error}") from error
 
 
 def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
-    """A JSON object. Raises InvalidZnode."""
+    """Decode a JSON object. Raises InvalidZnode."""
     document = decode(path, data)
     if not isinstance(document, dict):
         raise InvalidZnode(f"{path}: a JSON object is expected")
@@ -54,7 +54,7 @@ def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
 def integer(
     path: str, document: Mapping[str, Any], key: str, default: int | None = None, within: range = INT32
 ) -> int:
-    """A number, written as a JSON integer or as a string of digits. Raises InvalidZnode."""
+    """A number, given as a JSON integer or as a string of digits. Raises InvalidZnode."""
     value = document.get(key, default)
     if type(value) is int:
         number = value
@@ -66,7 +66,7 @@ def integer(
 
 
 def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
-    """A znode that is not JSON but a decimal number. Raises InvalidZnode."""
+    """The content of a znode that is a decimal number. Raises InvalidZnode."""
     number = (data or b"").decode(errors="replace").strip()
     if not _INTEGER.fullmatch(number):
         raise InvalidZnode(f"{path}: {shown(data)} is not a number")
@@ -74,20 +74,20 @@ def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
 
 
 def number_of(name: str, within: range) -> int | None:
-    """The number written by a key or znode name in Kafka's form; None if it is not one."""
+    """The number in a key or znode name; None if it does not have Kafka's form of a number."""
     number = decimal_integer(name, within)
     return number if number is not None and number >= 0 and str(number) == name else None
 
 
 def in_range(path: str, name: str, number: int, within: range) -> int:
-    """The number. Raises InvalidZnode if it is not in the range."""
+    """Return ``number``. Raises InvalidZnode if it is not in the range."""
     if number not in within:
         raise InvalidZnode(f"{path}: {name} must be from {within[0]} to {within[-1]}, not {shown(number)}")
     return number
 
 
 def shown(value: object) -> str:
-    """A value for a message, cut to a useful length."""
+    """Format a value for a message, shortened if necessary."""
     try:
         text = repr(value)
     except ValueError:  # an int with thousands of digits
@@ -96,7 +96,7 @@ def shown(value: object) -> str:
 
 
 def text(path: str, document: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """A string. Raises InvalidZnode."""
+    """The string at ``key``. Raises InvalidZnode."""
     value = document.get(key, default)
     if not isinstance(value, str):
         raise InvalidZnode(f"{path}: {key!r} must be a string, not {shown(value)}")
@@ -106,12 +106,12 @@ def text(path: str, document: Mapping[str, Any], key: str, default: str | None =
 
 
 def optional_text(path: str, document: Mapping[str, Any], key: str) -> str | None:
-    """A string; None if the key is absent or null. Raises InvalidZnode."""
+    """The string at ``key``; None if the key is absent or null. Raises InvalidZnode."""
     return None if document.get(key) is None else text(path, document, key)
 
 
 def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, str]:
-    """An object with only strings as values; absent means empty. Raises InvalidZnode."""
+    """The object at ``key`` whose values are strings; empty if the key is absent. Raises InvalidZnode."""
     value = document.get(key, {})
     if not isinstance(value, dict) or not all(isinstance(entry, str) for entry in value.values()):
         raise InvalidZnode(f"{path}: {key!r} must be an object of strings")
@@ -119,7 +119,7 @@ def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, st
 
 
 def broker_ids(path: str, key: str, value: object) -> list[int]:
-    """A list of at most MOST_REPLICAS JSON integers of 32 bits. Raises InvalidZnode."""
+    """Check that ``value`` is a list of at most MOST_REPLICAS 32-bit integers, and return it. Raises InvalidZnode."""
     if isinstance(value, list) and len(value) > MOST_REPLICAS:
         raise InvalidZnode(f"{path}: {key!r} names {len(value)} replicas, at most {MOST_REPLICAS} are allowed")
     if not isinstance(value, list) or [entry for entry in value if type(entry) is not int or entry not in INT32]:
@@ -128,14 +128,14 @@ def broker_ids(path: str, key: str, value: object) -> list[int]:
 
 
 def text_list(path: str, key: str, value: object) -> list[str]:
-    """A list of JSON strings. Raises InvalidZnode."""
+    """Check that ``value`` is a list of strings, and return it. Raises InvalidZnode."""
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         raise InvalidZnode(f"{path}: {key!r} must be a list of strings")
     return value
 
 
 def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """A list of JSON objects. Raises InvalidZnode."""
+    """The list of objects at ``key``. Raises InvalidZnode."""
     value = document.get(key)
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise InvalidZnode(f"{path}: {key!r} must be a list of objects")
@@ -143,7 +143,7 @@ def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[s
 
 
 def version(path: str, document: Mapping[str, Any]) -> int:
-    """The document's own version number, at least 1. Raises InvalidZnode."""
+    """The version number of the document, at least 1. Raises InvalidZnode."""
     number = integer(path, document, "version")
     if number < 1:
         raise InvalidZnode(f"{path}: version {number} is not known")

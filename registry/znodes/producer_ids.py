@@ -32,7 +32,7 @@ def encode(block: ProducerIdBlock) -> bytes:
 
 
 def decode(data: bytes | None) -> ProducerIdBlock | None:
-    """None if no block has been assigned. Raises InvalidZnode."""
+    """Decode the block; None if no block has been assigned. Raises InvalidZnode."""
     if not data:
         return None
     document = json_codec.decode_object(PRODUCER_ID_BLOCK, data)

@@ -1,11 +1,11 @@
 """Masks secrets in znodes' data. Pure.
 
-    /config/users/<user>               SCRAM keys, with which one can log in as the user
+    /config/users/<user>               SCRAM keys, which allow a login as the user
     /config/brokers/<id>               passwords of key stores (encrypted with a key stored on the brokers)
     /delegation_token/tokens/<id>      the token's HMAC
-    /kafka-zk/secret                   with which one can tell which users exist
+    /kafka-zk/secret                   allows to find out which users exist
 
-Other entities of ``/config`` should contain no secret; keys that are named like secrets are masked. Data that cannot be
+Other entities of ``/config`` should contain no secrets; keys with names like secrets are masked. Data that cannot be
 parsed are masked completely. Source: ZkData.scala in Kafka 3.9 (sensitiveRootPaths, UserConfig, DelegationTokens).
 """
 
@@ -32,7 +32,7 @@ def may_hold_secrets(path: str) -> bool:
 
 
 def masked(path: str, data: bytes | None) -> bytes | None:
-    """The data without their secrets; unchanged if the znode contains none.
+    """The data with masked secrets; unchanged if the znode contains none.
 
     Args:
         path: the whole path, including the chroot.

@@ -12,7 +12,7 @@ is not 0 (3.2). The state znode's ZooKeeper version is the partition epoch.
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,18 +22,21 @@ from kafka_zk.registry.znodes import json_codec
 
 TOPICS = "/brokers/topics"
 
+_ENTRIES_A_STEP = 100
+_STEP_COST = 20 * _ENTRIES_A_STEP  # about the bytes of JSON that a step decodes
+
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 _NO_ID = bytes(16)
 
 Replicas = dict[int, list[int]]  # partition -> broker ids, the preferred leader first
-Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # a partition's replicas, those added, those removed
+Moving = tuple[Sequence[int], Sequence[int], Sequence[int]]  # replicas of a partition, added replicas, removed replicas
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
     """The replicas of a topic's partitions. ``adding`` and ``removing``: only partitions that are being reassigned.
 
-    ``faults``: entries that were left out because they cannot be parsed, as sentences that name the znode.
+    ``faults``: sentences about entries that were left out because they cannot be parsed.
     """
 
     partitions: Replicas
@@ -45,9 +48,9 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True)
 class LeaderIsrAndControllerEpoch:
-    """The last decision about a partition.
+    """The last leader and ISR decision about a partition.
 
-    ``zk_version``: the znode's version. ``zxid``: of its last write. Both are -1 if unknown.
+    ``zk_version``: version of the znode. ``zxid``: zxid of its last write. Both are -1 if unknown.
     """
 
     leader: int
@@ -76,7 +79,7 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def encode_assignment(assignment: TopicAssignment) -> bytes:
-    """Version 3; without ``topic_id`` when it is None."""
+    """Encode the assignment as version 3; without ``topic_id`` if it is None."""
     document: dict[str, Any] = {
         "version": 3,
         "partitions": _encode_replicas(assignment.partitions),
@@ -89,9 +92,9 @@ def encode_assignment(assignment: TopicAssignment) -> bytes:
 
 
 def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
-    """The znode of a topic without an id, as version 3 with this one.
+    """Add a topic id to the znode of a topic without one, as version 3.
 
-    Entries that cannot be parsed stay, so that an operator can repair them. Raises InvalidZnode.
+    Entries that cannot be parsed are kept, so that an operator can repair them. Raises InvalidZnode.
     """
     document = json_codec.decode_object(topic_path(topic), data)
     added = {"version": 3, "topic_id": topic_id}
@@ -99,7 +102,7 @@ def with_topic_id(topic: str, data: bytes | None, topic_id: str) -> bytes:
 
 
 def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving]) -> bytes:
-    """The znode with other replicas for some partitions, as version 3; other content is unchanged.
+    """Replace the replicas of some partitions, as version 3. Other content is unchanged.
 
     Raises InvalidZnode.
     """
@@ -117,20 +120,32 @@ def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving])
 
 
 def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
-    """Decode any historic version; partitions are sorted.
+    """Decode any historic version, with sorted partitions.
 
-    Entries that cannot be parsed are left out and listed in ``faults``. Raises InvalidZnode, also without 'partitions'.
+    Entries that cannot be parsed are left out and listed in ``faults``. Raises InvalidZnode, also if 'partitions' is
+    missing.
     """
+    steps = decode_assignment_in_steps(topic, data)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            assignment: TopicAssignment = end.value
+            return assignment
+
+
+def decode_assignment_in_steps(topic: str, data: bytes | None) -> Generator[int, None, TopicAssignment]:
+    """Like ``decode_assignment``, in steps that yield their cost (see ``kafka_zk.base.turns``)."""
     path = topic_path(topic)
     document = json_codec.decode_object(path, data)
     if not isinstance(document.get("partitions"), dict):
         raise InvalidZnode(f"{path}: 'partitions' must be an object")
     faults: list[str] = []
     return TopicAssignment(
-        _decode_replicas(path, document, "partitions", faults),
+        (yield from _decode_replicas(path, document, "partitions", faults)),
         _decode_topic_id(path, document, faults),
-        _decode_replicas(path, document, "adding_replicas", faults),
-        _decode_replicas(path, document, "removing_replicas", faults),
+        (yield from _decode_replicas(path, document, "adding_replicas", faults)),
+        (yield from _decode_replicas(path, document, "removing_replicas", faults)),
         tuple(faults),
     )
 
@@ -151,7 +166,7 @@ def encode_state(state: LeaderIsrAndControllerEpoch) -> bytes:
 def decode_state(
     topic: str, partition: int, data: bytes | None, zk_version: int = -1, zxid: int = -1
 ) -> LeaderIsrAndControllerEpoch:
-    """Raises InvalidZnode."""
+    """Decode a partition state. Raises InvalidZnode."""
     path = state_path(topic, partition)
     document = json_codec.decode_object(path, data)
     return LeaderIsrAndControllerEpoch(
@@ -169,13 +184,17 @@ def _encode_replicas(replicas: Mapping[int, list[int]]) -> dict[str, list[int]]:
     return {str(partition): replicas[partition] for partition in sorted(replicas)}
 
 
-def _decode_replicas(path: str, document: Mapping[str, Any], key: str, faults: list[str]) -> Replicas:
+def _decode_replicas(
+    path: str, document: Mapping[str, Any], key: str, faults: list[str]
+) -> Generator[int, None, Replicas]:
     listed = document.get(key, {})
     if not isinstance(listed, dict):
         faults.append(f"{path}: {key!r} must be an object")
         return {}
     replicas: Replicas = {}
-    for partition, broker_ids in listed.items():
+    for position, (partition, broker_ids) in enumerate(listed.items(), 1):
+        if position % _ENTRIES_A_STEP == 0:
+            yield _STEP_COST
         number = json_codec.number_of(partition, json_codec.PARTITIONS)
         if number is None:
             faults.append(f"{path}: {json_codec.shown(partition)} in {key!r} is not a partition number")
@@ -188,7 +207,7 @@ def _decode_replicas(path: str, document: Mapping[str, Any], key: str, faults: l
 
 
 def _decode_topic_id(path: str, document: Mapping[str, Any], faults: list[str]) -> str | None:
-    """The topic id as Kafka writes it; None if it is missing or invalid."""
+    """The topic id in Kafka's format; None if it is missing or invalid."""
     text = document.get("topic_id")
     if text is None:
         return None

@@ -1,8 +1,8 @@
-"""``/kafka-zk/unclean_starts/<broker id>-N``: broker N started without a clean shutdown before. Ours, not Kafka's.
+"""``/kafka-zk/unclean_starts/<broker id>-N``: a broker started after an unclean shutdown. Not in Kafka.
 
-The znode is persistent and sequential. The broker creates it in its registration's multi. One of our controllers
-deletes it when no ISR with other members contains the broker. The announcement therefore outlives the broker's session
-and the controller, and a deletion never affects a later start:
+The broker creates this persistent sequential znode in its registration's multi. A controller deletes it when no ISR
+with other members contains the broker. So the announcement outlives the broker's session and the controller, and a
+deletion never affects a later start:
 
     {"version":1,"timestamp":"1732672800000"}
 """

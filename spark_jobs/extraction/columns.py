@@ -1,4 +1,4 @@
-"""Extra columns besides those of the source and the values, and SQL on all columns before they are written.
+"""Optional columns, and SQL on all columns before they are written.
 
 Tests: tests/integration/spark/test_wire_formats.py.
 """
@@ -24,8 +24,8 @@ def check_included(included: Sequence[str]) -> None:
 def with_included(frame: Any, included: Sequence[str]) -> Any:
     """Add these columns to the source's frame, which has headers if they are needed.
 
-    ``headers`` is a map of bytes: of several headers with one key the last counts, as in Kafka's ``lastHeader``.
-    ``timestamp_type`` is CreateTime, LogAppendTime, or null for records without a timestamp.
+    ``headers`` is a map of bytes. Of several headers with the same key, the last one counts, as in Kafka's
+    ``lastHeader``. ``timestamp_type`` is CreateTime, LogAppendTime, or null for records without a timestamp.
     """
     from pyspark.sql import functions as f
 
@@ -46,7 +46,7 @@ _LAST_HEADERS = (
 
 
 def filtered(frame: Any, where: str | None) -> Any:
-    """The rows for which the condition is true (not null)."""
+    """The rows for which the condition is true (neither false nor null)."""
     return frame if where is None else frame.where(where)
 
 

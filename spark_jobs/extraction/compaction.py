@@ -1,9 +1,9 @@
 """``kafka-zk lake compact``: merge many small Parquet files of range folders into few, in a new folder.
 
 The new folder lists the folders that it replaces (``replaces`` in ``inventory.py``). It is staged and published like a
-range, and then the old ones are removed. Readers that use the descriptions (``current_folders``) see every record once
-at any moment; readers that list files see records twice until the old folders are gone. A group has one compaction at a
-time and no extraction meanwhile, because the compaction is a member of the group (``compaction_job.py``).
+range, and then the old ones are removed. Readers that use the descriptions (``current_folders``) see every record
+exactly once at any moment; readers that list files see records twice until the old folders are removed. A compaction is
+a member of its group (``compaction_job.py``), so no extraction or other compaction of the group runs meanwhile.
 
     killed before the staging is complete   the next compaction removes it
     killed during or after the publication  the next one finishes it, and removes the old folders
@@ -42,7 +42,7 @@ class Rewriter(Protocol):
 
 @dataclass(frozen=True)
 class Compacted:
-    """``folder``: the new folder, empty if there was none; ``finished``: folders of an earlier compaction."""
+    """``folder``: the new folder; empty if there is none. ``finished``: folders of an earlier compaction."""
 
     folder: str
     replaced: tuple[str, ...]
@@ -55,9 +55,9 @@ def compact(
     folders: RangeFolders, rewriter: Rewriter, target: str, group: str, target_file_bytes: int, attempt: str,
     still_held: Callable[[], None],
 ) -> Compacted:  # fmt: skip
-    """Merge the group's folders with small files. Raises ExtractionFailed, and what Spark raises.
+    """Merge the group's folders with small files. Raises ExtractionFailed and Spark's errors.
 
-    ``still_held`` raises if this compaction has lost the group; it is called before the publication.
+    ``still_held``: called before the publication; raises if this compaction has lost the group.
     """
     prefix = _prefix(group)
     finished = _finish(folders, target, prefix)
@@ -82,7 +82,7 @@ def compact(
 
 
 def _prefix(group: str) -> str:
-    """Prefix of this group's compaction attempts: other groups may use the same target."""
+    """Prefix of this group's compaction attempts, because other groups may use the same target."""
     return f"{_PREFIX}{hashlib.sha256(group.encode()).hexdigest()[:8]}"
 
 
@@ -100,7 +100,9 @@ def _rewrite(
 def chosen(current: Mapping[str, Inventory], group: str, target_file_bytes: int) -> dict[str, Inventory]:
     """The group's Parquet folders whose average file is smaller than half of the target size.
 
-    If they are partitioned by different columns, the largest set; folders without files fit any set."""
+    If they are partitioned by different columns, the largest set with the same ones; folders without files belong to
+    any set.
+    """
     small = {
         name: each
         for name, each in current.items()
@@ -124,7 +126,7 @@ def merged(ranges: list[OffsetRange]) -> list[OffsetRange]:
 
 
 def current_folders(folders: RangeFolders, target: str) -> list[str]:
-    """The folders that hold every record once; folders without a description are not included."""
+    """The folders that contain every record once, without those that have no description."""
     found = {name: each for name, each in folders.found(target).items() if each is not None}
     return [f"{target}/{name}" for name in sorted(inventories.current(found))]
 
@@ -135,14 +137,14 @@ def _remove_replaced(folders: RangeFolders, target: str, found: Mapping[str, Inv
 
 
 def _finish(folders: RangeFolders, target: str, prefix: str) -> tuple[str, ...]:
-    """Publish what an earlier compaction began to publish, and remove its other staged folders."""
+    """Finish the publication that an earlier compaction began, and remove its other staged folders."""
     staging = f"{target}/{STAGING_FOLDER}"
     left = {path.partition("/")[0].removesuffix(".json") for path, _ in folders.files.walk(staging)}
     finished = []
     for staged in sorted(left):
         name, _, attempt = staged.rpartition("-")
         if not attempt.startswith(prefix):
-            continue  # of an extraction or another group
+            continue  # from an extraction or another group
         manifest = Manifest.of_staging(target, name, f"{STAGING_FOLDER}/{staged}", FORMAT)
         begun = publication(target) is Publication.COPY and folders.files.exists(folders.published(manifest))
         if begun:

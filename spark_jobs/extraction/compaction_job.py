@@ -19,8 +19,9 @@ _POLL_MS = 200
 
 
 def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_file_bytes: int) -> Compacted:
-    """Compact the folders of the group's extractions. Raises: GroupBusy, ExtractionFailed, RegistryError, and what
-    Spark raises; after any of them the next compaction continues."""
+    """Compact the folders of the group's extractions. Raises: GroupBusy, ExtractionFailed, RegistryError, and Spark's
+    errors. After any of them the next compaction continues.
+    """
     attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
     files = HadoopFiles(spark)
     folders = RangeFolders(files, lambda paths: int(spark.read.parquet(*paths).count()))
@@ -40,7 +41,6 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
 
 
 def _check_member(hold: GroupHold, group: str) -> None:
-    """Raises GroupBusy if the session ended."""
     if not run_blocking(hold.is_member()):
         raise GroupBusy(f"the session with ZooKeeper ended meanwhile, so group {group} may be another's: run it again")
 

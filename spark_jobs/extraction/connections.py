@@ -1,4 +1,4 @@
-"""An extraction's connections besides Spark: ZooKeeper, with one session for the whole run, and the brokers."""
+"""An extraction's connections to brokers and to ZooKeeper, with one session for the whole run."""
 
 from typing import Any
 
@@ -13,8 +13,9 @@ from kafka_zk.spark_jobs.waiting import Note, Wait
 
 
 class Connections:
-    """A context manager. ``note`` receives the reason of a long wait. Raises RegistryError, OptionError,
-    FetchFailed."""
+    """A context manager. ``note``: receives the reason for a long wait. Raises RegistryError, OptionError,
+    FetchFailed.
+    """
 
     brokers: ClusterClient
 

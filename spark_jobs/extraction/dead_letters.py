@@ -1,8 +1,8 @@
-"""Undecodable records as records of a dead-letter topic: unchanged, with headers that give their origin.
+"""Writes undecodable records to a dead-letter topic, unchanged and with headers that give their origin.
 
-One run sends its letters in one transaction, together with the offsets up to which they are done, for the broker group
-GROUP-dead-letters. A run that repeats ranges skips letters below these offsets. So readers with read_committed see each
-letter once, also after a crash at any point; docs/how-to/spark.md lists what remains.
+A run sends its letters in one transaction, which also commits the ends of its ranges for the broker group
+GROUP-dead-letters. A run that repeats ranges skips letters below these offsets. Therefore read_committed readers see
+each letter once, even after a crash; docs/how-to/spark.md lists the exceptions.
 Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/spark/test_wire_formats.py.
 """
 
@@ -17,8 +17,8 @@ from kafka_zk.storage.records.record_batch import Header
 
 TOPIC, PARTITION, OFFSET = "__connect.errors.topic", "__connect.errors.partition", "__connect.errors.offset"
 REASON = "__connect.errors.exception.message"
-"""The headers, with Kafka Connect's names, so that its tools read them."""
-_TRANSACTION_TIMEOUT_MS = 600_000  # brokers allow 15 minutes by default
+"""The headers have Kafka Connect's names, so that its tools can read them."""
+_TRANSACTION_TIMEOUT_MS = 600_000  # below the brokers' default maximum of 15 minutes
 _LETTERS_BUFFERED = 10_000
 
 
@@ -56,7 +56,7 @@ def _as_bytes(value: Any) -> bytes | None:
 
 
 def done_group(group: str) -> str:
-    """The broker group whose offsets say which letters were sent."""
+    """The broker group whose offsets show which letters were sent."""
     return f"{group}-dead-letters"
 
 
@@ -64,10 +64,10 @@ def send(
     letters: Iterable[DeadLetter], expected: int, ranges: Sequence[OffsetRange], *, topic: str, group: str,
     bootstrap_servers: str, security: ClientSecurity,
 ) -> int:  # fmt: skip
-    """Send the letters that no run has sent before; returns their number. Fences an earlier run that is still sending.
+    """Send the letters that no earlier run has sent. Returns their number. Fences an earlier run that is still sending.
 
-    ``expected``: the number of letters, equal to the records that were left out of the extraction.
-    Raises KafkaError, ExtractionFailed; nothing is visible then.
+    ``expected``: number of records that the extraction left out. Raises KafkaError, ExtractionFailed; then no letter is
+    visible.
     """
     from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
     from kafka_zk.clients.producer.blocking import BlockingProducer
@@ -98,7 +98,8 @@ def send_undone(
 ) -> int:
     """Send letters in the producer's transaction. Raises ExtractionFailed if their number is not ``expected``.
 
-    Records are decoded a second time, and the registry may know a schema that it did not know before."""
+    The number may differ, because records are decoded again and the registry may have a new schema.
+    """
     sent = found = 0
     for letter in letters:
         found += 1

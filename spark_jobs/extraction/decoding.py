@@ -1,4 +1,4 @@
-"""From the source's columns to the written ones: keys and values unchanged, as text, or as a schema's columns."""
+"""Converts the source's columns to the written ones: keys and values unchanged, as text, or as a schema's columns."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ FITS = "_kafka_zk_fits"
 REASON = "_kafka_zk_reason"
 """Column: why the value was not decoded; null if no reason is known."""
 _CHANGED = "_kafka_zk_changed"
-"""Column: the fields of a JSON value that the table would change."""
+"""Column: the fields of a JSON value that the table's types would change."""
 _CORRUPT = "_kafka_zk_corrupt"
 _NOT_BACK = "does not come back as written: "
 _JSON_SPACE = " \t\r\n"
@@ -37,7 +37,7 @@ def read_schema(text: str) -> str:
 def check(
     decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL, value_format: str | None = None
 ) -> None:
-    """Check what needs no Spark. Raises WronglyAsked for impossible combinations."""
+    """Checks that need no Spark. Raises WronglyAsked for impossible combinations."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
     if schema and decode not in ("json", "avro") and value_format is None:
@@ -51,7 +51,7 @@ def check(
 
 
 def known_columns(decode: str | None, schema: str | None, on_undecodable: str = FAIL) -> Any:
-    """The written columns as a ``StructType``; None if only Spark's parser knows them, for a DDL schema.
+    """The written columns as a ``StructType``; None for a DDL schema, which only Spark's parser knows.
 
     Raises: WronglyAsked if the schema is invalid.
     """
@@ -88,7 +88,6 @@ def _source_columns() -> Any:
 
 
 def _json_struct(schema: str) -> Any:
-    """A schema in the JSON of ``StructType.json()``; None for DDL. Raises WronglyAsked."""
     from pyspark.errors import PySparkException
     from pyspark.sql.types import StructType
 
@@ -101,7 +100,7 @@ def _json_struct(schema: str) -> Any:
 
 
 def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ()) -> None:
-    """Check the schema's fields (a ``StructType``) against the columns that are kept. Raises WronglyAsked."""
+    """Check the schema's fields (a ``StructType``) against the other columns. Raises WronglyAsked."""
     for name in values.fieldNames():  # Spark ignores the case of names
         if name.lower() in (*KEPT, *included):
             raise WronglyAsked(f"--schema: the field {name} has the name of a column of the source")
@@ -110,7 +109,9 @@ def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ())
 
 
 def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> None:
-    """Find errors in columns (a ``StructType``) that Spark would find only when it writes. Raises WronglyAsked."""
+    """Find errors in the columns (a ``StructType``) that Spark would report only when it writes. Raises
+    WronglyAsked.
+    """
     types = {field.name: field.dataType for field in columns}
     if twice := [name for name, count in Counter(field.name.lower() for field in columns).items() if count > 1]:
         raise WronglyAsked(f"--schema: several columns are called {twice[0]}, but for upper and lower case")
@@ -143,7 +144,7 @@ def decoded(
 
     Except for string, each field of the schema becomes a column beside key (as text), topic, partition, offset,
     timestamp and ``included`` columns; fields that do not fit are null. KEEP adds RAW_VALUE, in CSV as Base64.
-    Raises: WronglyAsked, and what Spark's parser raises for a DDL schema.
+    Raises: WronglyAsked, and the errors of Spark's parser for a DDL schema.
     """
     from pyspark.sql import functions as f
 
@@ -176,7 +177,7 @@ def decoded(
 
 
 def _field(record: Any, name: str, changed: Any) -> Any:
-    """The column of a field; null if the table would change the field."""
+    """The column of a field; null if the table's type would change the field."""
     from pyspark.sql import functions as f
 
     field = record.getField(name)
@@ -184,7 +185,7 @@ def _field(record: Any, name: str, changed: Any) -> Any:
 
 
 def _changed(fields: Any) -> Any:
-    """The column _CHANGED, from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
+    """The column _CHANGED, computed from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, StringType
 
@@ -195,7 +196,7 @@ def _changed(fields: Any) -> Any:
 
 
 def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
-    """Like ``_json``, with a column for the record and one for the reason of a failure."""
+    """Like ``_json``, with columns for the record and for the reason of a failure."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -218,8 +219,8 @@ def _read(decoder: ValueDecoder, value: bytes | None) -> Any:
 def _json(schema: str) -> tuple[Any, Any, Any]:
     """The fields, a column with a struct of them, and the condition that the value is an object that fits.
 
-    Spark's parser marks most values that do not fit, but not one with none of the fields, an empty one, bytes that are
-    not text, or fields that it changes (``_changed``). JSON's null is no value.
+    Spark's parser marks most values that do not fit, but not a value without any of the fields, an empty value, bytes
+    that are not text, or fields that it changes (``_changed``). JSON's null counts as no value.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -249,7 +250,7 @@ def _avro(schema: str) -> tuple[Any, Any, Any]:
 
 
 def ddl_struct(schema: str) -> Any:
-    """Parse DDL with Spark's own parser, in Java. Raises WronglyAsked, and what the parser raises."""
+    """Parse DDL with Spark's own parser, in Java. Raises WronglyAsked and the parser's errors."""
     from pyspark.sql.types import DataType, StructType
 
     fields = DataType.fromDDL(schema)

@@ -1,6 +1,6 @@
 """The lake of files: Spark writes the staging folder, and ``range_folders.py`` publishes it.
 
-Folders are in Hadoop's file systems as Spark sees them; ``stores.py`` knows how each kind of store publishes.
+Folders are in Spark's Hadoop file systems; ``stores.py`` defines how each kind of store publishes.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
 class FileLake:
-    """One run's writer. A manifest names its own target, so an earlier run's folder is found, too."""
+    """One run's writer. Every manifest names its target, so it can also handle folders of earlier runs."""
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._spark = spark
@@ -48,7 +48,7 @@ class FileLake:
 
     @property
     def cores(self) -> int:
-        """How many tasks Spark runs at a time now: executors may come and go."""
+        """Number of tasks that Spark runs at a time now; executors may come and go."""
         return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:
@@ -75,7 +75,7 @@ class FileLake:
         self._frames.check()
 
     def empty(self) -> Any:
-        """The frame that would be written without records."""
+        """The frame that a run without records would write."""
         return self._frames.empty()
 
     def staged(self, manifest: Manifest) -> Any:
@@ -83,14 +83,14 @@ class FileLake:
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
-        """Write the tasks' records to the manifest's staging folder; returns what was written."""
+        """Write the tasks' records to the manifest's staging folder. Returns a description of the result."""
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
         writer = frame.write.format(manifest.format).options(**_TEXT_OPTIONS.get(manifest.format, {}))
         if terms:
             writer = writer.partitionBy(*partitioning.columns(terms))
-        if publication(manifest.target) is Publication.COPY:  # a rename is a copy here: avoid one
+        if publication(manifest.target) is Publication.COPY:  # with COPY, a rename copies the data: avoid one
             writer = writer.option(_COMMITTER, "2")
         staging = self._folders.staging(manifest)
         with (
@@ -113,7 +113,7 @@ class FileLake:
         return self._folders.is_published(manifest)
 
     def publish(self, manifest: Manifest) -> None:
-        """Make the range's folder visible; does nothing if it is. Raises ExtractionFailed."""
+        """Make the range's folder visible, unless it is visible already. Raises ExtractionFailed."""
         self._folders.publish(manifest)
 
     def discard(self, manifest: Manifest) -> None:

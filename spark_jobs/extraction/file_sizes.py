@@ -1,7 +1,7 @@
 """``--target-file-size``: redistribute records among the writing tasks, so that files have about this size.
 
-Spark does this (REBALANCE with adaptive execution): it merges small tasks and splits large ones by the bytes that they
-pass on, measured before the file's compression. It costs one shuffle of all records.
+Spark does this (REBALANCE with adaptive execution): it merges small tasks and splits large ones by their output bytes
+before compression. It costs one shuffle of all records.
 Tests: tests/integration/spark/test_lake.py.
 """
 
@@ -14,7 +14,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import DELTA, ICEBERG, is_tabl
 
 _PLACE = ("topic", "partition", "offset")
 _PROPERTIES = {DELTA: "delta.targetFileSize", ICEBERG: "write.target-file-size-bytes"}
-"""The tables' own properties."""
+"""The corresponding properties of the tables."""
 
 
 def check(target_file_bytes: int | None, format: str) -> None:
@@ -24,7 +24,7 @@ def check(target_file_bytes: int | None, format: str) -> None:
 
 
 def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
-    """Redistribute records: those of a folder together, ordered by their place in the topic."""
+    """Redistribute records: those of one folder together, sorted by their place in the topic."""
     together = [f"`{name.replace('`', '``')}`" for name in partitioned_by]
     order = [*together, *(name for name in _PLACE if name in frame.columns)]
     spread = frame.hint("rebalance", *together)
@@ -33,7 +33,7 @@ def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
 
 @contextmanager
 def aiming_at(spark: Any, target_file_bytes: int | None) -> Iterator[None]:
-    """Configure the session so that ``rebalanced`` makes tasks of that size; restored after the block."""
+    """In the block, ``rebalanced`` creates tasks of this size."""
     if target_file_bytes is None:
         yield
         return

@@ -13,7 +13,7 @@ _NOT_TO_BE_RENAMED = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.i
 
 
 class HadoopFiles:
-    """The file systems of one Spark session, whose configuration has their settings and keys."""
+    """The file systems of one Spark session, whose configuration contains their settings and keys."""
 
     def __init__(self, spark: Any) -> None:
         self._jvm = spark._jvm
@@ -46,7 +46,8 @@ class HadoopFiles:
     def rename_folder(self, source: str, target: str) -> bool:
         """Rename a folder, in one step if possible; False if the target exists or the source does not.
 
-        ``rename`` would move the folder into an existing one."""
+        ``rename`` would move the folder into an existing target.
+        """
         files = self._jvm.org.apache.hadoop.fs
         path = self._path(source)
         context = files.FileContext.getFileContext(path.toUri(), self._configuration)
@@ -63,19 +64,19 @@ class HadoopFiles:
         files.mkdirs(path)
 
     def delete(self, uri: str) -> None:
-        """Delete a file, or a folder with its content; nothing if it does not exist."""
+        """Delete a file or a folder with its content. No effect if it does not exist."""
         path, files = self._found(uri)
         files.delete(path, True)
 
     def folders(self, uri: str) -> list[str]:
-        """Sorted names of the folders in this one; none if it does not exist."""
+        """Sorted names of the folders in this folder; empty if it does not exist."""
         path, files = self._found(uri)
         if not files.exists(path):
             return []
         return sorted(each.getPath().getName() for each in files.listStatus(path) if each.isDirectory())
 
     def walk(self, uri: str) -> Iterator[tuple[str, int]]:
-        """Yield all files below a folder: relative path and size in bytes."""
+        """Yield (relative path, size in bytes) of all files below a folder."""
         path, files = self._found(uri)
         if not files.exists(path):
             return
@@ -99,14 +100,14 @@ class HadoopFiles:
     def write(self, uri: str, document: Mapping[str, Any]) -> None:
         """Write JSON to a file. The file is complete or absent, even if the process is killed.
 
-        An object store shows an object when it is closed; elsewhere a temporary file is renamed.
+        An object store shows an object only when it is closed; in other file systems a temporary file is renamed.
         """
         path, files = self._found(uri)
         partial = self._path(f"{uri}.partial")
         stream = files.create(partial, True)
         stream.write(bytearray(json.dumps(document, sort_keys=True).encode()))
         stream.close()
-        if not files.rename(partial, path):  # it exists, from an earlier attempt at the same
+        if not files.rename(partial, path):  # the file exists from an earlier attempt
             files.delete(partial, False)
 
     def _found(self, uri: str) -> tuple[Any, Any]:

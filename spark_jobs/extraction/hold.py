@@ -1,4 +1,4 @@
-"""A job's hold on its group: it is a member, owns the partitions, and writes manifest and offsets. Coroutines.
+"""A job's membership in its group: it owns the partitions and writes manifest and offsets. Coroutines.
 
 Every write depends on the claims' tokens (versions of the offset znodes); see ``registry/owners.py``.
 Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/spark/test_extraction_protocol.py.
@@ -24,7 +24,7 @@ ABSENT = -1  # the version of an absent manifest
 
 
 class GroupHold:
-    """One run's membership of one group."""
+    """One run's membership in a group."""
 
     def __init__(self, client: RegistryClient, group: str, consumer_id: str) -> None:
         self._client = client
@@ -37,28 +37,28 @@ class GroupHold:
         self._manifest_version = ABSENT
 
     async def join(self, topics: Iterable[str], now_ms: int) -> None:
-        """Register with a static subscription: old consumers count this member when they assign partitions."""
+        """Register with a static subscription, so that old consumers count this member when they assign partitions."""
         registration = ConsumerRegistration(dict.fromkeys(sorted(topics), 1), timestamp_ms=now_ms)
         await ensure_paths(self._client, [consumers.ids_path(self._group), self._path.rpartition("/")[0]])
         path = consumers.id_path(self._group, self._consumer_id)
         await self._client.create(path, consumers.encode_registration(registration), ephemeral=True)
 
     async def elders(self) -> list[str]:
-        """Live members that joined before this one. Of jobs that start together only the first has none."""
+        """Live members that joined before this one. Of several jobs that start together, only the first has none."""
         members = await self._members.members()
         own = members.get(self._consumer_id)
         return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
 
     async def is_member(self) -> bool:
-        """Whether this member is still registered, so its session has not ended."""
+        """True if this member is still registered, so that its session has not ended."""
         return self._consumer_id in await self._members.members()
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's offsets that belong to an earlier topic of the same name: a claim sets them to -1."""
+        """The group's offsets that belong to an earlier topic of the same name; a claim sets them to -1."""
         return await self._owners.outdated(partitions)
 
     async def claim(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Own the partitions; returns the group's offsets, -1 where absent. Raises GroupBusy."""
+        """Own the partitions. Returns the group's offsets, -1 if absent. Raises GroupBusy."""
         thread = consumers.thread_id(self._consumer_id, 0)
         outcomes = await self._owners.claim(Claim(tp, thread) for tp in partitions)
         taken = {tp: outcome.owner for tp, outcome in outcomes.items() if isinstance(outcome, Taken)}
@@ -72,8 +72,8 @@ class GroupHold:
     async def read_manifest(self) -> Manifest | None:
         """Read the manifest of the last run.
 
-        Raises: InvalidZnode; ForeignCommit if a claim no longer holds. Then other runs may have come and gone, and
-        this run would judge their leftovers by outdated offsets, so a table could get records twice.
+        Raises: InvalidZnode; ForeignCommit if a claim was lost. Other runs may then have left leftovers, which this run
+        would judge by outdated offsets, so that a table could get records twice.
         """
         try:
             data, stat = await self._client.get(self._path)
@@ -102,7 +102,7 @@ class GroupHold:
         await self._members.unregister(self._consumer_id)
 
     async def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the group's offsets without owning the partitions."""
+        """The group's offsets, without owning the partitions."""
         stored = await OffsetRegistry(self._client, self._group).fetch(partitions)
         return {tp: each.offset for tp, each in stored.items()}
 
@@ -116,7 +116,9 @@ class GroupHold:
             raise self._written_by_others(checks[failed.index]) from failed
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write manifest and offsets in one multi, repeated until answered. Raises ForeignCommit, ConnectionTimeout."""
+        """Write manifest and offsets in one multi, repeated until there is a response. Raises ForeignCommit,
+        ConnectionTimeout.
+        """
         data = manifests.encode(manifest)
         operations: list[Operation] = [
             Create(self._path, data)
@@ -131,7 +133,7 @@ class GroupHold:
             try:
                 await self._client.multi(operations)
                 break
-            except (ConnectionLoss, SessionLost):  # versions fence, not the session, so it may be repeated
+            except (ConnectionLoss, SessionLost):  # the versions fence it, not the session, so it may be repeated
                 in_doubt = True
             except MultiFailed as failed:
                 if in_doubt and await self._written(data):
@@ -141,7 +143,7 @@ class GroupHold:
         self._tokens.update({tp: self._tokens[tp] + 1 for tp in offsets})
 
     async def _written(self, data: bytes) -> bool:
-        """Whether the multi whose response was lost was applied: the manifest names the attempt of this run."""
+        """True if a multi without response was applied: the manifest names this run's attempt."""
         try:
             present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
         except NoNode:

@@ -1,9 +1,9 @@
 """The content of a range folder: ranges, record count, files. Written when the staging is complete.
 
     <target>/_kafka_zk_staging/<name>-<attempt>.json    beside the staging folder
-    <target>/<name>/_kafka_zk_range.json                in the published folder: it is complete
+    <target>/<name>/_kafka_zk_range.json in the published folder, which is then complete
 
-The publication and ``kafka-zk lake verify`` use the names in it, so they need no listing. Spark and other readers
+The publication and ``kafka-zk lake verify`` use its file names instead of listing the folder. Spark and other readers
 ignore names with a leading underscore. Tests: tests/spark_jobs/extraction/test_inventory.py.
 """
 
@@ -21,8 +21,9 @@ FILE_NAME = "_kafka_zk_range.json"
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """``files``: paths in the folder and sizes in bytes. ``replaces``: names of folders whose records are in this
-    one."""
+    """``files``: paths in the folder and sizes in bytes. ``replaces``: names of folders whose records this one
+    contains.
+    """
 
     group: str
     ranges: tuple[OffsetRange, ...]
@@ -33,12 +34,12 @@ class Inventory:
 
     @property
     def partitioned_by(self) -> tuple[str, ...]:
-        """The columns that name the folders between this one and its files."""
+        """The partition columns between this folder and its files."""
         path = next(iter(self.files), "")
         return tuple(unquote(part.partition("=")[0]) for part in path.split("/")[:-1])
 
     def as_document(self) -> dict[str, Any]:
-        """The inventory for JSON; offsets are strings as in the manifest's znode."""
+        """The inventory as JSON. Offsets are strings, as in the manifest's znode."""
         return {
             "version": 1,
             "group": self.group,
@@ -53,9 +54,10 @@ class Inventory:
 
 
 def is_data(path: str) -> bool:
-    """Whether Spark reads a file as data: no name on its path begins with ``_`` or ``.``.
+    """True if Spark reads the file as data: no name in its path begins with ``_`` or ``.``.
 
-    ``_column=value`` is a partition's folder. ``_temporary`` has files of tasks that the job gave up."""
+    ``_column=value`` is a partition's folder. ``_temporary`` contains files of tasks that the job abandoned.
+    """
     return not any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))
 
 
@@ -85,7 +87,7 @@ def current(found: Mapping[str, Inventory]) -> dict[str, Inventory]:
 
 
 def faults(found: Mapping[str, Inventory]) -> list[str]:
-    """Sentences about overlaps and gaps between the folders' ranges; empty if every offset is there once."""
+    """Sentences about overlaps and gaps between the folders' ranges; empty if every offset occurs once."""
     by_tp: dict[str, list[tuple[OffsetRange, str]]] = {}
     for name, each in found.items():
         for piece in each.ranges:

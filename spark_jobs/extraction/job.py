@@ -56,7 +56,7 @@ _GOES_ON = "run it again, it continues where it stopped"
 
 
 class Cluster(Protocol):
-    """The brokers, as a run uses them (``connections.Connections``)."""
+    """The run's interface to the brokers (``connections.Connections``)."""
 
     @property
     def brokers(self) -> Brokers: ...
@@ -67,8 +67,10 @@ class Cluster(Protocol):
     def partitions(self) -> list[TopicPartition]: ...
 
 
-class Time(Protocol):
-    """Time, as a run uses it (``BlockingTime``)."""
+class Machine(Protocol):
+    """Time and randomness, as a run uses them (``BlockingMachine``)."""
+
+    random: Random
 
     def wall_ms(self) -> int: ...
 
@@ -77,11 +79,12 @@ class Time(Protocol):
     async def wait(self, duration_ms: float) -> None: ...
 
 
-class BlockingTime:
-    """The machine's time. While a run waits, its ZooKeeper client handles events."""
+class BlockingMachine:
+    """While a run waits, its ZooKeeper client handles events."""
 
     def __init__(self, client: KazooBlockingClient) -> None:
         self._client = client
+        self.random: Random = SYSTEM_RANDOM
         self.wall_ms = wall_ms
         self.seconds = monotonic_s
 
@@ -112,14 +115,14 @@ class Lake(Protocol):
     def in_table(self, manifest: Manifest) -> bool: ...
 
     def is_fenced(self, manifest: Manifest) -> bool:
-        """Whether the plan's name is used up in its table without records."""
+        """True if the plan's name is used up in its table without records."""
         ...
 
     def fence(self, manifest: Manifest) -> bool: ...
 
 
 def check(extraction: Extraction) -> None:
-    """Check everything that needs no other system. Raises WronglyAsked."""
+    """Checks that need no other system. Raises WronglyAsked."""
     check_table(extraction.format, extraction.target, extraction.merge_schema)
     file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)
@@ -136,14 +139,14 @@ def check(extraction: Extraction) -> None:
 
 
 def _known_columns(extraction: Extraction) -> Any:
-    """Return the columns; None if only Spark or the schema registry knows them."""
+    """The columns; None if only Spark or the schema registry knows them."""
     if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
         return None
     return decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
 
 
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
-    """Return what a run would extract now (``--dry-run``), without writing or joining the group."""
+    """What a run would extract now (``--dry-run``), without writing or joining the group."""
     check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
@@ -157,13 +160,12 @@ def extract(
     spark: Any, extraction: Extraction, *,
     progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
-    """Extract new records, and finish what a killed run left. With nothing new it publishes nothing.
+    """Extract new records, and finish the work of a killed run. Without new records, publish nothing.
 
-    Args: ``spark`` is a session, or a callable that starts one and is called only if there is something to do. ``note``
-        receives a sentence about each wait; ``observe`` is called before and after every step of the protocol.
+    Args: ``spark``: a session, or a callable that starts one, called only if there is something to do. ``note``:
+        receives a sentence about each wait. ``observe``: called before and after every step of the protocol.
     Raises: WronglyAsked, GroupBusy, ForeignCommit, Undecodable, JavaDied, ZooKeeperLost, ExtractionFailed, DataLoss,
-        FetchFailed, OptionError, RegistryError, and what Spark raises when a job fails. After any of them the next run
-        continues.
+        FetchFailed, OptionError, RegistryError, and Spark's errors. After any of them the next run continues.
     """
     check(extraction)
     started_s = monotonic_s()
@@ -189,7 +191,7 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
 
 
 def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
-    """Sentences about what the group missed of earlier topics with the same names. Raises DataLoss."""
+    """Sentences about records that the group missed in earlier topics of the same names. Raises DataLoss."""
     told = [
         f"topic {tp.topic} was deleted and made again since group {extraction.group} was at offset {offset} of {tp}"
         for tp, offset in sorted(outdated.items())
@@ -202,13 +204,13 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
 def _planning(
     extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
 ) -> Planning:
-    """Plan from the current offsets without owning them, so they may change at any time."""
+    """Plan from the current offsets. The run does not own them, so they may change."""
     offsets = run_blocking(hold.offsets(partitions))
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
-    """Return the session, and how many seconds its start took."""
+    """The session, and the seconds that its start took."""
     if not callable(spark):
         return spark, 0.0
     note("starting Spark")
@@ -223,9 +225,9 @@ def run(
     spark: Any, extraction: Extraction, connections: Connections, *,
     progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
 ) -> Report:  # fmt: skip
-    """Run the protocol over connections that may have been idle for long. Raises what ``extract`` raises.
+    """Run the protocol over connections that may have been idle for long. Raises like ``extract``.
 
-    ``checked``: an earlier run of the same extraction checked its target and columns.
+    ``checked``: an earlier run of the same extraction has checked its target and columns.
     """
     from py4j.protocol import Py4JError
 
@@ -248,11 +250,11 @@ def run(
 
 
 class ExtractionRun:
-    """One run, step by step: a coroutine that awaits the ZooKeeper client and ``time``."""
+    """One run, step by step: a coroutine that awaits the ZooKeeper client and ``machine``."""
 
     def __init__(
         self, extraction: Extraction, client: RegistryClient, cluster: Cluster, lake: Lake, observe: Observe,
-        note: Note = lambda _: None, time: Time | None = None, random: Random = SYSTEM_RANDOM,
+        note: Note = lambda _: None, machine: Machine | None = None,
     ) -> None:  # fmt: skip
         self._extraction = extraction
         self._client = client
@@ -260,12 +262,12 @@ class ExtractionRun:
         self._lake = lake
         self._observe = observe
         self._note = note
-        if time is None:
+        if machine is None:
             assert isinstance(client, KazooBlockingClient), "another client waits in its own way"
-            time = BlockingTime(client)
-        self._time = time
-        self._attempt = random_uuid(random).hex[:12]
-        consumer_id = _consumer_id(extraction.group, self._time.wall_ms(), self._attempt)
+            machine = BlockingMachine(client)
+        self._machine = machine
+        self._attempt = random_uuid(machine.random).hex[:12]
+        consumer_id = _consumer_id(extraction.group, self._machine.wall_ms(), self._attempt)
         self._hold = GroupHold(client, extraction.group, consumer_id)
         self._target = lake.qualified(extraction.target)
         self._published: list[str] = []
@@ -289,7 +291,9 @@ class ExtractionRun:
         return planning.report(ranges, self._staged, tuple(self._published), left)
 
     async def _make_visible(self, manifest: Manifest) -> None:
-        """For files the offsets lead. For a table its own commit leads, and then the staged files are discarded."""
+        """Publish files after the offsets have moved; a table already has the records, so its staged files are
+        discarded.
+        """
         if is_table(manifest.format):
             await self._step(Step.PUBLISH, lambda: self._publish(manifest))
             await self._step(Step.COMMIT, lambda: self._commit(manifest))
@@ -311,12 +315,12 @@ class ExtractionRun:
 
     async def _join(self) -> None:
         """Register, then wait until all earlier members have left. Raises GroupBusy."""
-        await self._hold.join(self._extraction.topics, self._time.wall_ms())
+        await self._hold.join(self._extraction.topics, self._machine.wall_ms())
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
-        deadline_s = self._time.seconds() + patience_ms / 1000
+        deadline_s = self._machine.seconds() + patience_ms / 1000
         waited_for: list[str] = []
         while elders := await self._hold.elders():
-            if self._time.seconds() >= deadline_s:
+            if self._machine.seconds() >= deadline_s:
                 raise GroupBusy(
                     f"{', '.join(elders)} is a live member of group {self._extraction.group} "
                     f"(waited {patience_ms / 1000:.0f} s; --wait waits longer)"
@@ -324,17 +328,17 @@ class ExtractionRun:
             if elders != waited_for:
                 self._note(f"waiting up to {patience_ms / 1000:.0f} s until {', '.join(elders)} is gone from the group")
                 waited_for = elders
-            await self._time.wait(_POLL_MS)
+            await self._machine.wait(_POLL_MS)
 
     async def _claim(self) -> dict[TopicPartition, int]:
-        """Own all partitions; returns their offsets. Raises GroupBusy, DataLoss."""
+        """Own all partitions. Returns their offsets. Raises GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
         for told in _lost(self._extraction, await self._hold.outdated(partitions)):
             self._note(f"{told}: continues at its beginning")
         return await self._hold.claim(partitions)
 
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
-        """Finish or drop what an earlier run left. Raises DataLoss."""
+        """Finish or drop the leftovers of an earlier run. Raises DataLoss."""
         manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
@@ -355,7 +359,7 @@ class ExtractionRun:
         return manifest, left
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Move the offsets to what the table has; returns them. Raises ForeignCommit, ExtractionFailed."""
+        """Move the offsets to the table's state. Returns them. Raises ForeignCommit, ExtractionFailed."""
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
             raise ExtractionFailed(
                 f"{manifest.target} has {manifest.name}, but the group's offsets do not say so yet: "
@@ -374,11 +378,11 @@ class ExtractionRun:
         self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
         left: Leftover,
     ) -> Manifest:  # fmt: skip
-        """Write the manifest, and set offsets that are absent or lost to the beginnings of the ranges."""
+        """Write the manifest, and set absent or lost offsets to the beginnings of the ranges."""
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
         manifest = manifests.planned(
-            ranges, self._target, self._extraction.format, self._attempt, self._time.wall_ms(), writer, sequence
+            ranges, self._target, self._extraction.format, self._attempt, self._machine.wall_ms(), writer, sequence
         )
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
@@ -405,7 +409,7 @@ class ExtractionRun:
             self._send_dead_letters(manifest, tasks, asked.dead_letter_topic)
 
     def _send_dead_letters(self, manifest: Manifest, tasks: ReadTasks, topic: str) -> None:
-        """Send before the offsets move: a run that repeats the ranges finds the letters sent."""
+        """Send the letters before the offsets move: a run that repeats the ranges finds them sent."""
         servers = self._cluster.bootstrap_servers
         letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
@@ -415,8 +419,8 @@ class ExtractionRun:
         self._note(f"sent {sent:,} undecodable records to {topic}")
 
     async def _drop(self, manifest: Manifest) -> bool:
-        """Forget an uncommitted attempt, so that the next run plans again. Returns True if a table has its records."""
-        self._lake.discard(manifest)  # first, to free space: the table's fence is a file, too
+        """Forget an uncommitted attempt, so that the next run plans again. True if a table has its records."""
+        self._lake.discard(manifest)  # first, to free space for the table's fence, which is a file, too
         if self._lake.fence(manifest):
             return True
         await self._hold.record(manifest.to(State.DROPPED))
@@ -436,5 +440,5 @@ class ExtractionRun:
 
 
 def _consumer_id(group: str, now_ms: int, attempt: str) -> str:
-    """A consumer id in the old consumer's form: group, host, time, eight hex digits."""
+    """A consumer id in the format of the old consumer: group, host, time, eight hex digits."""
     return f"{group}_{socket.gethostname()}-{now_ms}-{attempt[:8]}"

@@ -1,6 +1,6 @@
 """The targets of extractions by format: range folders, or the tables of Delta and Iceberg.
 
-An earlier run may have used another format than this one, so every manifest names its own.
+An earlier run may have used another format, so every manifest names its format.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ class Lakes:
 
     @property
     def cores(self) -> int:
-        """How many tasks Spark runs at a time."""
+        """Number of tasks that Spark runs at a time."""
         return self._folders.cores
 
     def qualified(self, target: str) -> str:
@@ -44,7 +44,7 @@ class Lakes:
         return self._of(manifest.format).stage(manifest, tasks, bootstrap_servers)
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The records that cannot be decoded; where they go does not matter."""
+        """The records that cannot be decoded; independent of the target."""
         return self._folders.undecodable(tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
@@ -60,7 +60,7 @@ class Lakes:
         self._of(manifest.format).discard(manifest)
 
     def in_table(self, manifest: Manifest) -> bool:
-        """Whether a table has the manifest's records."""
+        """True if a table has the manifest's records."""
         table = self._tables.get(manifest.format)
         return table is not None and table.in_table(manifest)
 
@@ -69,7 +69,7 @@ class Lakes:
         return table is not None and table.is_fenced(manifest)
 
     def fence(self, manifest: Manifest) -> bool:
-        """See to it that no run commits the plan to its table later; True if the table has its records already."""
+        """Ensure that no run can commit the plan to its table later; True if the table already has the records."""
         table = self._tables.get(manifest.format)
         return table is not None and table.fence(manifest)
 

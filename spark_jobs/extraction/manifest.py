@@ -1,14 +1,14 @@
-"""The manifest of an extraction: ranges, target, state. Its znode keeps a run's state across crashes.
+"""The manifest of an extraction: ranges, target, state. Its znode preserves a run's state across crashes.
 
     /consumers/<group>/kafka-zk/extraction
     {"version":1,"state":"planned","ranges":{"flights":{"0":["0","42110"]}},"target":"file:/data/flights",
      "name":"range=flights@0-42110-5d41402a","staging":"_kafka_zk_staging/…","format":"parquet","timestamp":"1795…",
      "writer":"9f3c…","sequence":"17"}
 
-Longs are strings, as everywhere in this project's znodes. The name depends only on the ranges, so a range that is
-extracted again after a crash has the same name, and one name never stands for two ranges. ``writer`` (of the group,
-made with its first manifest) and ``sequence`` (the number of the plan) identify a table's commits; a range that is
-repeated after a crash keeps both.
+Longs are strings, as everywhere in this project's znodes. The name depends only on the ranges: ranges that are repeated
+after a crash have the same name, and different ranges have different names. ``writer`` (of the group, created with its
+first manifest) and ``sequence`` (the number of the plan) identify a table's commits; ranges that are repeated after a
+crash keep both.
 Tests: tests/spark_jobs/extraction/test_manifest.py.
 """
 
@@ -46,7 +46,7 @@ class Manifest:
 
     @classmethod
     def of_staging(cls, target: str, name: str, staging: str, format: str) -> "Manifest":
-        """A manifest for a staging folder, whose own description has its ranges."""
+        """A manifest for a staging folder, whose description contains the ranges."""
         return cls(State.COMMITTED, (), target, name, staging, format, 0)
 
     @property
@@ -55,7 +55,7 @@ class Manifest:
 
     @property
     def unfinished(self) -> bool:
-        """Whether the next run must handle it."""
+        """True if the next run must handle it."""
         return self.state in (State.PLANNED, State.COMMITTED)
 
     def to(self, state: State) -> "Manifest":
@@ -66,15 +66,16 @@ def planned(
     ranges: Sequence[OffsetRange], target: str, format: str, attempt: str, now_ms: int,
     writer: str = "", sequence: int = 0,
 ) -> Manifest:  # fmt: skip
-    """The manifest of a new attempt. ``attempt`` makes the staging folder unique, so a leftover task of a killed run
-    never writes into the next run's folder."""
+    """The manifest of a new attempt. ``attempt``: makes the staging folder unique, so that a leftover task of a killed
+    run never writes to the next run's folder.
+    """
     name = range_name(ranges)
     staging = f"{STAGING_FOLDER}/{name}-{attempt}"
     return Manifest(State.PLANNED, tuple(ranges), target, name, staging, format, now_ms, writer, sequence)
 
 
 def range_name(ranges: Sequence[OffsetRange]) -> str:
-    """``range=<topics>@<sum of first offsets>-<sum of ends>-<digest>``: sorts by progress and is unique per ranges.
+    """``range=<topics>@<sum of first offsets>-<sum of ends>-<digest>``: sorted by progress, and unique for the ranges.
 
     The form key=value lets Spark read the whole target with ``range`` as a column.
     """
@@ -131,6 +132,6 @@ def decode(where: str, data: bytes | None) -> Manifest:
         staging=json_codec.text(where, document, "staging"),
         format=json_codec.text(where, document, "format"),
         timestamp_ms=json_codec.integer(where, document, "timestamp", within=INT64),
-        writer=json_codec.text(where, document, "writer", ""),  # older ones have neither
+        writer=json_codec.text(where, document, "writer", ""),  # older ones lack both
         sequence=json_codec.integer(where, {"sequence": "0", **document}, "sequence", within=INT64),
     )

@@ -1,9 +1,9 @@
-"""``--partition-by``: columns as they are, and transforms of them with the names that Iceberg gives.
+"""``--partition-by``: columns, and transforms of them with Iceberg's names.
 
     carrier   years(timestamp)   months(timestamp)   days(timestamp)   hours(timestamp)   bucket(16, key)
 
-A table of Iceberg has the transform itself. Folders and Delta tables get a column of text, as in
-``timestamp_day=2026-11-23``, in UTC as Iceberg's are; ``bucket`` is Iceberg's alone.
+Iceberg tables have such transforms. Folders and Delta tables get a text column, as in ``timestamp_day=2026-11-23``,
+also in UTC. Only Iceberg has ``bucket``.
 Tests: tests/spark_jobs/extraction/test_partitioning.py.
 """
 
@@ -20,7 +20,7 @@ _TIMES = {
     "days": r"^[+-]?\d+-\d\d-\d\d",
     "hours": r"^[+-]?\d+-\d\d-\d\d-\d\d",
 }
-"""How much of a time in UTC, as text."""
+"""Format of each unit of a UTC time, as text."""
 _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 _TERM = re.compile(r"(?P<name>[a-z]+)\((?:(?P<buckets>[1-9][0-9]*)\s*,\s*)?(?P<column>[^(),]+)\)")
 
@@ -32,12 +32,12 @@ class Transform(NamedTuple):
 
     @property
     def derived(self) -> str:
-        """The name of the column of text."""
+        """The name of the text column."""
         return f"{self.column}_{self.name.removesuffix('s')}"
 
 
 def transform(term: str) -> Transform | None:
-    """None for a column as it is. Raises: WronglyAsked."""
+    """Parse a term; None for a plain column. Raises WronglyAsked."""
     if "(" not in term:
         return None
     found = _TERM.fullmatch(term.strip())
@@ -50,7 +50,7 @@ def transform(term: str) -> Transform | None:
 
 
 def plain(terms: Sequence[str]) -> tuple[str, ...]:
-    """The columns that are named as they are."""
+    """The plain columns."""
     return tuple(term for term in terms if transform(term) is None)
 
 
@@ -68,7 +68,7 @@ def check(terms: Sequence[str], format: str) -> None:
 
 
 def check_columns(terms: Sequence[str], schema: Any) -> None:
-    """Against the columns (a ``StructType``). Raises: WronglyAsked."""
+    """Check the terms against the columns (a ``StructType``). Raises WronglyAsked."""
     types = {field.name: field.dataType.typeName() for field in schema}
     for asked in filter(None, map(transform, terms)):
         if asked.column not in types:
@@ -81,18 +81,18 @@ def check_columns(terms: Sequence[str], schema: Any) -> None:
 
 
 def columns(terms: Sequence[str]) -> list[str]:
-    """The columns by whose values folders are made."""
+    """The columns by which folders are created."""
     return [term if (asked := transform(term)) is None else asked.derived for term in terms]
 
 
 def with_columns(frame: Any, terms: Sequence[str]) -> Any:
-    """The frame with the columns of text that the transforms stand for."""
+    """The frame with the text columns of the transforms."""
     from pyspark.sql import functions as f
 
     types = {field.name: field.dataType.typeName() for field in frame.schema}
     for asked in filter(None, map(transform, terms)):
         time = f.col(f"`{asked.column}`")
-        if types[asked.column] == "timestamp":  # not through the session's zone, which leaves out hours
+        if types[asked.column] == "timestamp":  # not via the session's time zone, which skips hours
             seconds = f.unix_micros(time).cast("decimal(20,0)") / 1_000_000
             time = f.expr(_EPOCH) + f.make_dt_interval(f.lit(0), f.lit(0), f.lit(0), seconds)
         text = f.replace(time.cast("timestamp_ntz").cast("string"), f.lit(" "), f.lit("-"))
@@ -101,7 +101,7 @@ def with_columns(frame: Any, terms: Sequence[str]) -> Any:
 
 
 def iceberg_terms(terms: Sequence[str]) -> list[Any]:
-    """As ``DataFrameWriterV2.partitionedBy`` takes them."""
+    """The arguments of ``DataFrameWriterV2.partitionedBy``."""
     from pyspark.sql import functions as f
     from pyspark.sql.functions import partitioning
 

@@ -1,4 +1,4 @@
-"""What an extraction asks for, the ranges to extract now, and the report. Pure apart from the brokers' responses.
+"""The request for an extraction, the ranges to extract now, and the report. Pure except for requests to brokers.
 
 Tests: tests/spark_jobs/extraction/test_planning.py.
 """
@@ -35,7 +35,7 @@ class Brokers(Protocol):
 class Extraction:
     """What to extract; the fields are the command line's options.
 
-    ``until_ms``: None means now. ``wait_ms``: how long other members may take to leave; at least a session timeout,
+    ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a session timeout,
     because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
     """
 
@@ -62,10 +62,10 @@ class Extraction:
     fail_on_data_loss: bool = True
     wait_ms: float = 0
     session_timeout_ms: int = 10_000
-    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # there may be secrets among them
+    kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # may contain secrets
 
     def __post_init__(self) -> None:
-        """One topic, or one column, may be given as it is. Raises: WronglyAsked, OptionError."""
+        """Accept a single topic or column as a string. Raises WronglyAsked, OptionError."""
         if (fault := group_id_fault(self.group)) is not None:
             raise WronglyAsked(f"--group: {fault}")
         if not self.target:
@@ -96,7 +96,7 @@ class Extraction:
 
     @property
     def decoding(self) -> str | None:
-        """How values are decoded: as ``decode`` says, or "registry avro" and the like; None leaves them bytes."""
+        """How values are decoded: ``decode``, or "registry avro" and the like; None leaves them as bytes."""
         return self.decode if self.value_format is None else f"registry {self.value_format}"
 
 
@@ -112,11 +112,12 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did, or would do. ``published`` are the folders that appeared in the target, those of an earlier run
-    first; ``lag_after`` counts from the ends of the ranges to those of the partitions when the run was planned.
-    ``undecodable`` of the records have a value that was not decoded. ``seconds`` is the whole run,
-    ``spark_start_seconds`` the part of it in which Spark started. ``short``: offsets that were asked for and are not
-    extracted, none of them left out by ``max_records``."""
+    """The result of a run or dry run. ``published``: the folders that appeared in the target, those of an earlier run
+    first. ``lag_after``: number of offsets from the ends of the ranges to those of the partitions at the time of
+    planning. ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run,
+    including ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
+    ``max_records``.
+    """
 
     partitions: tuple[PartitionReport, ...]
     records: int
@@ -137,12 +138,12 @@ class Report:
 
     @property
     def records_per_second(self) -> float:
-        """Without the start of Spark."""
+        """Records per second, without the start of Spark."""
         seconds = self.seconds - self.spark_start_seconds
         return self.records / seconds if seconds > 0 else 0.0
 
     def as_document(self) -> dict[str, Any]:
-        """For JSON; seconds to the millisecond."""
+        """The report as JSON; seconds are rounded to milliseconds."""
         return {
             "records": self.records,
             "undecodable": self.undecodable,
@@ -159,7 +160,7 @@ class Report:
 
 
 class Planning:
-    """The arithmetic of a run, over broker answers that are asked for once."""
+    """The arithmetic of a run, from responses that are requested once."""
 
     def __init__(self, extraction: Extraction, brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> None:
         self._extraction = extraction
@@ -172,11 +173,11 @@ class Planning:
         if extraction.until_ms is not None:
             times = dict.fromkeys(offsets, extraction.until_ms)
             self._ends = _first_at(brokers.offsets(times), self.latest)
-            # Transactions that are open may hide records of before that time.
+            # Open transactions may hide records from before this time.
             self._asked = _first_at(brokers.log_offsets(times), brokers.log_ends(offsets))
 
     def at(self, offsets: Mapping[TopicPartition, int]) -> "Planning":
-        """The same ends, for a group that is at other offsets now."""
+        """The same plan for a group at other offsets."""
         moved = copy(self)
         moved.offsets = dict(offsets)
         return moved
@@ -205,7 +206,7 @@ class Planning:
         self, ranges: Sequence[OffsetRange], staged: Staged = NOTHING_STAGED, published: tuple[str, ...] = (),
         recovered: Leftover = Leftover.NOTHING,
     ) -> Report:  # fmt: skip
-        """Without the times, which the caller knows."""
+        """The report without times, which the caller knows."""
         by_tp = {each.tp: each for each in ranges}
         rows = []
         for tp in sorted(self.offsets):
@@ -228,5 +229,5 @@ class Planning:
 
 
 def _first_at(found: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Offsets by time; the end where no record is as late."""
+    """Offsets by time; the end if no record is as late."""
     return {tp: offset if offset >= 0 else ends[tp] for tp, offset in found.items()}

@@ -1,4 +1,4 @@
-"""Checks of Spark's master and the target folder before Spark starts, which takes seconds.
+"""Checks of Spark's master and the target folder that run before Spark's slow start.
 
 Uncertain cases are left to Spark. Tests: tests/spark_jobs/extraction/test_preflight.py.
 """
@@ -17,13 +17,13 @@ from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 _LOCAL = re.compile(r"local(\[(\*|[1-9][0-9]*)(, *[1-9][0-9]*)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]")
 _HADOOP_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _CONFIGURED = (*_HADOOP_FOLDERS, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT")
-"""With one of these set, a path without a scheme may be in any file system, or Spark runs already."""
+"""If one of these is set, a path without a scheme may be in any file system, or Spark is already running."""
 _DEFAULT_FILE_SYSTEM = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
 _CONNECT_TIMEOUT_S = 1.0
 
 
 def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises WronglyAsked if Spark would not accept the master, or it is not there."""
+    """Raises WronglyAsked if Spark would not accept the master, or the master does not respond."""
     if master == "yarn":
         if not any(environ.get(name) for name in _HADOOP_FOLDERS):
             raise WronglyAsked(f"--master yarn: neither {' nor '.join(_HADOOP_FOLDERS)} is set")
@@ -37,7 +37,7 @@ def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _check_standalone(master: str) -> None:
-    """Connect to the master, because Spark would retry for a minute if there is none. Raises WronglyAsked."""
+    """Connect to the master, because Spark would retry for a minute without one. Raises WronglyAsked."""
     refusals = []
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
@@ -55,7 +55,7 @@ def _check_standalone(master: str) -> None:
 
 
 def check_target(target: str, format: str, config: Mapping[str, str]) -> None:
-    """Raises WronglyAsked. The catalog checks the name of an Iceberg table."""
+    """Raises WronglyAsked for an unusable target. Names of Iceberg tables are checked by their catalog."""
     if format != ICEBERG:
         check_folder(target, config)
 

@@ -1,7 +1,7 @@
-"""The progress of a running Spark job, from Spark's own status stores.
+"""The progress of a running Spark job, from Spark's status stores.
 
-Finished tasks count with their ranges. Running tasks report with each heartbeat (``HEARTBEAT``) how many rows have left
-Python, but Spark shows only the sum of all tasks.
+Finished tasks count with their ranges. Running tasks report their rows with each heartbeat (``HEARTBEAT``), but Spark
+shows only the sum of all tasks.
 """
 
 import re
@@ -10,27 +10,27 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Progress = Callable[[int, int], None]
-"""Receives how many records are read, and how many there are to read; both count offsets."""
+"""Receives the number of records read and the total; both count offsets."""
 
 
 def silent(done: int, total: int) -> None:
-    """For runs without an observer: Spark is not asked for its progress."""
+    """For runs without an observer, which do not poll Spark's progress."""
 
 
 HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
-"""Spark's configuration for progress every second; Spark's default interval is ten seconds."""
+"""Spark's configuration for progress every second, instead of its default of ten."""
 _POLL_S = 0.5
 _MOST_TASKS = 100_000
 _SUCCESS = "SUCCESS"
 _ROWS = "number of output rows"
-_NEWEST = 10  # recent executions to search for ours, unless a notebook starts many others meanwhile
+_NEWEST = 10  # recent executions to search, in case a notebook starts others meanwhile
 _NOT_A_DIGIT = re.compile(r"\D")
 
 
 class JobProgress:
-    """Within the block, calls ``progress`` with what the tasks of its single job have done.
+    """In the block, calls ``progress`` with the progress of a job's tasks.
 
-    ``sizes``: how many offsets each task reads, by task number.
+    ``sizes``: number of offsets of each task, by task number.
     """
 
     def __init__(self, spark: Any, job_group: str, sizes: Sequence[int], progress: Progress) -> None:
@@ -63,14 +63,14 @@ class JobProgress:
                 if job_ids := list(self._context.statusTracker().getJobIdsForGroup(self._job_group)):
                     self._progress(self._read(job_ids), self._total)
             except (Py4JError, OSError):
-                return  # Spark's Java process is gone; the job reports that
+                return  # Spark's Java process has ended, which the job reports
 
     def _read(self, job_ids: Sequence[int]) -> int:
         finished = sum(self._sizes[number] for number in self._finished_tasks(job_ids))
         return min(self._total, max(finished, self._rows(job_ids)))
 
     def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:
-        """Finished tasks of the first stage, which reads; after a shuffle other tasks write."""
+        """Finished tasks of the first stage, which reads. After a shuffle other tasks write."""
         jobs = filter(None, map(self._context.statusTracker().getJobInfo, job_ids))
         stages = [stage_id for job in jobs for stage_id in job.stageIds]
         if not stages:
@@ -80,7 +80,7 @@ class JobProgress:
         return {task.partitionId() for task in listed if task.status() == _SUCCESS}
 
     def _rows(self, job_ids: Sequence[int]) -> int:
-        """The rows that the scan has read: no other part of the plan has more."""
+        """The rows that the scan has read, which is the maximum of all parts of the plan."""
         store = self._spark._jsparkSession.sharedState().statusStore()
         oldest = max(0, store.executionsCount() - _NEWEST)
         most = 0

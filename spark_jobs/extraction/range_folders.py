@@ -1,7 +1,7 @@
-"""The folders of a plain target: how a staged range becomes visible as ``range=...``, and which ranges exist.
+"""The folders of a plain target: publishes a staged range as ``range=...``, and finds existing ranges.
 
-Any run may repeat PUBLISH at any point. PUBLISH follows the inventory that was written when the staging was complete,
-each of its steps creates one file, and it never changes an existing file.
+Any run may repeat PUBLISH at any point. PUBLISH follows the inventory that was written when the staging was complete.
+Each of its steps creates one file; none changes an existing file.
 Tests: tests/spark_jobs/extraction/test_range_folders.py.
 """
 
@@ -42,7 +42,7 @@ class Files(Protocol):
 
 
 class RangeFolders:
-    """``count_rows`` returns how many rows Parquet files hold."""
+    """``count_rows``: returns the number of rows in Parquet files."""
 
     def __init__(self, files: Files, count_rows: Callable[[Sequence[str]], int]) -> None:
         self.files = files
@@ -61,7 +61,9 @@ class RangeFolders:
         return self.files.exists(f"{folder}/{inventories.FILE_NAME}")
 
     def complete(self, manifest: Manifest, group: str, records: int, replaces: tuple[str, ...] = ()) -> None:
-        """Write the inventory of the staging folder. Raises ExtractionFailed if its files do not hold ``records``."""
+        """Write the inventory of the staging folder. Raises ExtractionFailed if its files do not contain ``records``
+        records.
+        """
         staging = self.staging(manifest)
         files = {path: size for path, size in self.files.walk(staging) if inventories.is_data(path)}
         copied = publication(manifest.target) is Publication.COPY
@@ -71,7 +73,7 @@ class RangeFolders:
         self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
 
     def _check_records(self, staging: str, files: Mapping[str, int], records: int) -> None:
-        """Check the files' footers: a stale listing shows too few files. Raises ExtractionFailed."""
+        """Check the files' footers, because a stale listing may omit files. Raises ExtractionFailed."""
         paths = [f"{staging}/{path}" for path in files]
         found = self._count_rows(paths) if paths else 0
         if found != records:
@@ -81,7 +83,7 @@ class RangeFolders:
             )
 
     def publish(self, manifest: Manifest) -> None:
-        """Publish the staged folder; does nothing if it is published. Raises ExtractionFailed."""
+        """Publish the staged folder, unless it is published. Raises ExtractionFailed."""
         if publication(manifest.target) is Publication.RENAME:
             self._rename(manifest)
         else:
@@ -96,7 +98,7 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _rename(self, manifest: Manifest) -> None:
-        """Rename the folder. A range that another group published stays. Raises ExtractionFailed."""
+        """Rename the folder, unless another group has published the range. Raises ExtractionFailed."""
         source, target = self.staging(manifest), self.published(manifest)
         if not self.is_published(manifest):
             if not self.files.exists(source):
@@ -110,7 +112,7 @@ class RangeFolders:
         self.files.delete(source)
 
     def _copy(self, manifest: Manifest) -> None:
-        """Move file by file: renaming a folder onto an existing folder would move it into that one."""
+        """Move file by file: renaming a folder onto an existing one would move it into that folder."""
         if self.is_published(manifest):
             self.discard(manifest)
             return
@@ -125,12 +127,12 @@ class RangeFolders:
         self.discard(manifest)
 
     def _copy_file(self, source: str, target: str, size: int) -> None:
-        """Move one file; a file that another run put there stays. Raises ExtractionFailed."""
+        """Move one file, unless another run has done so. Raises ExtractionFailed."""
         found = self.files.size(target)
         if found == size:
             return
         if found is not None:
-            self.files.delete(target)  # another size: not the staged file
+            self.files.delete(target)  # its size differs: not the staged file
         if not self.files.exists(source):
             raise ExtractionFailed(f"{source} was staged and is gone, and {target} was not there")
         self.files.make_folder(target.rpartition("/")[0])
@@ -138,7 +140,7 @@ class RangeFolders:
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def found(self, target: str) -> dict[str, Inventory | None]:
-        """All range folders of a target by name; None for those without an inventory (yet)."""
+        """All range folders of a target by name; None for those without an inventory."""
         there: dict[str, Inventory | None] = {}
         for name in self.files.folders(target):
             if name.startswith(RANGE_PREFIX):

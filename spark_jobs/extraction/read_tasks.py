@@ -1,4 +1,4 @@
-"""The ranges that each Spark task of an extraction reads: small ranges share a task.
+"""The ranges of each Spark task of an extraction. Small ranges share a task.
 
 The data source groups ranges by its options. This module uses the same numbers and functions, so progress and reports
 refer to the tasks that Spark runs.
@@ -16,7 +16,7 @@ from kafka_zk.spark_jobs.source.offset_specs import format_offsets
 
 _TASKS_A_CORE = 4
 _MOST_RECORDS = 1_000_000
-"""Maximum records of small ranges in one task, and so mostly in one file."""
+"""Maximum number of records of small ranges in one task, and so usually in one file."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class ReadTasks:
 
 
 def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> ReadTasks:
-    """The tasks that read exactly these ranges; ``cores``: how many tasks Spark runs at a time.
+    """The tasks that read exactly these ranges. ``cores``: number of tasks that Spark runs at a time.
 
     Four tasks per core are enough, and a failed task is repeated as a whole.
     """
@@ -48,7 +48,7 @@ def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> 
 
 
 def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
-    """Exactly these ranges, as the source's options say it."""
+    """The source's options for exactly these ranges."""
     assigned = partitions_by_topic(each.tp for each in ranges)
     starts = {each.tp: each.from_offset for each in ranges}
     ends = {each.tp: each.until_offset for each in ranges}

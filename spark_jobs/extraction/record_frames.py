@@ -35,14 +35,14 @@ def _read_options(extraction: Extraction) -> dict[str, str]:
 
 
 class RecordFrames:
-    """The frames of one run. It uses the registry's schemas as of its first frame."""
+    """The frames of one run, with the registry's schemas as of the first frame."""
 
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         self._spark = spark
         self._extraction = extraction
 
     def check(self) -> None:
-        """Decode no records, to find errors. Raises WronglyAsked, RegistryFailed."""
+        """Find errors by decoding a frame without records. Raises WronglyAsked, RegistryFailed."""
         asked = "--schema"
         try:
             read = self._judged(self._no_records())
@@ -57,14 +57,14 @@ class RecordFrames:
         partitioning.check_columns(terms, written)
 
     def empty(self) -> Any:
-        """The frame that would be written without records."""
+        """The frame that a run without records would write."""
         return self._columns(self._rows(self._judged(self._no_records())))
 
     def _no_records(self) -> Any:
         return self._spark.createDataFrame([], spark_schema(self._with_headers))
 
     def to_write(self, tasks: ReadTasks, bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
-        """The frame to write, and a callable that returns what was read and written, once it was written."""
+        """The frame to write, and a callable that afterwards returns what was read and written."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -97,7 +97,7 @@ class RecordFrames:
         return columns.HEADERS in self._extraction.include
 
     def _with_partitions(self, rows: Any) -> Any:
-        """Add partition columns, and rebalance tasks for --target-file-size; a table has its own means."""
+        """Add partition columns, and rebalance tasks for --target-file-size; tables do this themselves."""
         asked = self._extraction
         terms = () if is_table(asked.format) else asked.partition_by
         rows = partitioning.with_columns(rows, terms)
@@ -105,8 +105,9 @@ class RecordFrames:
 
     @property
     def _counts_again(self) -> bool:
-        """Whether fewer records may be written than read. After a shuffle they are counted again, too: Spark repeats a
-        task whose executor dies, and observes its records twice."""
+        """True if fewer records may be written than read, or after a shuffle: Spark repeats tasks of a dead executor
+        and then observes their records twice.
+        """
         asked = self._extraction
         changing = (asked.where, asked.select, asked.dead_letter_topic, asked.target_file_bytes)
         return any(each is not None for each in changing)
@@ -161,7 +162,8 @@ def _counts(columns: Sequence[str]) -> list[Any]:
 
 def _observed(observation: Any, frame: Any, aggregates: Sequence[Any]) -> Mapping[str, Any]:
     """The observed values of a frame. If Spark can prove that nothing will be written, as for ``--where false``, it
-    reads and observes nothing; then the frame is read for them."""
+    reads nothing; the frame is then read for its values.
+    """
     try:
         found: Mapping[str, Any] = observation.get
     except Py4JJavaError:

@@ -14,7 +14,7 @@ _RANGE = "range"
 
 
 class SparkRewriter:
-    """Partition columns keep their values as they are written."""
+    """Rewrites files. Values of partition columns are unchanged."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -22,9 +22,10 @@ class SparkRewriter:
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
     ) -> int:
-        """Order records by their place in the topic. Files with other columns add them, with null elsewhere.
+        """Sort records by their place in the topic. Columns that only some files have are null elsewhere.
 
-        Raises: ExtractionFailed, and what Spark raises."""
+        Raises: ExtractionFailed and Spark's errors.
+        """
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -40,7 +41,7 @@ class SparkRewriter:
 
     def _read(self, target: str, paths: list[str], partitioned_by: tuple[str, ...]) -> Any:
         reader = self._spark.read.option("mergeSchema", "true")
-        columns = reader.parquet(*paths)  # the files' own columns, without the partitions
+        columns = reader.parquet(*paths)  # the files' own columns, without partition columns
         if not partitioned_by:
             return columns
         if _RANGE in (name.lower() for name in columns.columns):

@@ -12,7 +12,7 @@ _PREFIX = "kafka_zk_extract_"
 
 
 class RoundMetrics:
-    """``tell`` records each round; ``registry`` has the metrics."""
+    """``tell`` records each round in the metrics of ``registry``."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -30,7 +30,7 @@ class RoundMetrics:
         )  # fmt: skip
 
     def listen(self, port: int) -> int:
-        """Serve ``/metrics`` on all addresses from a thread; returns the port. Raises OSError."""
+        """Serve ``/metrics`` on all addresses from a thread. Returns the port. Raises OSError."""
         server, _ = start_http_server(port, registry=self.registry)
         return int(server.server_port)
 
@@ -48,7 +48,7 @@ class RoundMetrics:
 
 
 def outcome_of(done: Round) -> str:
-    """Returns extracted, idle, or failed."""
+    """ "extracted", "idle" or "failed"."""
     if done.report is None:
         return "failed"
     return "extracted" if done.report.published else "idle"

@@ -1,8 +1,8 @@
 """Repeated extractions in one Spark session and one ZooKeeper session, until they are stopped.
 
-Each round is a run like ``job.extract``, with its guarantees. A round that finds nothing new reads ZooKeeper and asks
-each leader once for the log ends. A transient error (brokers or ZooKeeper unavailable, another member in the group)
-fails the round, and the next round tries again; any other error ends the rounds.
+Each round has the guarantees of ``job.extract``. A round without new records only reads ZooKeeper and sends each leader
+one request for the log ends. A transient error (brokers or ZooKeeper unavailable, another member in the group) fails
+the round, and the next round tries again; any other error ends the rounds.
 Tests: tests/spark_jobs/extraction/test_rounds.py, tests/integration/spark/test_rounds.py.
 """
 
@@ -22,7 +22,6 @@ from kafka_zk.spark_jobs.errors import DataLoss, JavaDied, SourceError, Undecoda
 from kafka_zk.spark_jobs.extraction import job
 from kafka_zk.spark_jobs.extraction.connections import Connections
 from kafka_zk.spark_jobs.extraction.hold import GroupHold
-from kafka_zk.spark_jobs.extraction.job import Observe
 from kafka_zk.spark_jobs.extraction.planning import Extraction, PartitionReport, Report
 from kafka_zk.spark_jobs.extraction.steps import Leftover
 from kafka_zk.spark_jobs.source.cluster_client import EARLIEST, LATEST
@@ -35,7 +34,7 @@ _LONGEST_BLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class Round:
-    """The result of a round; without a report it failed, with the reason ``failure``."""
+    """The result of a round; without a report, it failed for the reason ``failure``."""
 
     number: int
     report: Report | None
@@ -43,14 +42,14 @@ class Round:
 
     @property
     def is_behind(self) -> bool:
-        """Whether it left records because of ``max_records``, so that the next round is due immediately."""
+        """True if ``max_records`` left records, so that the next round is due immediately."""
         return self.report is not None and bool(self.report.published) and self.report.lag_after > 0
 
 
 class _Stop:
-    """A stop flag that a signal handler may set in the middle of ``wait``.
+    """A stop flag that a signal handler may set during ``wait``.
 
-    ``threading.Event`` does not work: the handler would wait forever for the lock that the interrupted ``wait`` holds.
+    ``threading.Event`` would deadlock: the handler would wait for the lock that the interrupted ``wait`` holds.
     """
 
     def __init__(self) -> None:
@@ -64,7 +63,7 @@ class _Stop:
     def wait(self, timeout_s: float) -> None:
         """Wait until the stop is requested or the time is over.
 
-        A signal that arrives just before the thread blocks is handled only when the call returns, so calls are short.
+        A signal that arrives just before a blocking call is handled only when the call returns, so calls are short.
         """
         left_s = timeout_s
         while left_s > 0 and not self.is_asked:
@@ -74,14 +73,14 @@ class _Stop:
 
 
 class Rounds:
-    """``start_spark`` starts the session; the first round that finds new records calls it, once.
+    """``start_spark``: starts the session; called once, by the first round with new records.
 
-    ``tell`` is called after each round, ``note`` with sentences about waits. ``clock`` returns seconds.
+    ``tell``: called after each round. ``note``: called with sentences about waits. ``clock``: returns seconds.
     """
 
     def __init__(
         self, extraction: Extraction, start_spark: Callable[[], Any], every_s: float, *,
-        tell: Callable[[Round], None], note: Note = lambda _: None, observe: Observe = lambda *_: None,
+        tell: Callable[[Round], None], note: Note = lambda _: None,
         clock: Callable[[], float] = monotonic_s,
     ) -> None:  # fmt: skip
         job.check(extraction)
@@ -90,7 +89,6 @@ class Rounds:
         self._every_s = every_s
         self._tell = tell
         self._note = note
-        self._observe = observe
         self._clock = clock
         self._stop = _Stop()
         self._spark: Any = None
@@ -98,11 +96,13 @@ class Rounds:
         self._connections: Connections | None = None
 
     def stop(self) -> None:
-        """Finish the current round and begin no other; may be called from a signal handler."""
+        """Finish the current round and begin no other. A signal handler may call it."""
         self._stop.ask()
 
     def run(self) -> None:
-        """Raises what ``job.extract`` raises in the first round; later only errors that another round cannot cure."""
+        """Run rounds until ``stop``. Raises the errors of ``job.extract`` in the first round; later only permanent
+        ones.
+        """
         number = 0
         try:
             while not self._stop.is_asked:
@@ -120,7 +120,7 @@ class Rounds:
             return Round(number, self._extract())
         except _MAY_PASS as error:
             self._disconnect()
-            self._checked = False  # what has made it fail may have changed the target, too
+            self._checked = False  # the cause of the failure may have changed the target, too
             if number == 1 or isinstance(error, _STAYS):
                 raise
             return Round(number, None, str(error))
@@ -133,10 +133,7 @@ class Rounds:
         if report is None:
             if self._spark is None:
                 self._spark, start_seconds = job.started(self._start_spark, self._note)
-            report = job.run(
-                self._spark, self._extraction, self._connections,
-                note=self._note, observe=self._observe, checked=self._checked,
-            )  # fmt: skip
+            report = job.run(self._spark, self._extraction, self._connections, note=self._note, checked=self._checked)
             self._checked = True
         return replace(report, seconds=self._clock() - started_s, spark_start_seconds=start_seconds)
 
@@ -147,10 +144,10 @@ class Rounds:
 
 
 def idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """The report of a round that has nothing to do; None if there may be something.
+    """The report of a round without new records; None if there may be some.
 
-    Costs reads of ZooKeeper and one ListOffsets for each leader: only of partitions that the group has no offset of it
-    asks where the logs begin, because a group that is at the end of a partition has lost nothing of it.
+    It costs reads of ZooKeeper and one ListOffsets for each leader. The beginnings of logs are requested only for
+    partitions without an offset: a group at the end of a partition has lost nothing.
     """
     tps = _registered(extraction.topics, connections)
     hold = GroupHold(connections.zookeeper, extraction.group, "")
@@ -168,7 +165,7 @@ def idle_report(extraction: Extraction, connections: Connections) -> Report | No
 
 
 def _registered(topics: Sequence[str], connections: Connections) -> list[TopicPartition]:
-    """All partitions of the topics as ZooKeeper has them; none if one of the topics is not there."""
+    """All partitions of the topics in ZooKeeper; empty if a topic does not exist."""
     found = run_blocking(TopicRegistry(connections.zookeeper).assignments(topics))
     if set(topics) - found.keys():
         return []

@@ -1,4 +1,4 @@
-"""What went wrong in Spark, in one sentence: out of a Java exception's trace, or of a task's Python one.
+"""Extracts the reason of a Spark failure, in one sentence, from a Java trace or a task's Python traceback.
 
 Tests: tests/spark_jobs/extraction/test_spark_failure.py.
 """
@@ -15,7 +15,7 @@ _NOISE = re.compile(r"^An error occurred while calling ")
 
 
 def first_line(error: Exception) -> str:
-    """The first thing that it says, without SQLSTATE and the names of packages."""
+    """The first line of an error, without SQLSTATE and package names."""
     for line in str(error).splitlines():
         text = line.strip().removeprefix(": ")
         if text and not _NOISE.match(text):
@@ -24,12 +24,14 @@ def first_line(error: Exception) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a job failed: what our code said in a task, else the deepest cause that Java names, else the first line."""
+    """Why a job failed: this project's error in a task, else the deepest Java cause with a message, else the first
+    line.
+    """
     lines = [line.strip() for line in str(error).splitlines()]
     if ours := [line for line in lines if _OURS in line]:
         return ours[-1].partition(_OURS)[2].partition(": ")[2]
     causes = [line.removeprefix(_CAUSE) for line in lines if line.startswith(_CAUSE)]
-    if told := [cause for cause in causes if _EXCEPTION.match(cause)]:  # one without a message tells nothing
+    if told := [cause for cause in causes if _EXCEPTION.match(cause)]:  # without a message, a cause explains nothing
         return _tidy(told[-1])
     return first_line(error)
 

@@ -1,20 +1,20 @@
-"""The protocol of an extraction: its steps in order, and how the next run handles what an earlier one left.
+"""The protocol of an extraction: its steps in order, and how a run handles the leftovers of an earlier one.
 
-Theory. The offsets in ZooKeeper say what has been extracted, and the target folder has the records. Both cannot change
-in one step, so one leads: COMMIT moves offsets and manifest together in one multi. From then on the records *are*
-extracted, no matter which run renames the finished staging folder. Before COMMIT the attempt may be dropped. So
+Theory. The offsets in ZooKeeper record what has been extracted, and the target folder contains the records. Both cannot
+change in one step, so the offsets change first: COMMIT moves offsets and manifest together in one multi. From then on
+the records count as extracted, whichever run renames the staging folder. Before COMMIT the attempt may be dropped. So
 
     killed before COMMIT   nothing moved: the next run extracts the same ranges again, into its own folder
     killed after COMMIT    the next run publishes the folder that the manifest names, then continues
 
 A plan does not bind later runs: a run for other ranges, because of new records or a limit, drops an attempt that was
-killed before COMMIT and plans its own. The target never has records whose offsets have not moved, and never has records
-twice. Other clients: if another client commits the group's offsets, their versions change, COMMIT is refused, and the
-staging folder is dropped. A claim changes the versions, too, so of two jobs that both believe to own a partition only
-one commits.
+killed before COMMIT and plans its own. The target never contains records whose offsets have not moved, and never
+contains a record twice. If another client commits the group's offsets, their versions change, COMMIT is refused, and
+the staging folder is dropped. A claim changes the versions, too, so only one of two jobs that both believe to own a
+partition commits.
 
-A table (Delta, Iceberg) shows records by its own commit, which may be refused. There the table leads and the offsets
-follow. PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
+A table (Delta, Iceberg) shows records by its own commit, which may be refused. Therefore the table changes first and
+the offsets follow: PUBLISH comes before COMMIT, and the table's commit names the plan (writer and sequence), so
 
     killed before PUBLISH  neither has moved: the next run extracts the same ranges again
     killed before COMMIT   the table has the plan: the next run moves the offsets, then continues
@@ -51,7 +51,7 @@ class Phase(enum.Enum):
 
 
 class Leftover(enum.Enum):
-    """What an earlier run left in the manifest, by how this run handles it."""
+    """The leftover of an earlier run in the manifest, by how this run handles it."""
 
     NOTHING = "nothing"
     REPEAT = "the same ranges are extracted again"
@@ -65,7 +65,8 @@ def leftover(
 ) -> Leftover:
     """Judge the manifest by the group's current offsets (-1: none), which this run's claims protect.
 
-    REPEAT is for a run of the same ranges; another run drops them. ``in_table``: the table has the manifest's commit.
+    REPEAT applies to a run of the same ranges; other runs drop the attempt. ``in_table``: the table has the manifest's
+    commit.
     """
     if manifest is None or not manifest.unfinished:
         return Leftover.NOTHING

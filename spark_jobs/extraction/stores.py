@@ -1,4 +1,4 @@
-"""How a staged range becomes visible in each class of store; decision 0017 has the classes.
+"""How each class of store makes a staged range visible; decision 0017 has the classes.
 
 Tests: tests/spark_jobs/extraction/test_stores.py, tests/peers/spark/test_spark_stores.py.
 """
@@ -16,15 +16,16 @@ _OLD_NAMES = {"s3": "s3a", "s3n": "s3a"}
 
 
 class Publication(enum.Enum):
-    """What PUBLISH does."""
+    """The action of PUBLISH."""
 
     RENAME = "one rename of the staging folder"
     COPY = "a rename of each staged file, then the folder's description"
 
 
 def publication(uri: str) -> Publication:
-    """The way for a qualified URI. A store that is not known to rename folders atomically gets COPY, which is always
-    safe."""
+    """The action for a qualified URI. Stores that are not known to rename folders atomically get COPY, which is always
+    safe.
+    """
     return Publication.RENAME if scheme_of(uri) in _RENAMING else Publication.COPY
 
 

@@ -1,6 +1,6 @@
-"""Small files of a table become few large ones by its own means: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
+"""Compacts the small files of a table with the table's own operation: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
 
-Both are commits that change no record; if two commits conflict, the format retries or refuses one.
+Both are commits that change no records. If two commits conflict, the format retries or refuses one.
 Tests: tests/peers/spark/test_spark_tables.py.
 """
 
@@ -20,14 +20,14 @@ _DELTA_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 
 @dataclass(frozen=True)
 class CompactedTable:
-    """How many files were merged, and into how many; they stay until the table is vacuumed or its snapshots expire."""
+    """Number of merged files and of new ones. Merged files stay until the table is vacuumed or its snapshots expire."""
 
     files_before: int
     files_after: int
 
 
 def compact_table(spark: Any, format: str, target: str, target_file_bytes: int) -> CompactedTable:
-    """Raises: ExtractionFailed for what Spark or the table refuses."""
+    """Compact a table. Raises ExtractionFailed for errors of Spark or the table."""
     try:
         return (_delta if format == DELTA else _iceberg)(spark, target, target_file_bytes)
     except (PySparkException, Py4JJavaError) as error:
@@ -35,7 +35,7 @@ def compact_table(spark: Any, format: str, target: str, target_file_bytes: int) 
 
 
 def _delta(spark: Any, target: str, target_file_bytes: int) -> CompactedTable:
-    path = HadoopFiles(spark).qualified(target).replace("`", "``")  # Delta takes absolute paths only
+    path = HadoopFiles(spark).qualified(target).replace("`", "``")  # Delta accepts only absolute paths
     spark.conf.set(_DELTA_SIZE, str(target_file_bytes))
     try:
         metrics = spark.sql(f"OPTIMIZE delta.`{path}`").first().metrics

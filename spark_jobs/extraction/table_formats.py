@@ -1,4 +1,4 @@
-"""The table formats: their own commit shows the records, and the group's offsets follow it (``steps.py``)."""
+"""The table formats: a table's commit shows the records, and the group's offsets follow it (``steps.py``)."""
 
 from kafka_zk.spark_jobs.errors import WronglyAsked
 
@@ -11,7 +11,7 @@ def is_table(format: str) -> bool:
 
 
 def check_table(format: str, target: str, merge_schema: bool) -> None:
-    """What can be judged by the words alone. Raises: WronglyAsked."""
+    """Checks that need no table. Raises WronglyAsked."""
     if merge_schema and not is_table(format):
         raise WronglyAsked(f"--merge-schema is for --format {' and '.join(TABLE_FORMATS)}: files have no common schema")
     if format == ICEBERG and (any(sign in target for sign in "/:`") or target.count(".") < 2):

@@ -1,10 +1,10 @@
 """Extractions into tables: one commit of the table appends the staged files and names the plan.
 
-The table's own means ensure that a plan (writer and sequence of the manifest) is committed once, no matter which run
-tries, how often and how late:
+The table ensures that a plan (writer and sequence of the manifest) is committed once, whichever run tries, however
+often and late:
 
 - Delta: the application transaction ``kafka-zk-<writer>`` has the sequence as its version. An append with an existing
-  version does nothing, and of two concurrent ones one fails.
+  version has no effect, and one of two concurrent ones fails.
 - Iceberg: ``<writer>-<sequence>`` is the id of a staged snapshot (write, audit, publish). Iceberg refuses to publish an
   id twice, also when it retries a commit.
 
@@ -31,12 +31,12 @@ from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 RECORDS, FENCE = "records", "fence"
-"""The kinds of our commits."""
+"""The kinds of this project's commits."""
 _STAGED_AS = "parquet"
 
 
 class Tables(Protocol):
-    """Tables of one format; a manifest's target names a table."""
+    """The tables of one format. A manifest's target names a table."""
 
     def qualified(self, target: str, folders: FileLake) -> str: ...
 
@@ -47,7 +47,7 @@ class Tables(Protocol):
     def location(self, target: str) -> str | None: ...
 
     def commit_of(self, manifest: Manifest) -> str | None:
-        """Return what is committed under the plan's name: RECORDS, FENCE or None."""
+        """The commit under the plan's name: RECORDS, FENCE or None."""
         ...
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
@@ -85,7 +85,7 @@ class TableLake:
         return False
 
     def publish(self, manifest: Manifest) -> None:
-        """Append the staged files, unless the table has them. Raises ExtractionFailed and what Spark raises."""
+        """Append the staged files, unless the table has them. Raises ExtractionFailed and Spark's errors."""
         location = self._tables.location(manifest.target)
         assert location is not None, "the table was made before the staging"
         frame = self._folders.staged(_beside(manifest, location))
@@ -105,8 +105,9 @@ class TableLake:
         return self._tables.commit_of(manifest) == FENCE
 
     def fence(self, manifest: Manifest) -> bool:
-        """Use up the plan's name; returns True if the table has its records. Creates an absent table, because a paused
-        run would create it later."""
+        """Use up the plan's name; True if the table has its records. A missing table is created, because a paused run
+        could create it later.
+        """
         if self._tables.location(manifest.target) is None:
             if manifest.target != self.qualified(self._extraction.target):
                 return False
@@ -117,12 +118,10 @@ class TableLake:
 
 
 def _beside(manifest: Manifest, location: str) -> Manifest:
-    """The same manifest, with its staging folder in the table's folder."""
     return replace(manifest, target=location, format=_STAGED_AS)
 
 
 def _note_of(manifest: Manifest, what: str) -> dict[str, Any]:
-    """The metadata of a commit."""
     ranges = [[each.topic, each.partition, str(each.from_offset), str(each.until_offset)] for each in manifest.ranges]
     return {"writer": manifest.writer, "sequence": str(manifest.sequence), "what": what, "ranges": ranges}
 
@@ -157,7 +156,7 @@ class DeltaTables:
             try:
                 note = json.loads(row.userMetadata)
             except ValueError:
-                continue  # another writer's commit
+                continue  # a commit of another writer
             plan = (manifest.writer, str(manifest.sequence))
             if isinstance(note, dict) and (note.get("writer"), note.get("sequence")) == plan:
                 return str(note.get("what"))
@@ -179,7 +178,7 @@ class DeltaTables:
         writer.save(manifest.target)
 
     def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
-        """Create the table in a separate commit: of two appends that each create it, Delta refuses one."""
+        """Create the table in a separate commit, because Delta refuses one of two appends that each create it."""
         if self._is_table(target):
             return
         try:
@@ -194,7 +193,7 @@ class DeltaTables:
         return writer.partitionBy(*names) if names else writer
 
     def _is_table(self, target: str) -> bool:
-        """Whether the log has a commit. Staged files make none, nor does the folder of another run's first commit."""
+        """True if the log has a commit. Staged files, or the folder of another run's first commit, are no table."""
         return any(path.endswith((".json", ".parquet")) for path, _ in self._files.walk(f"{target}/_delta_log"))
 
 
@@ -214,7 +213,7 @@ class IcebergTables:
             try:
                 (writer.partitionedBy(*terms) if terms else writer).create()
             except (PySparkException, Py4JJavaError):
-                if self.location(target) is None:  # otherwise another run has created it meanwhile
+                if self.location(target) is None:  # otherwise another run has created it
                     raise
         location = self.location(target)
         assert location is not None, "it was made"
@@ -265,7 +264,7 @@ class IcebergTables:
         self._publish(manifest, what)
 
     def _publish(self, manifest: Manifest, what: str) -> None:
-        """Make the staged snapshot of this run current. Raises what Iceberg raises, unless it is published."""
+        """Make this run's staged snapshot current. Raises Iceberg's errors, unless the snapshot is published."""
         staged = self._table(manifest, "snapshots").orderBy("committed_at", ascending=False).collect()
         ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": _wap_id(manifest)}
         snapshot = next(row.snapshot_id for row in staged if ours.items() <= row.summary.items())

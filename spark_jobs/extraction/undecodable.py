@@ -8,7 +8,7 @@ from typing import NamedTuple
 FAIL, NULL, KEEP = "fail", "null", "keep"
 CHOICES = (FAIL, NULL, KEEP)
 RAW_VALUE = "raw_value"
-"""The column with values that were kept raw; null if the value was decoded."""
+"""The column of undecoded values; null if the value was decoded."""
 _MEANING = {
     "json": "JSON of the schema",
     "avro": "Avro of the schema",
@@ -18,8 +18,9 @@ _MEANING = {
 
 
 class Staged(NamedTuple):
-    """The content of a staging folder. ``values``: records that have a value. ``first``: where the first undecodable
-    value is, and the reason."""
+    """The content of a staging folder. ``values``: number of records with a value. ``first``: place of the first
+    undecodable value, and the reason.
+    """
 
     records: int
     values: int = 0
@@ -36,8 +37,9 @@ def meaning(decoding: str) -> str:
 
 
 def refusal(staged: Staged, decoding: str | None, on_undecodable: str, *, dead_letters: bool = False) -> str | None:
-    """Return why the staged records must not be published, or None. ``dead_letters``: undecodable records go to a
-    topic, so none is lost."""
+    """Why the staged records must not be published, or None. ``dead_letters``: undecodable records are sent to a topic,
+    so none is lost.
+    """
     if decoding is None or dead_letters or not staged.undecodable:
         return None
     wanted = meaning(decoding)

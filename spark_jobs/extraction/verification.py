@@ -1,4 +1,4 @@
-"""``kafka-zk lake verify``: whether a target's folders hold every extracted offset once.
+"""``kafka-zk lake verify``: checks that a target's folders contain every extracted offset once.
 
 The folders' descriptions (``inventory.py``) are compared with their files, the group's offsets and the log ends.
 Tests: tests/spark_jobs/extraction/test_verification.py.
@@ -16,8 +16,7 @@ from kafka_zk.spark_jobs.extraction.range_folders import Files, RangeFolders
 
 @dataclass(frozen=True)
 class Verified:
-    """``ends``: where the folders end, only those of the requested group; ``faults``: sentences, none if all is
-    well."""
+    """``ends``: end offsets of the requested group's folders. ``faults``: sentences; empty without faults."""
 
     folders: int
     files: int
@@ -37,9 +36,10 @@ class Verified:
 
 
 def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None) -> Verified:
-    """Check the folders of a target by themselves, for all groups.
+    """Check the folders of a target without a cluster, for all groups.
 
-    Raises: ExtractionFailed if a description is invalid."""
+    Raises: ExtractionFailed if a description is invalid.
+    """
     found = RangeFolders(files, count_rows).found(target)
     told = [
         f"{name} has no {inventories.FILE_NAME}: it is being published, or an older version wrote it"

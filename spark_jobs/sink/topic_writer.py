@@ -1,8 +1,8 @@
 """Writes of a DataFrame to topics; each task has its own producer.
 
 Like Spark's own sink, a write is at least once: all records of a task are acknowledged when it ends, and a retried task
-writes them again. With ``transactionalIdPrefix`` a task fills a transaction and leaves it open; the job's commit, in
-the driver, commits all of them in sequence. Tests: tests/integration/spark/test_spark_sink.py.
+writes them again. With ``transactionalIdPrefix``, a task fills a transaction and leaves it open; the job's commit, in
+the driver, commits all transactions in sequence. Tests: tests/integration/spark/test_spark_sink.py.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from kafka_zk.spark_jobs.sink.write_options import COLUMNS, WriteOptions
 
 @dataclass
 class Written(WriterCommitMessage):
-    """A task's result for the driver. ``prepared``: the ids of its open transaction, if it has one."""
+    """A task's result for the driver. ``prepared``: the ids of its open transaction, if any."""
 
     records: int
     prepared: tuple[str, int, int] | None
@@ -34,12 +34,12 @@ class TopicWriter(DataSourceArrowWriter):
         self._job = job or random_uuid(SYSTEM_RANDOM).hex[:12]
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """Write one task's rows; runs in an executor. Raises WriteFailed, OptionError."""
+        """Write one task's rows, in an executor. Raises WriteFailed, OptionError."""
         with reason_only(), _told():
             return _written(self._options, self._job, iterator)
 
     def commit(self, messages: Sequence[Any]) -> None:
-        """Commit all transactions; runs in the driver. Raises WriteFailed; then some may be committed."""
+        """Commit all transactions, in the driver. Raises WriteFailed; then some may be committed."""
         with reason_only(), _told():
             _end(self._options, messages, is_committed=True)
 
@@ -50,8 +50,9 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """The writer of a batch of a stream. With ``checkpointLocation`` the job name stays the same, so a retried task
-    aborts what it left open, and the number of ids stays bounded."""
+    """The writer of a batch of a stream. With ``checkpointLocation`` the job name stays the same, so that a retried
+    task aborts its earlier transaction and the number of ids is bounded.
+    """
 
     def __init__(self, options: WriteOptions) -> None:
         checkpoint = options.checkpoint
@@ -90,7 +91,7 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
             return Written(_send_all(producer, options.topic, batches), None)
     context = TaskContext.get()
     assert context is not None, "tasks have one"
-    # Another attempt of the task has the same id: it aborts this attempt's transaction and fences its producer.
+    # Attempts of a task share the id: another attempt aborts this one's transaction and fences its producer.
     properties["transactional_id"] = f"{options.transactional_id_prefix}-{job}-{context.partitionId()}"
     with BlockingProducer(None, **properties) as producer:
         producer.init_transactions()
@@ -106,7 +107,7 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
 
 
 def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
-    """Send all rows; returns their number when all are acknowledged. Raises KafkaError, OptionError."""
+    """Send all rows. Returns their number when all are acknowledged. Raises KafkaError, OptionError."""
     count = 0
     sent: list[Any] = []
     for batch in batches:

@@ -1,6 +1,6 @@
 """Options and columns of writes, with the names of Spark's own Kafka sink, checked before anything is written.
 
-Ours are ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``, and ``transactionalIdPrefix``.
+Additional options: ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``, and ``transactionalIdPrefix``.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4, "Writing Data to Kafka".
 Tests: tests/spark_jobs/sink/test_write_options.py.
 """
@@ -19,7 +19,7 @@ _REFUSED = {
     "transactional.id": "transactionalIdPrefix makes one for each task",
     "interceptor.classes": "there are no interceptors",
 }
-_TRANSACTION_TIMEOUT_MS = 900_000  # the broker's transaction.max.timeout.ms, by default
+_TRANSACTION_TIMEOUT_MS = 900_000  # default of the broker's transaction.max.timeout.ms
 _BYTES = ("string", "binary")
 _HEADERS = "array<struct<key:string,value:binary>>"
 _TYPES = {"key": _BYTES, "value": _BYTES, "topic": ("string",), "partition": ("int",), "headers": (_HEADERS,)}
@@ -28,7 +28,8 @@ COLUMNS = tuple(_TYPES)
 
 class WriteOptions(NamedTuple):
     """``producer``: keys of a ``ProducerConfig``. ``transactional_id_prefix``: None means at least once.
-    ``checkpoint``: where a stream keeps its progress, if it is an option of the stream."""
+    ``checkpoint``: location of a stream's progress, if the stream has this option.
+    """
 
     topic: str | None
     zookeeper: str | None
@@ -96,7 +97,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 
 
 def check_columns(schema: Any, topic: str | None) -> None:
-    """``schema``: a ``StructType``. Unknown columns are ignored, as by Spark's sink.
+    """Check the columns in ``schema`` (a ``StructType``). Like Spark's sink, ignores unknown ones.
 
     Raises: OptionError.
     """

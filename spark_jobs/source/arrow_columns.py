@@ -1,4 +1,4 @@
-"""The arrays that ``record_kernel`` fills, and the Arrow record batch that is built from them without a copy."""
+"""The arrays that ``record_kernel`` fills, and their conversion to an Arrow record batch without a copy."""
 
 from typing import Any
 
@@ -65,7 +65,7 @@ class ArrowColumns:
             fill[kernel.NAME_BYTES], fill[kernel.CONTENT_BYTES] = self._name_ends[headers], self._content_ends[headers]
 
     def start_timestamp_type(self, timestamp_type: int) -> bool:
-        """Whether records of this timestamp type can be appended; if not, ``take`` the rows first."""
+        """True if records of this timestamp type can be appended; otherwise ``take`` the rows first."""
         if self.row_count and timestamp_type != self._timestamp_type:
             return False
         self._timestamp_type = timestamp_type
@@ -118,7 +118,7 @@ class ArrowColumns:
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(self._topic * count)])
 
     def _headers(self, count: int) -> pa.Array:
-        """A record without headers has null here, as in Spark's own source."""
+        """Headers; null for a record without headers, as in Spark's own source."""
         header_count = int(self._fill[kernel.HEADERS])
         every = np.ones(header_count, np.uint8)
         names = _text(header_count, every, self._name_ends, self._names, int(self._fill[kernel.NAME_BYTES]))
@@ -156,7 +156,7 @@ def _binary(kind: pa.DataType, count: int, valid: Any, ends: Any, data: Any, siz
 
 
 def _text(count: int, valid: Any, ends: Any, data: Any, size_bytes: int) -> pa.Array:
-    """Replace bytes that are not UTF-8, as Java's clients do; brokers do not check header names."""
+    """Text columns with invalid UTF-8 replaced, as in Java's clients, because brokers do not check header names."""
     if (data[:size_bytes] < _NOT_ASCII).all():
         return _binary(pa.string(), count, valid, ends, data, size_bytes)
     raw = _binary(pa.binary(), count, valid, ends, data, size_bytes)

@@ -1,4 +1,4 @@
-"""Decode the bytes of a fetch to Arrow record batches: whole batches of any magic, in order, within an offset range.
+"""Decodes the bytes of a fetch to Arrow record batches: whole batches of any magic, in order, within an offset range.
 
 Compiled kernels first read the headers of all batches into a table, and then the records that the table describes:
 uncompressed batches together, compressed ones after they are decompressed side by side. Message sets of magic 0 and 1,
@@ -48,11 +48,11 @@ _REASONS = {
 }
 _CRC_TO_RECORDS = HEADER_SIZE - CRC_START
 _DECOMPRESSED_BYTES = 4 * 1024 * 1024
-"""Compressed batches are decompressed together up to this size: a call of the kernel costs as much as 16 KB."""
+"""Compressed batches are decompressed together up to this size, because a call of the kernel costs as much as 16 KB."""
 OnUnreadable = Callable[[int, int, str], object]
 """Called with the first and last offset of a batch and the reason why it is unreadable."""
 Table = Any
-"""An array of int64, one row a batch, with the columns of ``batch_kernel``."""
+"""An int64 array with one row per batch and the columns of ``batch_kernel``."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -72,7 +72,7 @@ class Fetched(NamedTuple):
 
 
 def scan(data: memoryview, fetch_offset: int) -> Fetched:
-    """Find the whole batches, without a partial one at the end. Raises CorruptRecord.
+    """Find the whole batches and ignore a partial one at the end. Raises CorruptRecord.
 
     Message sets of magic 0 and 1 come first; those after a batch of magic 2 are left to the next fetch.
     """
@@ -111,10 +111,10 @@ class BatchDecoder:
     """Decodes one range of one partition, fetch by fetch.
 
     Args:
-        first_offset, until_offset: the range, without ``until_offset``.
+        first_offset, until_offset: the range; excludes ``until_offset``.
         columns: collects the rows.
-        on_unreadable: called with a batch or record whose CRC is valid but that cannot be read, which is skipped; None
-            raises an error. Records before it in its batch are rows already.
+        on_unreadable: called for a skipped batch or record that cannot be read although the CRC is valid; None raises
+            an error instead. Records before it in its batch have already become rows.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class BatchDecoder:
         yield from self._legacy_records(rest)
 
     def _legacy_records(self, messages: list[LegacyMessage]) -> Iterator[pa.RecordBatch]:
-        """Messages of one timestamp type, rewritten as records whose deltas are their offsets and timestamps."""
+        """Messages of one timestamp type, rewritten as records with their offsets and timestamps as deltas."""
         if not messages:
             return
         blob = b"".join(encode_record(each.timestamp_ms, each.offset, each.key, each.value) for each in messages)
@@ -255,7 +255,7 @@ def _check_crcs(data: memoryview, batches: Table) -> None:
 
 
 def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
-    """Split where codec or timestamp type changes; yields the codec (0: none), the timestamp type, and the batches."""
+    """Split where codec or timestamp type changes. Yields the codec (0: none), the timestamp type, and the batches."""
     if not len(batches):
         return
     kinds = batches[:, table.ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG)
@@ -265,7 +265,7 @@ def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
 
 
 def _aborted(fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Any:
-    """A flag for each batch: whether it belongs to an aborted transaction."""
+    """A flag for each batch: True if it belongs to an aborted transaction."""
     upcoming = sorted(aborted, key=lambda each: each.first_offset)
     producers: set[int] = set()
     flags = np.zeros(len(fetched.batches), bool)
@@ -292,7 +292,7 @@ def _legacy_type(message: LegacyMessage) -> int:
 
 
 def _is_abort(data: memoryview, position: int) -> bool:
-    """Whether a control batch aborts: its key is version int16 and type int16, and type 0 aborts."""
+    """True if a control batch aborts. The key contains version int16 and type int16 (0: abort)."""
     marker = next(iter(decode_records(data, position)), None)
     if marker is None:  # compaction leaves an empty batch if the marker was the producer's last batch
         return False

@@ -1,6 +1,6 @@
-"""Read the headers of a fetch's batches into a table of integers: compiled, without Python objects per batch.
+"""Reads the headers of a fetch's batches into a table of integers. Compiled, without Python objects for each batch.
 
-A row of the table is a batch of magic 2; its columns are below. ``record_kernel`` reads the records with it.
+Each row is a batch of magic 2, with the columns below. ``record_kernel`` uses the table to read the records.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ from kafka_zk.storage.records.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAG
     RECORD_COUNT,
     BATCH_FIELDS,
 ) = range(11)
-"""START and END: the positions of the records, without the header."""
+"""START and END: the positions of the records, after the header."""
 TIMESTAMP_TYPE_FLAG = 0x08
 
 _input = types.Array(types.uint8, 1, "C", readonly=True)
@@ -40,10 +40,10 @@ def _integer(data, position, size):  # type: ignore[no-untyped-def]
 
 @njit(_state(_input, types.int64, types.int64[:, ::1]), cache=True, nogil=True)
 def read_headers(data, position, table):  # type: ignore[no-untyped-def]
-    """Fill the table with the whole batches from ``position`` on; returns their number and where they end.
+    """Fill the table with the whole batches from ``position`` on. Returns their number and end position.
 
-    They end at the end of the data, a partial batch, another magic than 2, or an invalid length; nothing after that is
-    examined. The table must have a row for every HEADER_SIZE bytes.
+    Stops at the end of the data, a partial batch, another magic than 2, or an invalid length. The table must have a row
+    for every HEADER_SIZE bytes.
     """
     count = 0
     while data.size - position >= HEADER_SIZE and data[types.uintp(position + MAGIC_POSITION)] == 2:

@@ -27,13 +27,13 @@ from kafka_zk.spark_jobs.errors import AuthenticationError, FetchFailed
 
 MAX_FRAME_BYTES = 1 << 30
 NEWEST = {
-    ApiKey.FETCH: 12,  # topic names; from 13 on topics have ids
+    ApiKey.FETCH: 12,  # has topic names; from 13 on topics have ids
     ApiKey.METADATA: 12,
     ApiKey.LIST_OFFSETS: 7,
     ApiKey.SASL_HANDSHAKE: 1,
     ApiKey.SASL_AUTHENTICATE: 2,
 }
-"""The highest version that is used of each API. Brokers from 0.10.1 on support low enough versions."""
+"""Highest used version of each API. Brokers from 0.10.1 on support low enough versions."""
 _OLDEST = {
     ApiKey.FETCH: 0,
     ApiKey.METADATA: 1,
@@ -45,11 +45,11 @@ _SIZE = struct.Struct(">i")
 
 
 class BrokerConnection:
-    """A new connection is established and has the broker's API versions.
+    """A connection. The constructor connects and reads the broker's API versions.
 
     Raises: OSError for network errors, ProtocolError if the peer is not a broker, FetchFailed if a broker lacks an API,
-    AuthenticationError. After an error the connection is unusable. A session that is about to end is renewed before a
-    request, when no other request is pending.
+    AuthenticationError. After an error the connection is unusable. A session that will end soon is renewed before a
+    request, when no other one is pending.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class BrokerConnection:
         self._send(ApiKey.FETCH, version, write_fetch_request(version, request))
 
     def receive_fetch(self) -> FetchResponse:
-        """Receive the response to the oldest pending Fetch; its records are views of memory that is not reused."""
+        """Receive the response to the oldest pending Fetch. Its records are views of memory that is not reused."""
         return read_fetch_response(self.version(ApiKey.FETCH), self._receive(ApiKey.FETCH))
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:
@@ -112,7 +112,7 @@ class BrokerConnection:
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def _ask_versions_over_tls(self, host: str, settings: TlsSettings) -> dict[int, tuple[int, int]]:
-        """A broker that requires a client certificate reports that in its first response."""
+        """Ask for the versions: a broker that requires a client certificate reports that in its first response."""
         import ssl
 
         from kafka_zk.security.tls import client_context, closed_early, handshake_failure
@@ -165,7 +165,7 @@ class BrokerConnection:
         return frame[response_body_position(frame, api_key, version) :]
 
     def _read(self, size: int) -> memoryview:
-        # Not a bytearray: filling it with zeros takes a tenth of the time of a big fetch.
+        # Not a bytearray: zeroing it would take a tenth of the time of a large fetch.
         view = memoryview(np.empty(size, np.uint8).data)
         filled = 0
         while filled < size:

@@ -1,4 +1,4 @@
-"""Requests of executors and the driver to a cluster: leaders and offsets. Blocking.
+"""Requests of executors and the driver for leaders and offsets. Blocking.
 
 Metadata is fetched when a leader is unknown or wrong. Requests are retried for ``patience_ms``, because brokers restart
 and leaders move.
@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.waiting import Note, Wait
 EARLIEST = -2
 LATEST = -1
 NO_OFFSET = -1
-"""The result for a time after the newest record."""
+"""The result for a timestamp after the newest record."""
 BROKEN = (OSError, ProtocolError)
 """Errors after which a connection is unusable, but another one may work."""
 
@@ -35,7 +35,7 @@ _ListPartition = _ListTopic.ListOffsetsPartition
 
 
 class ClientSettings(NamedTuple):
-    """Settings of every client; sent to executors. ``patience_ms``: how long to retry without progress."""
+    """Settings of every client; sent to executors. ``patience_ms``: maximum time without progress."""
 
     bootstrap_servers: str
     client_id: str = "kafka-zk-spark"
@@ -48,9 +48,9 @@ class ClientSettings(NamedTuple):
 
 
 class ClusterClient:
-    """Connections to the brokers of a cluster. ``note`` receives the cause of a long wait.
+    """Connections to the brokers of a cluster. ``note``: receives the cause of a long wait.
 
-    Raises: FetchFailed when the patience is over, AuthenticationError immediately, OptionError.
+    Raises: FetchFailed after ``patience_ms``; AuthenticationError immediately; OptionError.
     """
 
     def __init__(self, settings: ClientSettings, note: Note | None = None) -> None:
@@ -152,8 +152,9 @@ class ClusterClient:
         return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """One offset for each partition: EARLIEST, LATEST (the readable end), or the first one at or after a time in
-        ms; NO_OFFSET if there is none."""
+        """One offset for each partition: EARLIEST, LATEST (the readable end), or the first one at or after a timestamp
+        in ms; NO_OFFSET if there is none.
+        """
         return self._offsets(wanted, self.settings.read_committed)
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -193,7 +194,7 @@ class ClusterClient:
         read_committed: bool,
         found: dict[TopicPartition, int],
     ) -> str | None:
-        """Ask one leader; returns the problem, if any."""
+        """Ask one leader. Returns the problem, if any."""
         topics: dict[str, list[object]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(

@@ -4,8 +4,8 @@
     frame = spark.read.format("kafka_zk").option("kafka.bootstrap.servers", "h:9092").option("subscribe", "t").load()
 
 Options are in ``options.py``, columns in ``schema.py``. The driver plans offset ranges, and each task fetches its
-ranges from the leaders. Imports of tasks are kept small (import-linter: the contract ``executors``); only the driver
-uses ZooKeeper.
+ranges from the leaders. Tasks import few modules (import-linter: the contract ``executors``); only the driver uses
+ZooKeeper.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ class KafkaZkDataSource(DataSource):
             return TopicStreamWriter(self._write_options(schema))
 
     def _write_options(self, schema: Any) -> Any:
-        """The write options with broker addresses, which executors need."""
+        """The write options with the broker addresses that executors need."""
         from kafka_zk.spark_jobs.sink import write_options
 
         options = write_options.parse(dict(self.options))

@@ -21,7 +21,7 @@ from kafka_zk.spark_jobs.source.options import SourceOptions, security_of
 
 
 class Driver:
-    """The connections for one plan; a context manager. Raises OptionError, FetchFailed, DataLoss, RegistryError."""
+    """The connections of one plan; a context manager. Raises OptionError, FetchFailed, DataLoss, RegistryError."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -55,7 +55,7 @@ class Driver:
         return self._zookeeper
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return each topic's id, as ``stream_offsets.py`` defines it. A topic whose id is unknown has no entry."""
+        """Each topic's id, as defined in ``stream_offsets.py``, without topics whose id is unknown."""
         wanted = set(topics)
         found = {name: f"id:{each.hex}" for name, each in self.brokers.topic_ids(wanted).items()}
         without = sorted(wanted - found.keys())
@@ -80,7 +80,7 @@ class Driver:
         return planner.tasks(self._options, ranges)
 
     def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The group's offsets in ZooKeeper, for partitions that have one."""
+        """The group's offsets in ZooKeeper; partitions without one are omitted."""
         stored = run_blocking(self._group_offsets().fetch(wanted))
         return {tp: each.offset for tp, each in stored.items() if each.offset >= 0}
 
@@ -104,7 +104,7 @@ def find_brokers(connect_string: str, protocol: str) -> str:
 
 
 def registered_brokers(client: KazooBlockingClient, connect_string: str, protocol: str) -> str:
-    """The addresses of the live brokers' listeners with this security protocol. Raises OptionError if there is none."""
+    """The addresses of the live brokers' listeners with this security protocol. Raises OptionError without one."""
     live = run_blocking(BrokerRegistry(client).live())
     addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses:

@@ -1,4 +1,4 @@
-"""Which offsets are read, and by how many tasks: pure arithmetic on offset ranges.
+"""Divides the offsets to read into ranges and tasks: pure arithmetic.
 
 Sizes count offsets: after compaction or transactions a range has fewer records than offsets.
 Tests: tests/spark_jobs/source/test_offset_ranges.py.
@@ -40,7 +40,7 @@ def between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, 
 def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
     """Shorten ranges to at most ``max_count`` offsets in all, in proportion to their sizes.
 
-    The largest remainders get what rounding leaves, so exactly ``max_count`` offsets are read if there are enough.
+    Rounding uses the largest remainders, so exactly ``max_count`` offsets are read if there are enough.
     """
     total = sum(each.size for each in ranges)
     if total <= max_count:
@@ -72,9 +72,9 @@ def split(
 
 
 def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """The pieces of each task: one piece, or neighbours with at most ``most_records`` offsets in all (None: one).
+    """The pieces of each task: neighbours with at most ``most_records`` offsets in all (None: one piece each).
 
-    Every task costs time in Spark and a file in the lake, no matter how little it reads.
+    Every task costs time in Spark and a file in the lake, however little it reads.
     """
     if most_records is None:
         return [(each,) for each in pieces]
@@ -90,7 +90,7 @@ def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> l
 
 
 def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Set pieces aside that are too small to be cut, so that they take no share of the rest."""
+    """Set aside pieces that are too small to be cut, so that they take no share of the rest."""
     total = sum(each.size for each in pieces)
     small = [each for each in pieces if _share(each.size, total, min_partitions) == 1]
     whole = {each.tp for each in small}
@@ -109,7 +109,7 @@ def _share(size: int, total: int, count: int) -> int:
 
 
 def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """Pieces of nearly equal size, the smaller ones first; fewer than ``count`` if there are fewer offsets."""
+    """Pieces of nearly equal size, smaller ones first; fewer than ``count`` if there are fewer offsets."""
     pieces, start = [], whole.from_offset
     for left in range(count, 0, -1):
         end = start + (whole.until_offset - start) // left

@@ -1,4 +1,4 @@
-"""Where a read starts and ends, in the words, JSON and times of the options of Spark's own Kafka source.
+"""Where a read starts and ends: the words, JSON and times that Spark's own Kafka source accepts as options.
 
 Tests: tests/spark_jobs/source/test_options.py.
 """
@@ -24,17 +24,17 @@ class Latest(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """The group's offsets in ZooKeeper (ours, not Spark's); the first offset where there is none."""
+    """The group's offsets in ZooKeeper (not in Spark's own source); the first offset if there is none."""
 
 
 class AtOffsets(NamedTuple):
-    """An offset for each partition; -2 is earliest and -1 latest."""
+    """An offset for each partition; -2: earliest, -1: latest."""
 
     offsets: Mapping[TopicPartition, int]
 
 
 class AtTime(NamedTuple):
-    """The first record at or after a time; ``times_ms`` by partition, or one time for all."""
+    """The first record at or after a timestamp: ``times_ms`` by partition, or one for all."""
 
     times_ms: Mapping[TopicPartition, int] | int
 
@@ -60,7 +60,7 @@ def parse_times(option: str, text: str) -> AtTime:
 
 
 def parse_time(option: str, text: str) -> AtTime:
-    """One time in ms since the epoch. Raises: OptionError."""
+    """One timestamp in ms since the epoch. Raises OptionError."""
     time_ms = decimal_integer(text.strip(), NATURAL_INT64)
     if time_ms is None:
         raise OptionError(f"{option}: {text!r} is not a time in ms since the epoch")

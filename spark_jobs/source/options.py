@@ -1,8 +1,8 @@
 """The data source's options, with the names of Spark's own Kafka source, checked before any request.
 
-Ours are ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``; ``startingOffsets=committed`` with ``group.id``
-(the group's offsets in ZooKeeper); ``maxRecordsPerRun``; and ``isolation.level``, with or without the prefix
-``kafka.``, which is read_committed by default. Names are case-insensitive.
+Additional options: ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``; ``startingOffsets=committed`` with
+``group.id`` (the group's offsets in ZooKeeper); ``maxRecordsPerRun``; and ``isolation.level``, with or without the
+prefix ``kafka.``, which is read_committed by default. Names are case-insensitive.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/source/test_options.py.
 """
 
@@ -57,7 +57,7 @@ _KNOWN = (
     "onUnreadableBatch",
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.retryIntervalMs",
-    "fetchOffset.numRetries",  # of Spark's own source; here kafkaConsumer.pollTimeoutMs limits all retries
+    "fetchOffset.numRetries",  # in Spark's own source; here kafkaConsumer.pollTimeoutMs limits all retries
 )
 FAIL, SKIP = "fail", "skip"
 _TRUE_FALSE = {"true": True, "false": False}
@@ -94,7 +94,7 @@ class SourceOptions:
     client_id: str
 
     def wants(self, topic: str) -> bool:
-        """Whether a topic matches the subscription."""
+        """True if a topic matches the subscription."""
         if self.pattern is not None:
             return _java_pattern(self.pattern).fullmatch(topic) is not None
         return topic in self.topics or any(tp.topic == topic for tp in self.partitions)
@@ -140,7 +140,7 @@ class _Options:
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
-    """Parse options. Raises OptionError with one sentence."""
+    """Parse options. Raises OptionError."""
     options = _Options(given)
     _check_names(given)
     kafka = options.kafka()
@@ -179,7 +179,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """Check options of Kafka's clients, without the prefix ``kafka.``. Raises OptionError if one is not supported."""
+    """Check options of Kafka's clients, without the prefix ``kafka.``. Raises OptionError for an unsupported one."""
     for name, why in _REFUSED_OF_KAFKA.items():
         if name in kafka:
             raise OptionError(f"{_KAFKA}{name} is not supported: {why}")
@@ -187,7 +187,7 @@ def check_kafka(kafka: Mapping[str, str]) -> None:
 
 
 def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
-    """The security that the keys describe, with the files that they name read. Raises OptionError."""
+    """The security that the keys describe; reads the files that they name. Raises OptionError."""
     if not any(key.replace(".", "_") in KEYS_BY_FIELD for key in kafka):
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security
@@ -199,7 +199,7 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    """Raises OptionError for the first unknown option. Options of Kafka's clients may have no effect."""
+    """Raises OptionError for an unknown option. Some options of Kafka's clients are accepted without effect."""
     known = {name.lower(): name for name in _KNOWN}
     refused = {name.lower(): (name, why) for name, why in _REFUSED.items()}
     for name in sorted(given):
@@ -255,7 +255,7 @@ def _java_pattern(text: str) -> re.Pattern[str]:
 
 
 def _bounds(options: _Options, streaming: bool) -> tuple[OffsetSpec, OffsetSpec]:
-    """Where to start and end; one time overrides times by partition, which override offsets."""
+    """Where to start and end. A single timestamp overrides timestamps by partition, which override offsets."""
     starting = _bound(options, "starting", Latest() if streaming else Earliest())
     if streaming:
         for name in _BATCH_ENDINGS:

@@ -1,8 +1,8 @@
-"""The driver's part of a read: offset ranges from the brokers' responses and the options. It fetches no records.
+"""The driver's part of a read: computes offset ranges from options and brokers' responses, without fetching records.
 
-It keeps the rules of Spark's own source that users rely on (KafkaOffsetReaderConsumer, KafkaOffsetRangeCalculator):
-offsets in JSON name every partition; a time after the newest record is an error at the start
-(``startingOffsetsByTimestampStrategy``), and the end of the log at the end.
+It has the rules of Spark's own source (KafkaOffsetReaderConsumer, KafkaOffsetRangeCalculator): offsets in JSON name
+every partition; a timestamp after the newest record is an error for the start (``startingOffsetsByTimestampStrategy``),
+and means the end of the log for the end.
 Tests: tests/spark_jobs/source/test_planner.py.
 """
 
@@ -129,9 +129,9 @@ def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicP
 
 
 def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends: Offsets) -> None:
-    """A start after the end is a mistake, or the log no longer has the offset; reading nothing would hide both. It is
-    valid if the log begins there, the group has reached it, no record has the starting time, or the offsets belong to
-    open transactions.
+    """Reject a start after the end: it is a mistake, or the log no longer contains the offset, and reading nothing
+    would hide both. It is valid if the log begins there, the group has reached it, no record is as late as the starting
+    timestamp, or the offsets belong to open transactions.
 
     Raises: OptionError, DataLoss.
     """
@@ -183,9 +183,11 @@ def client_settings(
     kafka: Mapping[str, str], bootstrap_servers: str, *, client_id: str = source_options.CLIENT_ID,
     retry_interval_ms: int = source_options.RETRY_INTERVAL_MS, patience_ms: int = source_options.POLL_TIMEOUT_MS,
 ) -> ClientSettings:  # fmt: skip
-    """``kafka``: options of Kafka's clients, without the prefix ``kafka.``. Raises OptionError.
+    """The settings of a client. ``kafka``: options of Kafka's clients, without the prefix ``kafka.``. Raises
+    OptionError.
 
-    Unlike in Spark's own source, read_committed is the default; it changes nothing for topics without transactions.
+    Unlike in Spark's own source, read_committed is the default, which makes no difference for topics without
+    transactions.
     """
     isolation = kafka.get("isolation.level", "read_committed").lower()
     if isolation not in ("read_committed", "read_uncommitted"):

@@ -1,13 +1,13 @@
-"""Fetch offset ranges of partitions in an executor: every record once and in order, or an error.
+"""Fetches offset ranges of partitions in an executor: every record once and in order, or an error.
 
-The next fetch is under way while the records of the last one are decoded. The fetcher follows leaders that move. It
-never resets an offset. An offset that the log does not have is a loss or a gap:
+The next fetch is in flight while the records of the previous one are decoded. The fetcher follows moving leaders. It
+never resets an offset. An offset that the log does not contain is a loss or a gap:
 
 - **gap**: a fetch succeeds, and its first record has a higher offset than requested, or there are no records below the
   range's end although the log continues. Compaction, aborted transactions and control records cause gaps; nothing is
   missing.
 - **loss**: the broker returns OFFSET_OUT_OF_RANGE. The log starts later (retention) or ends earlier (truncation, or the
-  topic was recreated). ``fail_on_data_loss`` decides: raise an error, or continue with what is left.
+  topic was recreated). ``fail_on_data_loss``: raise an error, or continue with the remaining records.
 """
 
 import sys
@@ -88,7 +88,7 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp}: {error}{way_out}") from error
 
     def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
-        """Write to the worker's standard error, which Spark puts into the executor's log."""
+        """Report to the worker's stderr, which Spark adds to the executor's log."""
         where = f"{self._tp}, offsets {first_offset} to {last_offset}"
         sys.stderr.write(f"{where}: records are left out, because {reason}\n")
 
@@ -100,7 +100,7 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp} at offset {self._position}: {error}") from error
 
     def _advance(self, fetched: Fetched, answer: FetchedPartition) -> bool:
-        """Move the position past what was fetched; False if there is nothing to decode."""
+        """Advance the position past a response; False if there is nothing to decode."""
         if fetched.next_offset > self._position:
             self._position = min(fetched.next_offset, self._until)
             return True
@@ -114,9 +114,9 @@ class RangeFetcher:
     # --- one fetch
 
     def _fetch(self) -> FetchedPartition:
-        """Fetch from the current leader at ``position``; an answer without records counts, too.
+        """Fetch from the current leader at ``position``. The response may have no records.
 
-        Raises FetchFailed if there was no answer, or no new record, for the patience.
+        Raises FetchFailed without a response or a new record for ``patience_ms``.
         """
         settings = self._settings.client
         deadline_s = monotonic_s() + settings.patience_ms / 1000
@@ -144,12 +144,12 @@ class RangeFetcher:
         return bool(answer.records) or self._readable_end(answer) >= self._until
 
     def _readable_end(self, answer: FetchedPartition) -> int:
-        """Brokers without transactions (before Fetch version 4) return no last stable offset."""
+        """The readable end. Brokers without transactions (before Fetch version 4) return no last stable offset."""
         stable = answer.last_stable_offset
         return stable if self._settings.client.read_committed and stable >= 0 else answer.high_watermark
 
     def _answer(self) -> FetchedPartition | None:
-        """Return the answer to the pending fetch, or to a new one; None if no leader is known."""
+        """The response to the pending fetch, or to a new one; None if no leader is known."""
         if self._in_flight is None and not self._send():
             return None
         connection = self._in_flight

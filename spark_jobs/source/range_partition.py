@@ -13,7 +13,7 @@ from kafka_zk.spark_jobs.source.range_settings import FetchSettings
 
 
 class RangePartition(InputPartition):
-    """One task: ranges to read in sequence, and how to fetch them."""
+    """One task: the ranges to read in sequence, and the settings."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...], settings: FetchSettings) -> None:
         super().__init__(None)
@@ -22,7 +22,9 @@ class RangePartition(InputPartition):
 
 
 def read_range(partition: InputPartition) -> Iterator[Any]:
-    """Yield the record batches of one task, in an executor. Without tasks Spark plans one empty partition."""
+    """Yield the record batches of one task, in an executor. For a read without tasks, Spark plans one empty
+    partition.
+    """
     if not isinstance(partition, RangePartition):
         return iter(())
     return _batches(partition)
@@ -35,10 +37,10 @@ def _batches(partition: RangePartition) -> Iterator[Any]:
 
 @functools.cache
 def _fetch() -> Any:
-    """``range_fetcher.fetch``, imported once per worker, and exempt from garbage collection with all its imports.
+    """``range_fetcher.fetch``, imported once per worker. All imported objects are exempted from garbage collection.
 
-    Spark's workers collect garbage after each task. Scanning numba's objects would take a seventh of the CPU time of a
-    task of 150 MB (measured).
+    Spark's workers collect garbage after each task: scanning numba's objects would take a seventh of the CPU time of a
+    150 MB task (measured).
     """
     from kafka_zk.spark_jobs.source.range_fetcher import fetch
 

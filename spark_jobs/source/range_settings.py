@@ -1,4 +1,4 @@
-"""What the driver sends to executors besides their ranges."""
+"""The settings that the driver sends to executors with their ranges."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,9 @@ from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
 
 
 class FetchSettings(NamedTuple):
-    """How an executor fetches; sizes in bytes. ``max_bytes`` bounds a response; memory is bounded by two of them."""
+    """How an executor fetches; sizes in bytes. ``max_bytes``: limit of a response. At most two responses are in
+    memory.
+    """
 
     client: ClientSettings
     include_headers: bool = False

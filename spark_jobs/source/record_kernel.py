@@ -1,4 +1,4 @@
-"""Convert records to Arrow's column layout: compiled, without Python objects per record.
+"""Converts records to Arrow's column layout. Compiled, without Python objects for each record.
 
 ``decode`` reads the uncompressed records of the batches in a table (``batch_kernel``; the layout of magic 2 is in
 ``storage/records/record_batch.py``) and appends key, value, offset, timestamp and headers to preallocated arrays. It
@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.source.batch_kernel import (
 
 DONE = 0
 FULL = 1
-"""The arrays have no room for the next record: take their rows, empty them, and call again."""
+"""The arrays have no room for the next record: take the rows, empty the arrays, and call again."""
 MALFORMED = 2
 TIME_OUT_OF_RANGE = 3
 """A timestamp in ms that does not fit into Spark's microseconds."""
@@ -33,7 +33,7 @@ _LAST_MS = (2**63 - 1) // 1000
 
 # ``cursor``: the batch, the position in it, and its remaining records; all zero before the first call.
 AT_BATCH, AT_POSITION, RECORDS_LEFT, CURSOR_FIELDS = range(4)
-# ``fill``: how much of the arrays is used.
+# ``fill``: the used sizes of the arrays.
 ROWS, KEY_BYTES, VALUE_BYTES, HEADERS, NAME_BYTES, CONTENT_BYTES, FILL_FIELDS = range(7)
 
 _input = types.Array(types.uint8, 1, "C", readonly=True)
@@ -63,7 +63,9 @@ def _varint(data, position, end):  # type: ignore[no-untyped-def]
 
 @njit(types.void(_input, types.int64, types.int64, _bytes, types.int64), cache=True, nogil=True)
 def _copy(source, start, size, target, at):  # type: ignore[no-untyped-def]
-    """Copy with unsigned indices: for signed ones numba checks the sign at every byte, 30 times slower (measured)."""
+    """Copy with unsigned indices: for signed ones numba checks the sign at every byte, which is 30 times slower
+    (measured).
+    """
     to, origin = types.uintp(at), types.uintp(start)
     for index in range(types.uintp(max(size, 0))):
         target[to + index] = source[origin + index]
@@ -116,13 +118,13 @@ def _headers(data, position, end, wanted, fill, name_ends, names, content_ends, 
     return position
 
 
-@njit(inline="always")  # passing this many arrays costs three times the work of the function
+@njit(inline="always")  # passing this many arrays costs three times as much as the function
 def _append(  # type: ignore[no-untyped-def]
     data, position, end, with_headers, fill,
     key_ends, keys, key_valid, value_ends, values, value_valid,
     header_ends, name_ends, names, content_ends, contents, content_valid,
 ):  # fmt: skip
-    """Append key, value and headers of the record that ends at ``end``; returns what ``_headers`` returns."""
+    """Append key, value and headers of the record that ends at ``end``. Returns like ``_headers``."""
     row = fill[ROWS]
     key_at, key_size, position = _field(data, position, end)
     if position < 0:
@@ -168,7 +170,7 @@ def decode(  # type: ignore[no-untyped-def]
     offsets, timestamps_us, key_ends, keys, key_valid, value_ends, values, value_valid,
     header_ends, name_ends, names, content_ends, contents, content_valid,
 ):  # fmt: skip
-    """Append the records with ``first_offset <= offset < until_offset``; returns DONE, or why it stopped.
+    """Append the records with ``first_offset <= offset < until_offset``. Returns DONE, or why it stopped.
 
     The arrays ``*_ends`` are Arrow's offsets (the first is 0, not written here); ``*_valid`` have one byte an item.
     """

@@ -19,7 +19,7 @@ def spark_schema(include_headers: bool) -> str:
 
 
 def arrow_schema(include_headers: bool) -> Any:
-    """The columns as a ``pyarrow.Schema``, equal to what Spark makes from the DDL."""
+    """The columns as a ``pyarrow.Schema``, equal to the one that Spark creates from the DDL."""
     import pyarrow as pa
 
     fields = [

@@ -1,9 +1,9 @@
-"""A stream's offsets in Spark's checkpoint: how far each partition is read, and the id of its topic.
+"""A stream's offsets in Spark's checkpoint: the position in each partition, and the id of its topic.
 
     {"flights": {"0": 23, "1": 25}, "topic ids": {"flights": "id:8f3c…"}}
 
-Topic names have no spaces, so "topic ids" is not a topic. An id is the topic's own, or the czxid of its znode if
-brokers have no topic ids (before 2.8); without ZooKeeper it is unknown then. Checkpoints of earlier versions have no
+Topic names have no spaces, so "topic ids" is not a topic. An id is the topic id, or the czxid of the topic's znode if
+brokers have no topic ids (before 2.8); without ZooKeeper such an id is unknown. Checkpoints of earlier versions have no
 ids and still work. Pure. Tests: tests/spark_jobs/source/test_stream_offsets.py.
 """
 

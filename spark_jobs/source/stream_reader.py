@@ -1,12 +1,12 @@
 """The streaming read (``readStream``): the batch read's planner with Spark's checkpoint.
 
-Spark's checkpoint is the truth about what was processed. With ``group.id`` and ``zookeeper.connect`` the group's
-offsets in ZooKeeper mirror it, so that lag tools see the stream. They are written when Spark asks for the next batch,
-because then everything before is processed. ``Trigger.AvailableNow`` reads up to the ends at its start.
+Spark's checkpoint is authoritative. With ``group.id`` and ``zookeeper.connect``, the group's offsets in ZooKeeper
+mirror it, so that lag tools see the stream. They are written when Spark requests the next batch, because everything
+before has then been processed. ``Trigger.AvailableNow`` reads up to the ends at its start.
 
 The checkpoint also identifies the topic of each offset (``stream_offsets.py``). A topic that was deleted and recreated
-is data loss, whatever its length: its first records would be skipped. With failOnDataLoss=false the stream starts at
-the beginning of the new topic.
+is data loss, whatever its length, because its first records would be skipped. With failOnDataLoss=false the stream
+starts at the beginning of the new topic.
 Tests: tests/spark_jobs/source/test_stream_reader.py.
 """
 
@@ -31,12 +31,12 @@ Offsets = dict[TopicPartition, int]
 
 
 class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Lives in the driver as long as the query; sent to executors without its connections."""
+    """Exists in the driver as long as the query. It is sent to executors without its connections."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._driver: Driver | None = None
-        self._last_ends: StreamOffsets | None = None  # where Trigger.AvailableNow stops
+        self._last_ends: StreamOffsets | None = None  # the end for Trigger.AvailableNow
         self._ids: dict[str, str] = {}  # topic ids at the last request for offsets
         self._mirrored: Offsets = {}
 
@@ -71,7 +71,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest().document()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """A batch that was planned before a topic was recreated reads nothing of the new topic."""
+        """The tasks of a batch. A batch planned before a topic was recreated reads nothing from the new topic."""
         driver = self._connected()
         ends = StreamOffsets.of(end)
         gone = self._recreated(ends, driver.topic_ids(ends.ids))
@@ -103,7 +103,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with_ids(lambda: driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST)))
 
     def _with_ids(self, ask: Callable[[], Offsets]) -> StreamOffsets:
-        """Offsets with the ids of their topics; repeated if a topic is recreated meanwhile."""
+        """Offsets with the ids of their topics. The request is repeated if a topic is recreated meanwhile."""
         while True:
             offsets = ask()
             ids = self._connected().topic_ids({tp.topic for tp in offsets})
@@ -112,7 +112,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ids = ids
 
     def _recreated(self, read: StreamOffsets, ids: Mapping[str, str]) -> set[str]:
-        """Raises: DataLoss."""
+        """The topics that were recreated. Raises DataLoss."""
         found = read.recreated(ids)
         if found and self._options.fail_on_data_loss:
             raise DataLoss(
@@ -129,7 +129,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**kept, **(self._connected().brokers.offsets(dict.fromkeys(new, EARLIEST)) if new else {})}
 
     def _check_loss(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> None:
-        """A partition that is gone, or shorter than what was read, is data loss: raise, or keep its offset."""
+        """A partition that is missing, or shorter than the read position, is data loss: raise, or keep its offset."""
         behind = [tp for tp, start in starts.items() if ends.get(tp, -1) < start]
         there = [tp for tp in behind if tp in ends]
         log_ends = self._connected().brokers.log_ends(there) if there else {}

@@ -1,4 +1,4 @@
-"""Defaults of Avro fields as values: fastavro returns them as the JSON in the schema.
+"""Converts defaults of Avro fields to values, because fastavro returns them as JSON.
 
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
@@ -29,7 +29,7 @@ def set_defaults(schema: Any, named: Mapping[str, Any]) -> None:
 
 def _value(given: Any, schema: Any, named: Mapping[str, Any]) -> Any:
     if isinstance(schema, list):
-        return _value(given, schema[0], named)  # a default has a union's first type
+        return _value(given, schema[0], named)  # a default has the first type of a union
     if isinstance(schema, str):
         return _value(given, named[schema], named) if schema in named else _plain_value(given, schema)
     logical, kind = schema.get("logicalType"), schema["type"]

@@ -1,4 +1,4 @@
-"""How an Avro schema lets a few bytes expand: arrays of any length, records of any depth.
+"""Detects Avro schemas for which few bytes may become large values: arrays of any length, records of any depth.
 
 Tests: tests/spark_jobs/values/test_hostile_values.py.
 """
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Whether values of a parsed schema may be nested without a bound."""
+    """True if values of a parsed schema may be nested without limit."""
     return _has_circle(schema, named, (), set())
 
 
@@ -27,7 +27,7 @@ def _has_circle(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], 
 
 
 def needs_no_bytes_in_array(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Whether it has an array with items of zero bytes, so that a value may have any number of them."""
+    """True if the schema has an array of zero-byte items, so that a value may contain any number of them."""
     return _has_empty_items(schema, named, set())
 
 
@@ -56,12 +56,10 @@ def _needs_no_bytes(schema: Any, named: Mapping[str, Any], inside: tuple[str, ..
 
 
 def _definition(schema: Any, named: Mapping[str, Any]) -> Any:
-    """The schema of a name."""
     return named.get(schema, schema) if isinstance(schema, str) else schema
 
 
 def _parts(definition: Any) -> Iterator[Any]:
-    """The direct subschemas."""
     if isinstance(definition, list):
         yield from definition
     elif isinstance(definition, dict):

@@ -1,10 +1,10 @@
-"""Logical types that change between two versions of an Avro schema: how to convert the physical values.
+"""Converts values whose logical type differs between two versions of an Avro schema.
 
 A value is resolved by its physical types first, and then gets the reader's logical type. If only one schema has a
 logical type, the physical value is used unchanged. If both have one, the value keeps its meaning: an instant, a local
 time, a time of day or a number is converted to the other unit or scale. A value that cannot be converted, or is of
-another kind (a date as a timestamp), is undecodable. So is an integer that a float or double may not hold exactly.
-Pure. Tests: tests/spark_jobs/values/test_avro_logical_types.py.
+another kind (a date as a timestamp), is undecodable. The same applies to an integer that a float or double may not
+represent exactly. Pure. Tests: tests/spark_jobs/values/test_avro_logical_types.py.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ _UNITS = {
     "time-millis": ("time", _MILLIS),
     "time-micros": ("time", _MICROS),
 }
-"""What each type counts, and its unit in nanoseconds."""
+"""What each type counts, with its unit in nanoseconds."""
 _DECIMAL, _DATE, _UUID = "decimal", "date", "uuid"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXACT_BITS = {"float": 24, "double": 53}
-"""Integers of up to this many bits are exact."""
+"""Integers of at most this many bits are exact."""
 _PROMOTIONS = {
     "int": ("long", "float", "double"),
     "long": ("float", "double"),
@@ -62,7 +62,7 @@ class Leaf(NamedTuple):
 
 
 class RefusedValue(NamedTuple):
-    """A value without a meaning for the reader."""
+    """A value that has no meaning for the reader."""
 
     reason: str
 
@@ -80,9 +80,9 @@ class Values(NamedTuple):
 
 
 def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
-    """The argument of ``converted``; None if values stay unchanged. Two are equal if they do the same.
+    """The argument ``how`` of ``converted``; None if values stay unchanged. Equal conversions compare equal.
 
-    ``reader`` has all names replaced by their schemas; ``named`` are the writer's.
+    ``reader``: with all names replaced by their schemas. ``named``: the writer's named schemas.
     """
     writer, reader = _single(writer, named), _single(reader, {})
     if isinstance(writer, list):
@@ -104,7 +104,7 @@ def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _of_union(writer: list[Any], reader: Any, named: Mapping[str, Any]) -> Any:
-    """The resolution hides the branch of a value, so all branches must be converted equally."""
+    """The conversion for a union. The resolution hides a value's branch, so all branches must be converted equally."""
     kind = _kind(reader)
     branches = [each for each in writer if kind == _kind(each) or kind in _PROMOTIONS.get(_kind(each), ())]
     found = [conversion(each, reader, named) for each in branches]
@@ -118,7 +118,7 @@ def _of_record(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
     by_name = {}
     for field in reader["fields"]:
         names = [name for name in (field["name"], *field.get("aliases", ())) if name in written]
-        # A field that was not written has its default, as the reader's schema would write it.
+        # An unwritten field gets its default, as if written with the reader's schema.
         kind, names_of = (written[names[0]], named) if names else (field["type"], {})
         inner = conversion(kind, field["type"], names_of)
         if inner is not None:
@@ -127,7 +127,7 @@ def _of_record(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _single(schema: Any, named: Mapping[str, Any]) -> Any:
-    """The schema of a name or of a type in braces, without null; a list if several remain."""
+    """The schema of a name or of a type in braces, without null; a list if several types remain."""
     if isinstance(schema, str):
         return named.get(schema, schema)
     if isinstance(schema, list):
@@ -143,7 +143,7 @@ def _kind(schema: Any) -> str:
 
 
 def _logical(schema: Any) -> Logical | None:
-    """The logical type; None if it is unknown or its type cannot have it: Avro says to ignore both."""
+    """The logical type; None if it is unknown or its type cannot have it, which Avro requires to ignore."""
     name = schema.get("logicalType") if isinstance(schema, dict) else None
     if not isinstance(name, str) or schema["type"] not in LOGICAL_KINDS.get(name, ()):
         return None
@@ -201,7 +201,7 @@ def _decimal(unscaled: int, scale: int, becomes: Logical) -> Decimal:
 
 def _counted(nanos: int, becomes: Logical) -> Any:
     family, unit = _UNITS[becomes.name]
-    has_type = family != "time" and unit != _NANOS  # Spark has a type, of microseconds; other columns hold the count
+    has_type = family != "time" and unit != _NANOS  # Spark has a type for microseconds; other columns contain the count
     count, lost = divmod(nanos, _MICROS if has_type else unit)
     if lost:
         raise ValueUndecodable(f"a {family} is finer than the reader's {becomes.name}")

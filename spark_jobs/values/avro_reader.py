@@ -1,4 +1,4 @@
-"""Avro records in the fields of a reader's schema, by Avro's schema resolution.
+"""Reads Avro records into the fields of a reader's schema, by Avro's schema resolution.
 
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
@@ -26,8 +26,9 @@ _SAFE_DEPTH = 1024
 
 
 class _Writer(NamedTuple):
-    """A prepared writer's schema for ``read``. ``how``: None if its logical types are the reader's, so that fastavro
-    can read them, in C; otherwise the conversion of values of ``schema``, which has no logical types."""
+    """A prepared writer's schema for ``read``. ``how``: None if its logical types equal the reader's, so that fastavro
+    reads them in C; otherwise the conversion of values of ``schema``, from which logical types are removed.
+    """
 
     schema: Any
     how: Any
@@ -79,7 +80,7 @@ class AvroReader:
         """Read one value. Raises ValueUndecodable."""
         stream = io.BytesIO(payload)
         reader = self._schema if writer.how is None else self._physical
-        # In C only the stack limits the depth of a value, and an overflow ends the process.
+        # In C, only the stack limits the depth of a value, and an overflow ends the process.
         may_be_deep = writer.is_recursive and len(payload) > _SAFE_DEPTH
         read = _read_py.schemaless_reader if may_be_deep else fastavro.schemaless_reader
         try:

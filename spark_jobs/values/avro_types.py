@@ -1,4 +1,4 @@
-"""Avro schemas as Spark types, and decoding Avro records of a given schema.
+"""Converts Avro schemas to Spark types, and decodes Avro records with a given schema.
 
 Tests: tests/spark_jobs/extraction/test_decoding.py.
 """
@@ -12,7 +12,7 @@ from typing import Any
 from kafka_zk.spark_jobs.errors import WronglyAsked
 
 MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
-"""What fastavro raises for bytes that are not a record of their schema."""
+"""The errors of fastavro for bytes that are not a record of the schema."""
 _CONFLUENT_HEADER_BYTES = 5
 _AVRO_TYPES = {
     "null": "StringType",
@@ -37,7 +37,7 @@ LOGICAL_KINDS = {
 }
 """The types that may have a logical type; on others Avro ignores it."""
 DECIMAL_DIGITS = 38
-"""Spark's maximum; Connect's decimals all declare 64."""
+"""Spark's maximum. All of Connect's decimals declare 64."""
 _AVRO_LOGICAL_TYPES = {
     "timestamp-millis": "TimestampType",
     "timestamp-micros": "TimestampType",
@@ -108,7 +108,7 @@ def parse_avro_schema(text: str) -> tuple[Any, Any]:
 
 
 def plain(schema: Any) -> Any:
-    """Remove the logical types that Spark lacks: uuid and times of day stay text and numbers."""
+    """Remove the logical types that Spark lacks: uuid stays text, and times of day stay numbers."""
     return _without(schema, lambda each: _logical_type(each) not in _AVRO_LOGICAL_TYPES)
 
 
@@ -130,9 +130,10 @@ def _without(schema: Any, is_dropped: Callable[[dict[str, Any]], bool]) -> Any:
 
 
 def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) -> Any:
-    """Decode the record in ``value``, in an executor; None if it is absent or not a complete record of this schema.
+    """Decode the record in ``value``, in an executor; None if it is absent or not a complete record of the schema.
 
-    ``has_decimals`` False: the schema has no decimals, so the check for them is skipped."""
+    ``has_decimals`` False: the schema has no decimals, so the check for them is skipped.
+    """
     import io
 
     import fastavro
@@ -152,9 +153,10 @@ def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) 
 
 
 def decimals_fit(value: Any, schema: Any) -> bool:
-    """Whether all decimals have at most their schema's digits, which Avro does not enforce, but Spark requires.
+    """True if no decimal exceeds its schema's digits, which Spark requires but Avro does not enforce.
 
-    ``schema`` has all names replaced by their schemas, and no unions except with null."""
+    ``schema``: with all names replaced by their schemas, and without unions except with null.
+    """
     if isinstance(schema, list):
         schema = next((each for each in schema if each != "null"), "null")
     if value is None or not isinstance(schema, dict):

@@ -3,7 +3,7 @@
 ``from_json`` reads 200 in a TINYINT as -56, the text "1,5" in a DECIMAL as 15.00, milliseconds in a TIMESTAMP as the
 year 55840, half a surrogate pair as "?", and reports none of them as corrupt. Numbers are compared as numbers, so 1.5
 in a DECIMAL(9,2) comes back as 1.50. A date or timestamp must keep its time of day and all decimal places. FLOAT and
-DOUBLE must give back the written digits, up to 9 and 17. Pure. Tests: tests/spark_jobs/values/test_json_round_trip.py.
+DOUBLE must preserve the written digits, up to 9 and 17. Pure. Tests: tests/spark_jobs/values/test_json_round_trip.py.
 """
 
 import json
@@ -27,7 +27,7 @@ TO_JSON = {
 _Same = Callable[[Any, Any], bool]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNEQUAL = (ValueError, ArithmeticError, KeyError)
-"""Raised for a text that is not such a value, or a time outside of Python's years 1 to 9999."""
+"""Errors for a text that is not such a value, or for a time outside of Python's years 1 to 9999."""
 _SPACE = " \t\r\n"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\s*", re.ASCII)
@@ -46,7 +46,7 @@ _NOT_FINITE = {
 
 
 class _Number(str):
-    """A number as it is written."""
+    """A number in its written form."""
 
 
 class _Object(list[tuple[str, Any]]):
@@ -57,8 +57,9 @@ _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_consta
 
 
 class ChangedFields:
-    """Called with a value's bytes and the text that ``to_json`` made of what ``from_json`` read; ``fields`` is the
-    schema, a ``StructType``. Returns the names of the changed fields: all of them if the bytes are not JSON."""
+    """Called with a value's bytes and the text that ``to_json`` wrote for the result of ``from_json``. ``fields``: the
+    schema, a ``StructType``. Returns the names of the changed fields, or of all fields if the bytes are not JSON.
+    """
 
     def __init__(self, fields: Any) -> None:
         self._fields = fields
@@ -75,7 +76,7 @@ class ChangedFields:
         except (ValueError, RecursionError):
             return list(self._same)
         if not isinstance(written, _Object):
-            return []  # from_json reports that it is not an object
+            return []  # from_json reports that the value is not an object
         return _changed(written, found, self._same)
 
     def __reduce__(self) -> Any:
@@ -104,7 +105,7 @@ def _is_same(compare: _Same, written: Any, found: Any) -> bool:
 
 
 def _comparison(kind: Any) -> _Same:
-    """The comparison for values that are not null."""
+    """The comparison of values that are not null."""
     from pyspark.sql import types
 
     match kind:
@@ -147,7 +148,7 @@ def _same_number(written: Any, found: Any) -> bool:
 
 
 def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
-    """Whether a float's text has the written digits. Raises ValueError, ArithmeticError."""
+    """True if a float's text has the written digits. Raises ValueError, ArithmeticError."""
     if found in _NOT_FINITE:
         return bool(_NOT_FINITE.get(written) == found)
     if written == found:
@@ -196,7 +197,7 @@ def _same_instant(written: Any, found: Any) -> bool:
         return bool(at == _EPOCH + timedelta(seconds=int(written)))
     local, zone = _local_time(written)
     there = at if zone is None else at.astimezone(zone)
-    return there.replace(tzinfo=None) == local  # unequal in the hour that a change to summer time skips
+    return there.replace(tzinfo=None) == local  # unequal in the hour skipped by a change to summer time
 
 
 def _same_local_time(written: Any, found: Any) -> bool:
@@ -208,7 +209,7 @@ def _same_time(written: Any, found: Any) -> bool:
 
 
 def _trusted(written: Any, found: Any) -> bool:
-    """For intervals: ``from_json`` refuses those that it would change."""
+    """For intervals, because ``from_json`` rejects those that it would change."""
     return True
 
 
@@ -225,7 +226,7 @@ _ATOMIC: dict[str, _Same] = {
     "TimestampNTZType": _same_local_time,
     "TimeType": _same_time,
 }
-"""By the names of Spark's types; older versions lack some."""
+"""By the names of Spark's types, some of which older versions lack."""
 
 
 def _local_time(text: str) -> tuple[datetime, tzinfo | None]:

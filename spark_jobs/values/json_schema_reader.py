@@ -64,7 +64,7 @@ class JsonSchemaReader:
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
         except (Unresolvable, RecursionError) as error:
             raise ValueUndecodable(f"its schema cannot be followed: {error}") from error
-        except (ArithmeticError, re.error) as error:  # a number above floats; a pattern that Python does not support
+        except (ArithmeticError, re.error) as error:  # a number beyond floats; an unsupported pattern
             raise ValueUndecodable(f"its schema cannot judge it: {error}") from error
         return _fitted(value, self.columns, "$")
 
@@ -136,17 +136,17 @@ class _Columns:
 
 
 class _Inexact(float):
-    """A number that a double cannot represent exactly. To the validator it is an ordinary number."""
+    """A number that a double cannot represent exactly. The validator treats it as an ordinary number."""
 
 
 def _float(text: str) -> float:
     number = float(text)
-    is_exact = math.isinf(number) or same_float(text, repr(number))  # _fitted refuses infinity
+    is_exact = math.isinf(number) or same_float(text, repr(number))  # _fitted rejects infinity
     return number if is_exact else _Inexact(number)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse repeated names. Raises ValueError."""
+    """Reject repeated names. Raises ValueError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name is twice in an object")
@@ -154,7 +154,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fitted(value: Any, kind: Any, where: str) -> Any:
-    """Convert a JSON value to what a Python worker returns for this Spark type. Raises ValueUndecodable."""
+    """Convert a JSON value to the value that a Python worker returns for this Spark type. Raises ValueUndecodable."""
     from pyspark.sql import types
 
     match kind:
@@ -182,7 +182,7 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
 
 
 def _text(value: str, where: str) -> str:
-    """Refuse half a surrogate pair, which JSON may contain. Raises ValueUndecodable."""
+    """Reject half a surrogate pair, which JSON may contain. Raises ValueUndecodable."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -195,5 +195,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    """True for what JSON Schema considers an integer, which includes 1.0."""
+    """True if JSON Schema considers the value an integer, which includes 1.0."""
     return _is_number(value) and (isinstance(value, int) or value.is_integer())

@@ -1,4 +1,4 @@
-"""Whether the packages for a value format are installed: the extra ``registry``."""
+"""Checks whether the packages for a value format are installed: the extra ``registry``."""
 
 import importlib.util
 

@@ -1,7 +1,8 @@
-"""Protobuf messages in the fields of a reader's schema, which is its first message. Protobuf's rules handle evolution.
+"""Reads Protobuf messages into the fields of a reader's schema, whose first message is used. Protobuf's rules handle
+evolution.
 
-Unknown fields are ignored; fields that were not written have their default (null if Protobuf can tell that a field is
-not set). Schemas are .proto texts, or file descriptors in Base64, as Confluent's Python client registers them.
+Unknown fields are ignored. Unwritten fields have their default (null, if Protobuf can tell that a field is not set).
+Schemas are .proto texts, or file descriptors in Base64, as Confluent's Python client registers them.
 Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
@@ -93,7 +94,7 @@ def _named(file: Any, path: tuple[int, ...]) -> str:
 
 
 def _file(schema: Schema) -> Any:
-    """The schema's file, in its own pool: versions of a schema have messages of the same names."""
+    """The schema's file, in a separate pool, because versions of a schema contain messages of the same names."""
     pool = descriptor_pool.DescriptorPool()
     for each in _in_order(schema):
         pool.Add(each)
@@ -135,7 +136,7 @@ def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
 
 
 def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
-    """Compile with protoc, from the wheel grpcio-tools. Raises ValueError."""
+    """Compile with protoc from the wheel grpcio-tools. Raises ValueError."""
     import grpc_tools
     from grpc_tools import protoc
 

@@ -1,7 +1,7 @@
 """A read-only client of Confluent's schema registry API: schemas by id, and the versions of a subject.
 
-Schemas stay in memory, because an id never changes its meaning. An object is sent to Spark's executors with its
-schemas; they request only new ids. Source: the "Schema Registry API Reference" of Confluent.
+Schemas stay in memory, because an id's schema never changes. The object is sent to Spark's executors with its schemas,
+so they request only new ids. Source: the "Schema Registry API Reference" of Confluent.
 Tests: tests/spark_jobs/values/test_schema_registry.py.
 """
 
@@ -20,7 +20,7 @@ _TIMEOUT_S = 30
 _ANSWER_BYTES_MAX = 2**25
 _REFERENCE_DEPTH_MAX = 32
 _ABSENT_MAX = 10_000
-"""Maximum number of absent ids to remember: values without framing may have any number of them."""
+"""Maximum number of absent ids to remember, because values without framing appear to have arbitrary ids."""
 _NOT_FOUND = 404
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
@@ -37,7 +37,7 @@ class Schema(NamedTuple):
     references: tuple[tuple[str, "Schema"], ...] = ()
 
     def referenced(self) -> "dict[str, Schema]":
-        """All direct and indirect references by name, each once and after its own references."""
+        """All direct and indirect references by name, each once, after its own references."""
         found: dict[str, Schema] = {}
         _collect(self, found, set())
         return found
@@ -54,7 +54,7 @@ def _collect(schema: Schema, found: dict[str, Schema], begun: set[str]) -> None:
 class SchemaRegistry:
     """``url`` may have a path, and ``user:password@`` before its host.
 
-    Raises: RegistryFailed for all failures; for something absent the result is None.
+    Raises: RegistryFailed for all failures. The result is None if something does not exist.
     """
 
     def __init__(self, url: str) -> None:
@@ -72,7 +72,7 @@ class SchemaRegistry:
         self._by_version: dict[tuple[str, int], Schema] = {}
 
     def by_id(self, schema_id: int) -> Schema | None:
-        """The schema with this id; None if it does not exist. An absent id is requested once."""
+        """The schema with this id; None if it does not exist. An absent id is requested only once."""
         if schema_id not in self._by_id and schema_id not in self._absent:
             found = self._get(f"/schemas/ids/{schema_id}")
             if found is not None:
@@ -87,7 +87,7 @@ class SchemaRegistry:
         return versions[-1] if versions else None
 
     def learn(self, subject: str) -> list[Schema]:
-        """All versions of a subject, the oldest first; ``by_id`` knows them from then on."""
+        """All versions of a subject, oldest first. ``by_id`` knows them from then on."""
         numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions") or []
         try:
             return [self._version(subject, int(number)) for number in sorted(numbers)]
@@ -147,5 +147,5 @@ class SchemaRegistry:
 
 @functools.cache
 def registry_at(url: str) -> SchemaRegistry:
-    """One object per registry and process, so that a second run requests only what is new."""
+    """One object for each registry and process, so that a second run requests only new schemas."""
     return SchemaRegistry(url)

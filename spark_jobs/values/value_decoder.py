@@ -1,8 +1,8 @@
-"""Values in Confluent's framing, in the columns of one reader's schema, each decoded with the schema of its id.
+"""Decodes values in Confluent's framing, each with the schema of its id, to the columns of one reader's schema.
 
-The driver makes it with all versions of the topics' subjects, and sends it to the executors. They request other ids (of
-another subject, or registered meanwhile) from the registry, once a task. If the registry does not have an id, the value
-is undecodable; if the registry does not respond, the task fails.
+The driver creates the decoder with all versions of the topics' subjects and sends it to the executors. They request
+other ids (of another subject, or new ones) from the registry, once per task. If the registry does not have an id, the
+value is undecodable; if the registry does not respond, the task fails.
 Tests: tests/spark_jobs/values/test_value_decoder.py, tests/integration/spark/test_wire_formats.py.
 """
 
@@ -36,7 +36,7 @@ class _Reader(Protocol):
 
 
 class ValueDecoder:
-    """``reader`` defines the columns. Pickled with the registry's known schemas. Raises WronglyAsked."""
+    """``reader``: defines the columns. It is pickled with the registry's known schemas. Raises WronglyAsked."""
 
     def __init__(self, value_format: str, reader: Schema, registry: SchemaRegistry) -> None:
         self._format = value_format
@@ -51,7 +51,7 @@ class ValueDecoder:
         return self._reader.columns
 
     def decode(self, value: bytes) -> Any:
-        """The record, as Spark's Python workers return it. Raises ValueUndecodable, RegistryFailed."""
+        """The record in the form that Spark's Python workers return. Raises ValueUndecodable, RegistryFailed."""
         frame = read_frame(value)
         return self._reader.read(self._writer(frame.schema_id), frame.payload)
 
@@ -83,7 +83,8 @@ class ValueDecoder:
 def value_decoder(
     value_format: str, registry: SchemaRegistry, topics: Sequence[str], given: str | None
 ) -> ValueDecoder:
-    """Make the decoder for these topics (subjects TOPIC-value); ``given``: a reader's schema instead of the newest one.
+    """Create the decoder for these topics (subjects TOPIC-value). ``given``: a reader's schema instead of the newest
+    one.
 
     Raises: WronglyAsked, RegistryFailed.
     """

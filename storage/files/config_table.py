@@ -1,6 +1,7 @@
 """The table of topic-level configuration keys: type, default, allowed values.
 
-Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the texts are ours.
+Names, types, defaults and bounds are Kafka 3.9's (LogConfig.java, ServerTopicConfigSynonyms.java); the descriptions are
+not.
 """
 
 import re
@@ -20,7 +21,8 @@ Value = int | float | bool | str | tuple[str, ...]
 
 
 class TopicConfig(NamedTuple):
-    """One key. ``type`` is Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed`` is for people."""
+    """One key. ``type`` is Kafka's word (INT, LONG, DOUBLE, BOOLEAN, STRING, LIST); ``allowed`` describes the allowed
+    values for people."""
 
     type: str
     default: Value
@@ -29,7 +31,7 @@ class TopicConfig(NamedTuple):
     check: Callable[[Value], bool]
 
     def parse(self, key: str, text: str) -> Value:
-        """The typed value of ``text``; raises InvalidConfig naming the key and what is allowed."""
+        """The typed value of ``text``. Raises InvalidConfig, which names the key and the allowed values."""
         try:
             value = _PARSERS[self.type](text.strip())
         except ValueError:
@@ -39,7 +41,7 @@ class TopicConfig(NamedTuple):
         return value
 
     def format(self, value: Value) -> str:
-        """The value as Kafka prints it in DescribeConfigs."""
+        """The value in the format of Kafka's DescribeConfigs."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, tuple):

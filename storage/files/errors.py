@@ -1,6 +1,6 @@
 """Errors of batches and logs; ``kafka_zk/broker/handlers/error_map.py`` maps them to Kafka's error codes.
 
-An ``OSError`` is never wrapped: it means that the log directory is gone, not that the batch is bad.
+An ``OSError`` is never wrapped: it means that the log directory has failed, not that the batch is bad.
 """
 
 import errno
@@ -15,13 +15,13 @@ class CorruptRecord(StorageError):
 
 
 class UnpacksTooBig(CorruptRecord):
-    """Compressed data that exceed the caller's limit when decompressed."""
+    """Compressed data that exceed the caller's limit."""
 
 
 class InvalidRecord(StorageError):
     """A well-formed batch that breaks a rule, such as a control batch from a client or offsets with gaps.
 
-    ``record_errors``: (index in the batch, problem) of the records that are at fault, if any.
+    ``record_errors``: (index in the batch, problem) of the invalid records, if any.
     """
 
     record_errors: tuple[tuple[int, str], ...] = ()
@@ -42,7 +42,7 @@ class InvalidTimestamp(StorageError):
 
 
 class UnsupportedCompression(StorageError):
-    """A codec that is unknown, not supported by the request's version, or not installed."""
+    """A codec that is unknown, not installed, or not supported by the request's version."""
 
 
 class OffsetOutOfRange(StorageError):
@@ -54,7 +54,7 @@ class OutOfOrderSequence(StorageError):
 
 
 class TooManyProducers(StorageError):
-    """The broker cannot store another producer; the client should try again."""
+    """The broker cannot remember another producer. The client should retry."""
 
 
 class InvalidProducerEpoch(StorageError):
@@ -70,23 +70,23 @@ class LogDirLocked(StorageError):
 
 
 class InconsistentLogDir(StorageError):
-    """``meta.properties`` belongs to another broker or cluster, or to KRaft mode."""
+    """``meta.properties`` names another broker or cluster, or KRaft mode."""
 
 
 class CorruptMetaProperties(StorageError, OSError):
-    """``meta.properties`` holds an invalid value. An OSError, because the directory goes offline, as in Kafka."""
+    """``meta.properties`` contains an invalid value. An OSError, because the directory goes offline, as in Kafka."""
 
 
 class InvalidConfig(StorageError):
-    """A topic configuration key or value is not allowed; the message names the key and what is allowed."""
+    """A topic configuration key or value is not allowed. The message names the key and the allowed values."""
 
 
 class InvalidTransactionState(StorageError):
-    """A batch outside the transaction that its producer has open."""
+    """A batch that does not belong to the producer's open transaction."""
 
 
 class TooManyOpenFiles(OSError):
-    """Too many files are open for readers; one must wait or be disconnected. The disk is fine."""
+    """Too many files are open for readers. A reader must wait or be disconnected. The disk is fine."""
 
 
 _SHORTAGES = frozenset((errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOBUFS))
@@ -98,8 +98,8 @@ def is_shortage(error: OSError) -> bool:
 
 
 class CorruptCheckpoint(StorageError):
-    """A checkpoint file that cannot be read; the message names the file."""
+    """A checkpoint file is damaged. The message names the file."""
 
 
 class CorruptSnapshot(StorageError):
-    """A producer snapshot that cannot be read; an older one or the log itself replaces it."""
+    """A producer snapshot is damaged. An older snapshot or the log replaces it."""

@@ -1,7 +1,7 @@
-"""Limits the number of open segment files in a process, and chooses which one to close.
+"""Limits the number of open segment files in a process, and chooses which ones to close.
 
-Second chance: a segment that was used since the pool last examined it is skipped once. Pinned segments, of which a
-slice is being sent, stay open. Tests: tests/storage/manager/test_log_manager.py.
+Second chance: a segment that was used since the pool last examined it is skipped once. Pinned segments stay open.
+Tests: tests/storage/manager/test_log_manager.py.
 """
 
 import resource
@@ -12,7 +12,7 @@ MOST_OPEN_FILES = 4096
 
 
 class PooledFile(Protocol):
-    """The pool's view of a segment."""
+    """The segment methods that the pool uses."""
 
     recently_used: bool
 
@@ -25,8 +25,8 @@ class PooledFile(Protocol):
 class FilePool:
     """Limits the open files of all logs of a process. Not thread-safe.
 
-    ``max_open_files``: default MOST_OPEN_FILES, but at most half of the process's limit. ``pinned_count``: number of
-    pinned files, maintained by their owners, which refuse readers above ``max_open_files``.
+    ``max_open_files``: by default MOST_OPEN_FILES, but at most half of the process's limit. ``pinned_count``: number of
+    pinned files. Segments maintain it, and refuse readers above ``max_open_files``.
     """
 
     __slots__ = ("_open", "max_open_files", "pinned_count")
@@ -41,9 +41,9 @@ class FilePool:
         return len(self._open)
 
     def opened(self, file: PooledFile) -> None:
-        """Register an opened file, and close others while there are too many."""
+        """Register an opened file. Close others while the limit is exceeded."""
         self._open[file] = None
-        candidates = 2 * len(self._open)  # each is examined at most twice because of its second chance
+        candidates = 2 * len(self._open)  # each file is examined at most twice because of its second chance
         while len(self._open) > self.max_open_files and candidates:
             candidates -= 1
             oldest = next(iter(self._open))

@@ -1,8 +1,9 @@
 """Names of files and directories in a log directory. No other module builds or parses them.
 
-A segment's files are named by its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``. For
-deletion it is renamed to ``<topic>-<partition>.<32 hex digits>-delete``, with the topic cut to a name of at most 255
-bytes. An incomplete copy in another log directory ends in ``-future`` instead and is never cut.
+A segment's files are named after its base offset in 20 digits. A partition's directory is ``<topic>-<partition>``. For
+deletion it is renamed to ``<topic>-<partition>.<32 hex digits>-delete``, with the topic shortened so that the name has
+at most 255 bytes. An incomplete copy in another log directory ends in ``-future`` instead, and its topic is never
+shortened.
 Source: LogFileUtils.java, UnifiedLog.logDeleteDirName, logFutureDirName@3.9.
 """
 
@@ -78,7 +79,7 @@ def deleted_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
 
 def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
     """A new name for the directory of a copy that will replace the partition's. Raises: ValueError if the topic's name
-    is too long for that."""
+    is too long."""
     name = f"{partition_dir(tp)}.{random_uuid(random).hex}{FUTURE_DIR_SUFFIX}"
     if len(name) > _MAX_NAME_LENGTH:
         raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes, at most {_MAX_NAME_LENGTH} are allowed")

@@ -1,11 +1,8 @@
 """All access of storage to files and directories: open, sync, rename, truncate, remove and list.
 
-``use`` replaces the operating system's ``FileSystem``, for example with one that fails, loses unsynced data or takes
-time (the model is LevelDB's Env). It applies to the whole process; several brokers in one process differ by their
-directories. ``write`` and ``pread`` are the operating system's own functions unless replaced, so that appends and reads
-have no overhead.
-
-Files are written so that a crash leaves either the old or the new content. Tests: tests/storage/files/test_files.py.
+``use`` replaces the operating system's ``FileSystem`` for the whole process, for example by one that fails or loses
+unsynced data (the model is LevelDB's Env). ``write`` and ``pread`` are the operating system's own functions unless
+replaced, so that appends and reads have no overhead. Tests: tests/storage/files/test_files.py.
 """
 
 import fcntl
@@ -59,7 +56,7 @@ class FileSystem:
         return _locked_here
 
     def open(self, path: str, flags: int) -> int:
-        """Open a descriptor like ``os.open``; new files are world-readable."""
+        """Open a descriptor like ``os.open``. All users can read new files."""
         return os.open(path, flags, 0o644)
 
     def close(self, descriptor: int) -> None:
@@ -74,12 +71,13 @@ class FileSystem:
         os.fdatasync(descriptor)
 
     def is_cached(self, descriptor: int, positions: Iterable[int]) -> bool:
-        """True if the pages at these positions can be read without disk access; False if unknown."""
+        """True if the pages at these positions can be read without disk access. False if they cannot, or if this is
+        unknown."""
         page = bytearray(1)
         try:
             for position in positions:
                 os.preadv(descriptor, [page], position, os.RWF_NOWAIT)
-        except OSError:  # EAGAIN: not cached; EOPNOTSUPP: unsupported by the file system
+        except OSError:  # EAGAIN: not cached; EOPNOTSUPP: the file system does not support the check
             return False
         return True
 
@@ -95,14 +93,14 @@ class FileSystem:
     def lock(self, descriptor: int) -> None:
         """Lock a file's first byte until it is closed. Raises OSError if another process holds the lock.
 
-        Java locks the whole file, so the two exclude each other.
+        Java locks the whole file, so a Java broker and this one exclude each other.
         """
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
 
     def lock_inheritably(self, descriptor: int) -> None:
-        """Lock the second byte until the descriptor is closed in every process that inherited it.
+        """Lock the second byte until every process that inherited the descriptor has closed it.
 
-        Raises OSError if others hold the lock. Does nothing on systems without such locks.
+        Raises OSError if other processes hold the lock. Does nothing on systems without such locks.
         """
         if hasattr(fcntl, "F_OFD_SETLK"):
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
@@ -115,7 +113,7 @@ class FileSystem:
         os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def remove(self, path: str) -> None:
-        """Raises: FileNotFoundError."""
+        """Remove a file. Raises: FileNotFoundError."""
         os.unlink(path)
 
     def remove_tree(self, path: str) -> None:
@@ -123,7 +121,7 @@ class FileSystem:
         shutil.rmtree(path)
 
     def make_directory(self, path: str) -> None:
-        """Raises: FileExistsError."""
+        """Create a directory. Raises: FileExistsError."""
         os.mkdir(path)
 
     def entries(self, path: str) -> list[Entry]:
@@ -132,7 +130,7 @@ class FileSystem:
             return [Entry(entry.name, entry.is_dir()) for entry in entries]
 
     def status(self, path: str) -> Status | None:
-        """None if the path does not exist."""
+        """Size, modification time and type; None if the path does not exist."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -152,12 +150,12 @@ _system = FileSystem()
 write: Callable[[int, Data], int] = os.write
 """(descriptor, data) -> number of bytes written."""
 pread: Callable[[int, int, int], bytes] = os.pread
-"""(descriptor, size, position) -> the bytes; fewer at the end of the file."""
+"""(descriptor, size, position) -> bytes; fewer than ``size`` only at the end of the file."""
 
 
 @contextmanager
 def use(system: FileSystem) -> Iterator[None]:
-    """Use ``system`` for all file access of storage in this process, within the context."""
+    """Within the context, use ``system`` for all file access of storage in this process."""
     global _system, write, pread
     before = _system, write, pread
     _system, write, pread = system, system.write, system.pread
@@ -171,7 +169,7 @@ def use(system: FileSystem) -> Iterator[None]:
 
 
 def open_to_append(path: str, *, is_new: bool = False) -> int:
-    """Open a file for reading anywhere and writing at the end. ``is_new``: create or truncate it."""
+    """Open a file to read anywhere and write at the end. ``is_new``: create or truncate it."""
     return _system.open(path, _READ_AND_APPEND | os.O_CREAT | os.O_TRUNC if is_new else _READ_AND_APPEND)
 
 
@@ -181,7 +179,7 @@ def open_new(path: str) -> int:
 
 
 def open_locked(path: str) -> int | None:
-    """Open, create if needed, and lock a file; None if another process holds the lock."""
+    """Open (or create) and lock a file; None if another process holds the lock."""
     descriptor = _system.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         _system.lock(descriptor)
@@ -192,13 +190,13 @@ def open_locked(path: str) -> int | None:
 
 
 def locked_here() -> set[str]:
-    """The directories locked by this process. POSIX locks do not exclude a second holder in the same process."""
+    """The directories that this process has locked. POSIX locks do not exclude a second holder in the same process."""
     return _system.locked_here
 
 
 def lock_inheritably(descriptor: int) -> bool:
-    """Lock a file for this process and those that inherit the descriptor, until all have closed it. False if others
-    hold the lock."""
+    """Lock a file for this process and those that inherit the descriptor, until all have closed it. Returns False if
+    other processes hold the lock."""
     try:
         _system.lock_inheritably(descriptor)
     except OSError:
@@ -212,7 +210,7 @@ def close(descriptor: int) -> None:
 
 @contextmanager
 def opened(path: str) -> Iterator[int]:
-    """A descriptor for reading, closed at the end of the context."""
+    """A descriptor for reading, which is closed at the end of the context."""
     descriptor = _system.open(path, _READ)
     try:
         yield descriptor
@@ -248,7 +246,7 @@ def sync_path(path: str) -> None:
 
 
 def write_all(descriptor: int, data: Data) -> None:
-    """Write all data, also after short writes."""
+    """Write all data, even after short writes."""
     written = write(descriptor, data)
     while written < len(data):
         data = memoryview(data)[written:]
@@ -259,7 +257,7 @@ def write_all(descriptor: int, data: Data) -> None:
 
 
 def read_file(path: str) -> bytes | None:
-    """The whole content; None if the file does not exist. Raises: OSError with the path."""
+    """The content of a file; None if it does not exist. Raises: OSError with the path."""
     try:
         with opened(path) as descriptor:
             parts = []
@@ -275,7 +273,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def write_file(path: str, data: Data = b"") -> None:
-    """Write a file in place; a crash may leave any part of it."""
+    """Write a file in place. After a crash it may have any part of the content."""
     descriptor = _system.open(path, _REPLACE)
     try:
         if data:
@@ -285,7 +283,7 @@ def write_file(path: str, data: Data = b"") -> None:
 
 
 def write_end(path: str, position: int, data: Data) -> None:
-    """Replace everything after ``position`` in a file, which is created if needed."""
+    """Replace everything after ``position`` in a file. Creates the file if needed."""
     descriptor = _system.open(path, _WRITE_END)
     try:
         _system.truncate(descriptor, position)
@@ -297,7 +295,7 @@ def write_end(path: str, position: int, data: Data) -> None:
 def write_atomically(path: str, data: Data, *, durable: bool = True) -> None:
     """Replace ``path`` with ``data`` through ``<path>.tmp``.
 
-    ``durable=False`` skips the fsync, for content that can be rebuilt if a power loss leaves it empty.
+    ``durable=False`` skips the fsync, for content that can be rebuilt after a power loss.
     """
     temporary = path + ".tmp"
     descriptor = _system.open(temporary, _REPLACE)
@@ -332,7 +330,7 @@ def remove_file(path: str) -> None:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a directory and its content, if it exists."""
+    """Remove a directory and its content if it exists."""
     with suppress(FileNotFoundError):
         _system.remove_tree(path)
 
@@ -364,7 +362,7 @@ def list_directory(path: str) -> list[Entry]:
 
 
 def status(path: str) -> Status | None:
-    """None if the path does not exist."""
+    """See ``FileSystem.status``."""
     return _system.status(path)
 
 
@@ -383,7 +381,7 @@ def is_taken(path: str) -> bool:
 
 
 def size_bytes(path: str) -> int:
-    """Raises: FileNotFoundError."""
+    """Size of a file. Raises: FileNotFoundError."""
     found = _system.status(path)
     if found is None:
         raise FileNotFoundError(2, "No such file", path)

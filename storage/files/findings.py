@@ -1,6 +1,6 @@
-"""Findings: reports about files that storage could not use as they were. The owner of the logs logs them.
+"""Findings: reports about files that storage could not use. The owner of the logs logs them.
 
-No file is discarded, moved or removed contrary to its content without a finding.
+Storage never discards, moves or removes a file because of its content without a finding.
 Tests: tests/storage/files/test_findings.py.
 """
 
@@ -13,11 +13,11 @@ DAMAGED_SUFFIX = ".damaged"
 
 
 class Finding(NamedTuple):
-    """A report that reads as the sentence ``path problem: meaning``."""
+    """A report. Its text is the sentence ``path problem: meaning``."""
 
     path: str
     problem: str
-    meaning: str  # what was done, and what that means for the records
+    meaning: str  # what was done, and the consequence for the records
     kept_as: str | None = None  # where the file is now; None if it was not moved
 
 
@@ -25,11 +25,11 @@ Observe = Callable[[Finding], None]
 
 
 def ignore(finding: Finding) -> None:
-    """The observer that ignores every finding."""
+    """An observer that ignores every finding."""
 
 
 def discard(path: str, error: Exception | str, meaning: str) -> Finding:
-    """Rename an unreadable file, or a directory in its place. Its content is kept.
+    """Rename an unreadable file, or a directory that blocks its name. The content is kept.
 
     Raises: OSError.
     """

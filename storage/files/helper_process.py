@@ -1,6 +1,6 @@
-"""A helper process for CPU-bound work outside the broker: ``Helper`` runs in the broker, ``main`` in the helper.
+"""A helper process for CPU-bound work: ``Helper`` runs in the broker, ``main`` in the helper.
 
-It runs one work at a time and ends, even in the middle, when the broker closes the socket or dies. A work is a
+The helper runs one work at a time. When the broker closes the socket or dies, the helper exits immediately. A work is a
 picklable object with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file. Large buffers are wrapped in
 ``pickle.PickleBuffer`` and sent without a copy. Tests: tests/storage/files/test_helper_process.py.
 """
@@ -26,7 +26,7 @@ PROGRESS, DONE, FAILED = range(3)
 
 
 class Report(Protocol):
-    """Called with the number of bytes done since the last call; a cleaning reports finished segments instead."""
+    """Called with the number of bytes processed since the last call. A cleaning reports finished segments instead."""
 
     def __call__(self, size_bytes: Any, /) -> None: ...
 
@@ -34,12 +34,12 @@ class Report(Protocol):
 class Helper:
     """One helper process. Calls block; ``receive`` blocks until there is progress or a result.
 
-    ``memory_limit_bytes``: limit of address space; work that needs more fails. ``niceness``: of the process.
-    ``locks``: descriptors that it inherits, so that their locks are held while it lives.
+    ``memory_limit_bytes``: limit of the address space; work that needs more fails. ``niceness``: of the process.
+    ``locks``: descriptors whose locks are held while the process lives.
     """
 
     def __init__(self, memory_limit_bytes: int = 0, niceness: int = 0, locks: Sequence[int] = ()) -> None:
-        """Raises: OSError if the process cannot be started."""
+        """Start the process. Raises: OSError if it cannot be started."""
         self.connection, theirs = Pipe()
         path = os.pathsep.join(filter(None, (_IMPORT_ROOT, os.environ.get("PYTHONPATH"))))
         numbers = (theirs.fileno(), memory_limit_bytes, niceness)
@@ -67,7 +67,7 @@ class Helper:
             send_handle(self.connection, descriptor, self.process.pid)
 
     def receive(self) -> tuple[int, Any]:
-        """(PROGRESS, reported value), (DONE, result) or (FAILED, the exception of ``run``).
+        """(PROGRESS, reported value), (DONE, result) or (FAILED, exception of ``run``).
 
         Raises: EOFError, ConnectionError if the process has ended.
         """
@@ -75,14 +75,14 @@ class Helper:
         return kind, content
 
     def end(self) -> int:
-        """Kill the process, which loses nothing, and return its exit code."""
+        """Kill the process and return its exit code. No data are lost."""
         self.connection.close()
         self.process.kill()
         return self.process.wait()
 
 
 def _send(connection: "Connection", content: object) -> None:
-    """Like ``Connection.send``, which pickles into ``BytesIO.getbuffer()``: if that fails, the traceback refers to the
+    """Like ``Connection.send``, which pickles into ``BytesIO.getbuffer()``. If that fails, the traceback refers to the
     view, and CPython 3.12.0 and 3.12.1 crash when they collect such a cycle (gh-111049)."""
     buffers: list[pickle.PickleBuffer] = []
     data = pickle.dumps(content, 5, buffer_callback=buffers.append)
@@ -118,15 +118,15 @@ def main(socket: int, memory_limit_bytes: int, niceness: int) -> None:
 
 
 def _end_with_broker(socket: int) -> None:
-    """Wait until the other end of the socket is closed, which also happens when the broker dies."""
+    """Wait until the other end of the socket is closed. The broker's death also closes it."""
     waiting = select.poll()
-    waiting.register(socket, 0)  # hang-ups are always reported
+    waiting.register(socket, 0)  # poll always reports hang-ups
     waiting.poll()
     os._exit(0)
 
 
 def answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:
-    """Run a work: (DONE, result) or (FAILED, exception)."""
+    """Run a work. Returns (DONE, result) or (FAILED, exception)."""
     try:
         return DONE, work.run(report) if descriptor < 0 else work.run_on(descriptor)
     except MemoryError:

@@ -15,7 +15,8 @@ __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Topic-level configuration, Kafka's defaults. ``_ms``: milliseconds, ``_bytes``: bytes; -1 mostly: no limit."""
+    """Topic-level configuration with Kafka's defaults. ``_ms``: milliseconds, ``_bytes``: bytes. -1 usually means no
+    limit."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -56,7 +57,7 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """The configuration of a topic: ``properties`` over ``defaults`` (Kafka's own if None).
+        """The configuration of a topic: ``properties``, and for other keys ``defaults`` (None: Kafka's defaults).
 
         Raises: InvalidConfig for an unknown key or an invalid value.
         """
@@ -89,14 +90,14 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """The age at which a segment is closed and may be compacted. Source: LogConfig.maxSegmentMs@3.9."""
+        """The age at which a segment is closed. Source: LogConfig.maxSegmentMs@3.9."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """The effective bound: the old combined key applies while the newer one has its default."""
+        """The effective limit: the old combined key applies while the newer key has its default."""
         bound = self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 

@@ -12,7 +12,7 @@ _STEP_COUNTS = {
 """Number of steps (``-IV0``, ``-IV1``, …) of each release."""
 
 _UNRELEASED = "4.0"
-"""Only its steps are valid names."""
+"""For this release, only the names with a step are valid."""
 
 _VERSIONS = frozenset(
     {

@@ -1,10 +1,10 @@
-"""Runs work that blocks in C: in threads for a broker, inline for tests and tools."""
+"""Runs blocking work: in threads for a broker, inline for tests and tools."""
 
 from collections.abc import Callable
 
 Done = Callable[[OSError | None], None]
 RunBlocking = Callable[[Callable[[], None], Done], None]
-"""(work, done): ``work`` runs on any thread, then ``done(error)`` on the owner's thread."""
+"""(work, done): run ``work`` on any thread, then call ``done(error)`` on the owner's thread."""
 
 
 def run_inline(work: Callable[[], None], done: Done) -> None:

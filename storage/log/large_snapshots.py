@@ -1,8 +1,7 @@
 """Writes snapshots of many producers while the broker serves requests.
 
-The owner's thread encodes them in steps, another thread writes a temporary file, and the owner renames it unless the
-snapshot has become void. The owner opens the file, so that it cannot end up in the directory of a later log of the same
-name. Tests: tests/storage/log/test_producer_snapshot.py.
+The owner's thread encodes the producers in steps and opens a temporary file, another thread writes it, and the owner
+renames it unless the snapshot is void. Tests: tests/storage/log/test_producer_snapshot.py.
 """
 
 from collections import deque
@@ -17,7 +16,7 @@ from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.segments.log_segments import LogSegments
 
 WRITTEN_AT_ONCE = 2000
-"""A roll itself writes snapshots of up to this many producers, in about 3 ms."""
+"""A snapshot of up to this many producers is written during the roll, in about 3 ms."""
 
 
 class _Waiting(NamedTuple):
@@ -28,7 +27,7 @@ class _Waiting(NamedTuple):
 
 
 class LargeSnapshots:
-    """Pending snapshots of a broker's logs, in the order of their rolls."""
+    """Pending snapshots of all logs of a broker, in the order of their rolls."""
 
     def __init__(self, run_blocking: RunBlocking) -> None:
         self._run_blocking = run_blocking
@@ -38,7 +37,8 @@ class LargeSnapshots:
     def begin(
         self, producers: ProducerState, segments: LogSegments, offset: int, failed: Callable[[OSError], None]
     ) -> None:
-        """Schedule a snapshot when the log rolls at ``offset``. ``failed`` is called if it cannot be written."""
+        """Schedule a snapshot for a log that rolls at ``offset``. ``failed`` is called if the snapshot cannot be
+        written."""
         snapshot = producers.begin_snapshot(offset)
         if snapshot is not None:
             self._waiting.append(_Waiting(producers, segments, snapshot, failed))
@@ -56,7 +56,7 @@ class LargeSnapshots:
 
     def _write(self, waiting: _Waiting, content: Callable[[], bytes]) -> None:
         producers, segments, snapshot, failed = waiting
-        temporary = f"{next(self._numbers)}.snapshot.tmp"  # unique: a void one of this offset may still be written
+        temporary = f"{next(self._numbers)}.snapshot.tmp"  # unique: a void one of this offset may be in progress
         descriptor = open_new(f"{segments.directory}/{temporary}")
 
         def work() -> None:
@@ -64,7 +64,7 @@ class LargeSnapshots:
             sync_file(descriptor)
 
         def name() -> None:
-            """Give the file its name, which the log's next flush makes durable."""
+            """Rename the file to its final name. The next flush of the log makes the name durable."""
             path = f"{segments.directory}/{temporary}"
             if snapshot.is_void:
                 remove_file(path)

@@ -1,9 +1,8 @@
 """The start offset of each leader epoch. Followers use it to find where their log diverges from the leader's.
 
-Kept in memory and in ``leader-epoch-checkpoint``. Epochs without a record need not be in the file, because loading
-drops them. An election therefore writes no file; the first append does. Kafka then makes the file durable, while here
-it waits for the flush of the records (``prepare_sync``): epochs before the recovery point are in the file, and recovery
-takes later ones from the batches that it scans.
+The epochs are kept in memory and in ``leader-epoch-checkpoint``. The first append of an epoch writes the file; unlike
+in Kafka, the file becomes durable with the flush of the records (``prepare_sync``). Recovery takes epochs after the
+recovery point from the batches.
 Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/log/test_leader_epoch_cache.py.
 """
 
@@ -17,14 +16,14 @@ from kafka_zk.storage.files.files import read_file, write_atomically
 
 NO_EPOCH = -1
 NO_OFFSET = -1
-_STALE = -2  # written_epoch: the file must be written before the next record
+_STALE = -2  # value of written_epoch if the file must be written before the next record
 
 
 class LeaderEpochCache:
     """Epochs and their start offsets, both strictly ascending.
 
-    ``written_epoch``: the newest epoch if the file is up to date. Call ``assign`` before appending a record of another
-    epoch.
+    ``written_epoch``: the newest epoch if the file is up to date. Before appending a record of another epoch, call
+    ``assign``.
     """
 
     __slots__ = ("_epochs", "_path", "_starts", "_synced_count", "_write_count", "written_epoch")
@@ -63,16 +62,16 @@ class LeaderEpochCache:
 
     @property
     def latest_epoch(self) -> int:
-        """The newest epoch; -1 without one."""
+        """The newest epoch; -1 if there is none."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Note that ``epoch`` begins at ``start_offset``, the log's end. Older and known epochs are ignored."""
+        """Add ``epoch``, which begins at ``start_offset``, the log end offset. Older and known epochs are ignored."""
         if epoch >= 0 and self._add(epoch, start_offset):
             self.written_epoch = _STALE
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Like ``begin``, and write the file if needed, because a record follows."""
+        """Like ``begin``, but also write the file if needed. Call this before appending a record."""
         self.begin(epoch, start_offset)
         if self.written_epoch == _STALE:
             self._write()
@@ -80,7 +79,7 @@ class LeaderEpochCache:
     def _add(self, epoch: int, start_offset: int) -> bool:
         if self._epochs and epoch <= self._epochs[-1]:
             return False
-        while self._starts and self._starts[-1] >= start_offset:  # epochs without records
+        while self._starts and self._starts[-1] >= start_offset:  # drop epochs without records
             self._starts.pop()
             self._epochs.pop()
         self._epochs.append(epoch)
@@ -88,7 +87,7 @@ class LeaderEpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(Largest known epoch up to ``epoch``, offset after its last record); (-1, -1) if unknown."""
+        """(Largest known epoch <= ``epoch``, offset after its last record); (-1, -1) if unknown."""
         if epoch < 0 or not self._epochs:
             return NO_EPOCH, NO_OFFSET
         if epoch == self._epochs[-1]:
@@ -104,14 +103,15 @@ class LeaderEpochCache:
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Drop epochs that begin at ``end_offset`` (the log's end) or later."""
+        """Drop epochs that begin at or after ``end_offset``, the new log end offset."""
         while self._starts and self._starts[-1] >= end_offset:
             self._starts.pop()
             self._epochs.pop()
             self.written_epoch = _STALE
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """Drop epochs that end before ``start_offset``; the epoch that contains it now begins there."""
+        """Drop epochs that end before ``start_offset``, and move the start of the epoch that contains it to this
+        offset."""
         slot = bisect_right(self._starts, start_offset)
         if slot and (slot > 1 or self._starts[0] != start_offset):
             del self._starts[: slot - 1], self._epochs[: slot - 1]
@@ -128,8 +128,8 @@ class LeaderEpochCache:
         self._path = path
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
-        """The file to fsync, with its directory, before records count as durable (None: no file), and a function to
-        call when that is done."""
+        """(Path to fsync, done): the file that must be fsynced, with its directory, before records count as durable,
+        and a function to call afterwards. The path is None if the file is already durable."""
         count = self._write_count
         path = self._path if self._synced_count < count else None
 

@@ -1,9 +1,8 @@
-"""The log of one partition: appends, reads, and the offsets that limit them. ``local_log`` writes and flushes.
+"""The log of one partition: appends, reads, and the offsets that limit them. ``local_log`` writes the files.
 
-Everything is synchronous and single-threaded: one owner (the reactor thread) calls every method. Calls that block in C
-(fsync, unlink) can be split off: ``prepare_flush`` returns work for another thread, and deletions are collected in
-``segments.pending_removals``. An ``OSError`` from any method means that the log directory has failed, not that the call
-was wrong.
+All methods are synchronous and must be called on one thread, the reactor thread. Blocking calls can be split off:
+``prepare_flush`` returns work for another thread, and ``segments.pending_removals`` collects deletions. An ``OSError``
+from any method means that the log directory has failed.
 Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/log/test_log_files.py.
 """
 
@@ -52,25 +51,24 @@ _LOG_END, _TXN_COMMITTED = FetchIsolation.LOG_END, FetchIsolation.TXN_COMMITTED
 
 
 MOST_TOGETHER = 50
-"""Markers per write: together at most as large as the default interval between index entries."""
+"""Maximum number of markers per write. Their total size is at most the default ``index.interval.bytes``."""
 
 
 class MarkersAppended(NamedTuple):
-    """``info``: the offsets of the accepted markers, which are consecutive; None without one. ``refused``: index in the
-    request -> reason."""
+    """``info``: the offsets of the accepted markers, which are consecutive; None if none was accepted. ``refused``:
+    index in the request -> reason."""
 
     info: LogAppendInfo | None
     refused: Mapping[int, MarkerRefusal]
 
 
 class Log(LocalLog):
-    """One partition's log. Built by ``log_loader``.
+    """One partition's log. Use ``log_loader`` to open one.
 
     Offsets: ``log_start_offset`` (first readable offset) <= ``last_stable_offset`` <= ``high_watermark`` (first offset
     that is not committed) <= ``log_end_offset`` (offset of the next append).
-    ``commits_appends``: appends are committed immediately, so the high watermark equals the log end. True until a
-    replica calls ``update_high_watermark``.
-    ``cleaned_offset``: where the last compaction ended; None before the first.
+    ``commits_appends``: appends are committed immediately, so the high watermark equals the log end. True until the
+    replica calls ``update_high_watermark``. ``cleaned_offset``: where the last compaction ended; None before the first.
     ``is_being_cleaned``: a compaction or a move to another log directory is in progress, so retention must wait.
     """
 
@@ -97,7 +95,7 @@ class Log(LocalLog):
         self.is_being_cleaned = False
 
     def update_config(self, config: LogConfig) -> None:
-        """Apply a change of the topic's configuration from the next append on."""
+        """Apply a change of the topic's configuration to later appends."""
         super().update_config(config)
         self._follow_config(config)
 
@@ -109,13 +107,14 @@ class Log(LocalLog):
 
     @property
     def high_watermark(self) -> int:
-        """The first offset that is not committed. Consumers read up to it, and only records below it are deleted."""
+        """The first offset that is not committed. Consumers read up to this offset, and only records below it are
+        deleted."""
         mark = self._high_watermark
         return self.log_end_offset if mark is None else mark
 
     @property
     def last_stable_offset(self) -> int:
-        """The high watermark, or the start of the oldest transaction that had not ended below it (KIP-98)."""
+        """The high watermark, or the start of the oldest transaction that is open or ends at or above it (KIP-98)."""
         mark = self._high_watermark
         if mark is None:
             mark = self.log_end_offset
@@ -126,20 +125,21 @@ class Log(LocalLog):
         return mark if unstable is None else max(self.log_start_offset, min(mark, unstable))
 
     def readable_end(self, isolation: FetchIsolation) -> int:
-        """The first offset that a reader must not see."""
+        """The first offset that a reader with this isolation level must not see."""
         if isolation is _TXN_COMMITTED:
             return self.last_stable_offset
         mark = self._high_watermark
         return self.log_end_offset if mark is None or isolation is _LOG_END else mark
 
     def follow_log_end(self) -> None:
-        """Commit all records and each later append immediately: this replica is the only one in sync."""
+        """Commit all records, and commit later appends immediately. Call this if the replica is the only one in
+        sync."""
         self._high_watermark = None
         self.commits_appends = True
 
     def update_high_watermark(self, offset: int) -> int:
-        """Set the high watermark, as a leader announces it or as its in-sync replicas determine it. Appends no longer
-        move it. Returns the new value, limited to the range from log start to log end."""
+        """Set the high watermark; later appends do not move it. Returns the new value, which is limited to the range
+        from ``log_start_offset`` to ``log_end_offset``."""
         mark = self._high_watermark = max(self.log_start_offset, min(offset, self.log_end_offset))
         self.commits_appends = False
         return mark
@@ -161,17 +161,17 @@ class Log(LocalLog):
         """Assign offsets to one batch and append it.
 
         Args:
-            batch: exactly one magic-2 batch, writable: offset, epoch, timestamp and CRC are patched in place.
+            batch: exactly one magic-2 batch in writable memory; offset, epoch, timestamp and CRC are changed in place.
             header: the result of ``validate_batch``, which checked the CRC.
-            from_client: False allows the broker's own control batches, and a producer's batches without sequences.
+            from_client: False also allows control batches, and batches of a producer without sequences.
             conforms_to: the configuration for which ``log_validator.conform`` returned the batch.
             guard: for a transactional batch, see ``ProducerState.check_transactional``.
-            check: checks the records of a client's batch, unless ``conform`` does.
-        Returns: the assigned offsets. For a duplicate of an idempotent producer: the offsets of the first append, with
-            the batch's largest timestamp in the log as the log append time, as in Kafka.
+            check: checks the records of a client's batch, unless ``conform`` did so.
+        Returns: the assigned offsets. For a duplicate: the offsets of the first append, with that batch's largest
+            timestamp as the log append time, as in Kafka.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
             InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the caller must
-            conform the batch first, which may take long. Nothing was written then.
+            conform the batch first, which may take long. If it raises, nothing was written.
         """
         config = self.config
         size_bytes = header.batch_length + 12
@@ -216,8 +216,8 @@ class Log(LocalLog):
         return new_tuple(LogAppendInfo, (first, last, append_time_ms, self.log_start_offset, size_bytes, False))
 
     def append_own_record(self, batch: bytearray, *, leader_epoch: int, now_ms: int) -> LogAppendInfo:
-        """Append a batch that the broker itself built: one uncompressed record without a producer, with the timestamp
-        ``now_ms``. Only its size is checked.
+        """Append one uncompressed record that the broker built, without a producer and with the timestamp ``now_ms``.
+        Only its size is checked.
 
         Raises: RecordTooLarge, RecordBatchTooLarge; OSError.
         """
@@ -235,8 +235,16 @@ class Log(LocalLog):
         self._write(batch, size_bytes, leader_epoch, at, at, at, now_ms, now_ms)
         return new_tuple(LogAppendInfo, (at, at, append_time_ms, self.log_start_offset, size_bytes, False))
 
+    def append_own_batch(
+        self, batch: bytearray, *, leader_epoch: int, now_ms: int, guard: VerificationStateEntry | None = None
+    ) -> LogAppendInfo:
+        """Append any other batch that the broker itself built. ``guard``, and raises: as in ``append_as_leader``."""
+        return self.append_as_leader(
+            batch, read_header(batch), leader_epoch=leader_epoch, now_ms=now_ms, from_client=False, guard=guard
+        )
+
     def append_as_follower(self, batches: memoryview | bytes, *, now_ms: int) -> LogAppendInfo:
-        """Append batches from the leader with their offsets and epochs; an incomplete batch at the end is ignored.
+        """Append batches from the leader, which contain their offsets and epochs. An incomplete last batch is ignored.
 
         Raises: InvalidRecord if offsets do not ascend from the log end offset, CorruptRecord for a bad CRC or magic.
         """
@@ -267,10 +275,10 @@ class Log(LocalLog):
             self.producers.update(header, offset, timestamp_ms)
 
     def append_markers(self, batches: Sequence[MarkerBatch], *, leader_epoch: int, now_ms: int) -> MarkersAppended:
-        """Append the broker's transaction markers with one write; otherwise like ``append_as_leader`` for each.
+        """Append transaction markers with one write. Each marker is treated as in ``append_as_leader``.
 
         Args:
-            batches: of different producers, with one timestamp; at most MOST_TOGETHER.
+            batches: from different producers, with the same timestamp; at most MOST_TOGETHER.
         Raises: RecordBatchTooLarge if their total size exceeds ``segment.bytes``; OSError.
         """
         refused = self.producers.refused_markers(batches)
@@ -320,14 +328,16 @@ class Log(LocalLog):
         isolation: FetchIsolation = FetchIsolation.LOG_END,
         min_one_batch: bool = True,
     ) -> LogRead:
-        """Locate the bytes from the batch that contains ``fetch_offset`` on. Only headers are read.
+        """Find the bytes to return for a fetch, starting with the batch that contains ``fetch_offset``. Only headers
+        are read.
 
         Args:
             max_bytes: limit of the slice, which contains whole batches only.
             isolation: batches that reach ``readable_end(isolation)`` are excluded.
             min_one_batch: return the first batch alone even if it exceeds ``max_bytes``.
-        Returns: one slice of one segment; the slice is None if there is nothing to read (yet).
-        Raises: OffsetOutOfRange before the log start offset or after the log end offset; CorruptRecord.
+        Returns: a slice of one segment; None as the slice if there is nothing to read.
+        Raises: OffsetOutOfRange if ``fetch_offset`` is below the log start offset or above the log end offset;
+            CorruptRecord.
         """
         end_offset = self.log_end_offset
         if not self.log_start_offset <= fetch_offset <= end_offset:
@@ -344,12 +354,12 @@ class Log(LocalLog):
         return self.segments.aborted_transactions(start_offset, end_offset)
 
     def timestamp_search(self, timestamp_ms: int) -> Search:
-        """Find the first record, from the log start offset on, with a timestamp of at least ``timestamp_ms``. The
-        search is resumable, so it never blocks the caller."""
+        """Find the first readable record with a timestamp of at least ``timestamp_ms``. The search is resumable, so it
+        never blocks the caller."""
         return self.segments.offset_for_timestamp(timestamp_ms, self.log_start_offset)
 
     def max_timestamp_search(self) -> Search:
-        """Find the first record with the largest timestamp (KIP-734). Resumable, too."""
+        """Find the first record with the largest timestamp (KIP-734), as a resumable search."""
         return self.segments.max_timestamp_offset()
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -360,19 +370,20 @@ class Log(LocalLog):
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> Truncation | None:
         """Drop all batches that contain ``offset`` or follow it, and leader epochs without records. Batches below the
-        high watermark are moved aside instead of deleted. A log compacted beyond ``offset`` is dropped as a whole.
+        high watermark are moved aside instead of deleted. If the log was compacted beyond ``offset``, all of it is
+        dropped.
 
         Returns: None if no batch was dropped.
         Raises: OffsetOutOfRange for a negative offset.
         """
         self._refuse_negative(offset)
         if offset >= self.log_end_offset:
-            # An epoch without records begins at the log's end, where the next leader's epoch may begin, too.
+            # Drop epochs without records as well: the next leader's epoch may begin at the same offset.
             self.leader_epochs.truncate_from_end(self.log_end_offset)
             return None
         first = self.segments[0].base_offset
         if self.cleaned_offset is not None and offset < self.cleaned_offset:
-            offset = first  # compaction removed records in favour of later, now dropped ones: only the leader has both
+            offset = first  # compaction dropped records in favour of later ones that are now dropped, too
         last_end = self.segments.end_before(max(offset, first))
         self._rewind(offset, min(offset, last_end))
         due_ms, keeps = now_ms + self.config.file_delete_delay_ms, offset < self.high_watermark
@@ -386,7 +397,7 @@ class Log(LocalLog):
         return Truncation(end_offset, kept_as)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0) -> None:
-        """Drop all records; the empty log then begins at ``offset``.
+        """Drop all records, and begin the empty log at ``offset``.
 
         Raises: OffsetOutOfRange for a negative offset.
         """
@@ -399,7 +410,7 @@ class Log(LocalLog):
 
     def _rewind(self, offset: int, last_end: int) -> None:
         """Move the cleaned offset back to ``offset``, and the recovery point to ``last_end``, the end of the last
-        record before it. After a crash, other records at these offsets must not count as durable."""
+        record before it. Otherwise, other records at these offsets would count as durable after a crash."""
         before = self.recovery_point, self.cleaned_offset
         self.recovery_point = min(self.recovery_point, last_end)
         if self.cleaned_offset is not None:
@@ -412,10 +423,10 @@ class Log(LocalLog):
             raise OffsetOutOfRange(f"{self.tp} cannot be truncated to offset {offset}")
 
     def _complete_truncation(self, end_offset: int) -> None:
-        """Move everything that depends on the log end offset back to ``end_offset``."""
+        """Set the log end offset to ``end_offset``, and update everything that depends on it."""
         self.truncation_count += 1
         self.log_end_offset = end_offset
-        self._rewind(end_offset, end_offset)  # a batch that contained the offset was dropped as a whole
+        self._rewind(end_offset, end_offset)  # a batch that contained the offset was dropped completely
         self.log_start_offset = min(self.log_start_offset, end_offset)
         if self._high_watermark is not None:
             self.update_high_watermark(self._high_watermark)
@@ -429,9 +440,9 @@ class Log(LocalLog):
     # -- retention ----------------------------------------------------------------------------------------------
 
     def increment_log_start_offset(self, offset: int) -> bool:
-        """Move the log start offset forward (DeleteRecords, or the leader's offset); returns whether it moved.
+        """Move the log start offset forward, because of DeleteRecords or the leader's offset. Returns whether it moved.
 
-        Raises: OffsetOutOfRange above the high watermark, and for a negative offset.
+        Raises: OffsetOutOfRange for a negative offset or one above the high watermark.
         """
         if not 0 <= offset <= self.high_watermark:
             raise OffsetOutOfRange(f"{self.tp}: offset {offset} is not within [0, {self.high_watermark}]")
@@ -463,10 +474,10 @@ class Log(LocalLog):
         if self.recovery_point < first_kept or self.producers.has_unsynced_snapshots:
             self.flush(first_kept)
         if self.owner is not None:
-            # After a power loss, some dropped segments may reappear without those after them.
+            # After a power loss, a dropped segment may reappear although later ones do not.
             self.owner.recovery_point_is_needed(self.tp, first_kept)
         if self.recovery_point <= first_kept:
-            sync_path(segments.directory)  # now only the new segment's name records the next offset
+            sync_path(segments.directory)  # only the new segment's name now preserves the next offset
         segments.drop(segments[:count], now_ms + self.config.file_delete_delay_ms)
         self.increment_log_start_offset(min(segments[0].base_offset, self.log_end_offset))
         return count

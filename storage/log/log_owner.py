@@ -1,4 +1,4 @@
-"""The interface of a log to its owner, the log manager, for files outside the log's own directory."""
+"""The interface of a log to the log manager, which owns it, for files outside the log's directory."""
 
 from typing import Protocol
 
@@ -6,18 +6,19 @@ from kafka_zk.base.types import TopicPartition
 
 
 class LogOwner(Protocol):
-    """Methods return when their work is done. Their exceptions propagate to the log's caller."""
+    """Every method returns when its work is done. Exceptions propagate to the log's caller."""
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """The first record after a flush was appended."""
+        """Called when the first record after a flush was appended."""
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """The log is about to roll and has many producers: write their snapshot gradually (``LargeSnapshots``)."""
+        """Called when a log with many producers is about to roll. Write their snapshot gradually
+        (``LargeSnapshots``)."""
 
     def recovery_point_went_back(self, tp: TopicPartition) -> None:
-        """A truncation has moved ``recovery_point`` or ``cleaned_offset`` back, but not cut anything yet. Make both
-        durable, because other records will follow. Raises: OSError."""
+        """Called when a truncation has moved ``recovery_point`` or ``cleaned_offset`` back, before it cuts anything.
+        Make both durable, because other records will follow. Raises: OSError."""
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """The recovery point on disk must reach ``offset``, like the one in memory: only it explains a gap between
-        segments before that offset (docs/decisions/0018). Raises: OSError."""
+        """Write the recovery point to disk if the one there is below ``offset``. A gap between segments must be below
+        the recovery point on disk (docs/decisions/0018). Raises: OSError."""

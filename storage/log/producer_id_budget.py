@@ -1,7 +1,7 @@
-"""Limits how many producers a broker's logs remember, since each takes memory in every partition it writes to.
+"""Limits how many producers a broker's logs remember, because each takes memory in every partition it writes to.
 
-Clients choose producer ids, and Kafka's only limit is its heap. A producer is remembered for
-``producer.id.expiration.ms`` after its last batch. At the limit, the first batch of a new producer is rejected.
+Clients choose producer ids, and Kafka's only limit is its heap. At the limit, the first batch of a new producer is
+rejected until other producers expire (``producer.id.expiration.ms``).
 """
 
 from collections.abc import Callable
@@ -9,22 +9,23 @@ from collections.abc import Callable
 from kafka_zk.storage.files.errors import TooManyProducers
 
 MAX_PRODUCERS = 250_000
-"""Limit for all partitions together: 5,000 clients that write to 50 partitions each. With five remembered batches, a
-producer takes 810 bytes of resident memory: 200 MB in all, which keeps a broker under 300 MB."""
+"""Limit for all partitions together, enough for 5,000 clients that write to 50 partitions each. A producer with five
+remembered batches takes 810 bytes of resident memory, so the limit is 200 MB."""
 
 
 class ProducerIdBudget:
-    """Shared by all logs. ``count``: producers in all partitions, including deleted logs until the next recount."""
+    """Shared by all logs. ``count``: producers in all partitions; deleted logs count until ``recounted``."""
 
     def __init__(self, limit: int = MAX_PRODUCERS) -> None:
         self.limit = limit
         self.count = 0
         self.on_full: Callable[[int], None] = lambda limit: None
-        """Called with the limit when the first batch is rejected, and again after there was room."""
+        """Called with the limit when the first batch is rejected. It is called again only after the count fell below
+        half."""
         self._was_full = False
 
     def check_room(self, producer_id: int) -> None:
-        """Raises: TooManyProducers if no other producer can be remembered."""
+        """Raises: TooManyProducers if the limit is reached."""
         if self.count >= self.limit:
             if not self._was_full:
                 self._was_full = True
@@ -41,4 +42,4 @@ class ProducerIdBudget:
 
 
 UNBOUNDED = ProducerIdBudget(2**62)
-"""No limit, for logs outside a broker."""
+"""Without a limit, for logs outside a broker."""

@@ -1,7 +1,6 @@
 """Rebuilds a log's producers and aborted transactions after a start and after a truncation.
 
-The newest valid snapshot is loaded, and the log after it is replayed. The replay reads the markers, so it also corrects
-the transaction indexes of that part of the log.
+The newest valid snapshot is loaded, and the log after it is replayed. The replay also corrects the transaction indexes.
 Source: UnifiedLog.rebuildProducerState, LogSegment.updateProducerState@3.9.
 Tests: tests/storage/log/test_log_transactions.py.
 """
@@ -17,10 +16,10 @@ from kafka_zk.storage.segments.log_segments import LogSegments
 from kafka_zk.storage.segments.segment import Segment
 
 RECALLED_BYTES = 1024 * 1024
-"""How much of the log is searched for batches missing from a snapshot; clients have few batches in flight."""
+"""How much of the log is searched for batches that a snapshot lacks. Clients have few batches in flight."""
 RECALLED_HEADERS = 1_000_000
-"""How many headers are read for all producers together, at 1.5 µs each. A client may have thousands of producer ids,
-each with an unexpected sequence."""
+"""How many headers are read for all producers together, at 1.5 µs each. Without a limit, a client could cause a search
+for each of thousands of producer ids."""
 
 
 def reload_producers(
@@ -30,7 +29,10 @@ def reload_producers(
     log_end_offset: int,
     rebuild_from: int | None = None,
 ) -> Steps[None]:
-    """The caller may run the replay elsewhere. Transaction indexes are unreliable from ``rebuild_from`` on."""
+    """Rebuild the producers. The caller may run the replay in another process.
+
+    ``rebuild_from``: transaction indexes are unreliable from this offset on.
+    """
     producers.recall = EarlierBatches(segments)
     start_offset = producers.load_snapshot(segments.directory, log_start_offset, log_end_offset, rebuild_from)
     if start_offset >= log_end_offset:
@@ -54,14 +56,16 @@ def reload_producers(
 
 
 class EarlierBatches:
-    """Reads batches that are missing from a snapshot, up to RECALLED_HEADERS; after that none, as in Kafka."""
+    """Reads batches that a snapshot lacks, up to RECALLED_HEADERS in all. After that, it returns none, as Kafka
+    does."""
 
     def __init__(self, segments: LogSegments) -> None:
         self._segments = segments
         self._headers_left = RECALLED_HEADERS
 
     def __call__(self, entry: ProducerEntry, offset: int) -> list[ProducedBatch]:
-        """The readable batches of the producer's epoch within ``RECALLED_BYTES`` before ``offset``, oldest first."""
+        """The readable batches of the producer's current epoch in the ``RECALLED_BYTES`` before ``offset``, oldest
+        first."""
         found: list[ProducedBatch] = []
         for header in _headers_before(self._segments, offset) if self._headers_left else ():
             if not self._headers_left:
@@ -94,5 +98,5 @@ def _headers(segment: Segment, start: int, offset: int) -> Iterator[BatchHeader]
                 return
             if span.magic == 2:
                 yield segment.header_at(span.position)
-    except CorruptRecord:  # reported to readers
+    except CorruptRecord:  # readers get this error
         return

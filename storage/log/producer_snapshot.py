@@ -1,13 +1,12 @@
 """Snapshots of a log's producers: the file format, and incremental encoding of large snapshots.
 
-``<offset>.snapshot`` has the producers according to the log up to that offset. Layout (big-endian): ``version int16
+``<offset>.snapshot`` contains the state of the producers at that offset. Layout (big-endian): ``version int16
 = 1, crc uint32, count int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset
 int64, offset_delta int32, timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C
-covers everything after itself. Source: ProducerStateManager.java@3.9.
+covers all bytes after it. Source: ProducerStateManager.java@3.9.
 
-Encoding many producers takes seconds. A roll therefore only lists them (``SnapshotUnderWay``). Their entries are
-encoded a few at a time; an entry that changes before its turn is encoded first. Until the file has its name, a restart
-loads an older snapshot and replays more of the log.
+Encoding many producers takes seconds, so a roll only lists them (``SnapshotUnderWay``). They are encoded a few at a
+time; a producer that is about to change is encoded first. Until the snapshot is complete, a restart loads an older one.
 Tests: tests/storage/log/test_producer_state.py, tests/storage/log/test_producer_snapshot.py.
 """
 
@@ -25,7 +24,7 @@ from kafka_zk.storage.records.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_OFFSET = -1
 ENTRIES_A_STEP = 256
-"""Encoding these takes about 0.5 ms."""
+"""Number of entries per step; encoding them takes about 0.5 ms."""
 REMEMBERED_BATCHES = 5
 _PRODUCED_BATCH = Struct("=iiqqq")
 _EARLIER_BYTES = (REMEMBERED_BATCHES - 2) * _PRODUCED_BATCH.size
@@ -43,11 +42,10 @@ class ProducerEntry:
     """One producer id in one partition.
 
     Attributes:
-        last_batch: None if no batch of the current epoch is known. Earlier batches are packed; tuples would take 300
-            bytes each.
-        last_timestamp_ms: of the last batch or marker; expiration counts from it.
-        coordinator_epoch: of the last marker; -1 without one.
-        current_txn_first_offset: start of the open transaction; NO_OFFSET without one.
+        last_batch: None if no batch of the current epoch is known. Earlier batches are packed to save memory.
+        last_timestamp_ms: timestamp of the last batch or marker. Expiration counts from it.
+        coordinator_epoch: epoch of the last marker; -1 if there is none.
+        current_txn_first_offset: start of the open transaction; NO_OFFSET if there is none.
     """
 
     __slots__ = (
@@ -81,7 +79,7 @@ class ProducerEntry:
 
     @property
     def batches(self) -> list[ProducedBatch]:
-        """The last REMEMBERED_BATCHES of the current epoch, oldest first."""
+        """The last REMEMBERED_BATCHES batches of the current epoch, oldest first."""
         earlier: list[Any] = list(_PRODUCED_BATCH.iter_unpack(self._earlier))
         return earlier if self.last_batch is None else [*earlier, self.last_batch]
 
@@ -99,7 +97,8 @@ class ProducerEntry:
 class SnapshotUnderWay:
     """The producers of a log at ``offset``, encoded a few at a time while the log continues.
 
-    ``is_void``: the log was truncated, closed or deleted meanwhile, or its producers were replaced.
+    ``is_void``: the snapshot is useless, because the log was truncated, closed or deleted, or its producers were
+    replaced.
     """
 
     __slots__ = ("_changed", "_entries", "is_void", "offset")
@@ -111,12 +110,13 @@ class SnapshotUnderWay:
         self._changed: dict[int, bytes] = {}  # producer id -> encoded entry before its change
 
     def keep(self, entry: ProducerEntry) -> None:
-        """Encode an entry that is about to change."""
+        """Encode an entry before it changes."""
         if entry.producer_id not in self._changed:
             self._changed[entry.producer_id] = _encode_entry(entry)
 
     def encode_steps(self) -> Generator[None, None, Callable[[], bytes]]:
-        """Encode ENTRIES_A_STEP entries per step. Returns a function for the file's content, for any thread."""
+        """Encode ENTRIES_A_STEP entries per step. Returns a function that any thread can call for the file's
+        content."""
         parts, count = [], len(self._entries)
         for start in range(0, count, ENTRIES_A_STEP):
             if self.is_void:

@@ -1,17 +1,17 @@
 """A log's idempotent and transactional producers: sequences, epochs and open transactions.
 
-Rules (KIP-98, ProducerAppendInfo.java@3.9): A batch equal to one of the producer's last five is a duplicate and returns
-the first offsets. A lower epoch is fenced. Within an epoch, sequences have no gap (0 follows 2^31-1). A new epoch
-starts at 0. An unknown producer may start anywhere, because retention may have removed its batches. Entries expire
-``producer.id.expiration.ms`` after their last batch.
+Rules (KIP-98, ProducerAppendInfo.java@3.9): A batch equal to one of the producer's last five is a duplicate, and the
+append returns its first offsets. A lower epoch is fenced. Within an epoch, sequences have no gap (0 follows 2^31-1). A
+new epoch starts at 0. An unknown producer may start anywhere, because retention may have removed its batches. Entries
+expire ``producer.id.expiration.ms`` after their last batch.
 
-A transaction begins with its producer's first transactional batch and ends with the marker. The broker's own batches
-(markers, a group's offsets) have no sequences. A marker of an older producer or coordinator epoch is fenced. The first
-batch of a client's transaction needs a verification (``verification_state``).
+A transaction begins with the producer's first transactional batch and ends with the marker. The broker's own batches
+(markers, a group's offsets) have no sequences. A marker with an older producer or coordinator epoch is fenced. A
+client's first batch in a transaction must be verified (``verification_state``).
 
-A snapshot has only the last batch of each producer. Kafka's broker treats a repetition of an earlier one as a gap; its
-client then renumbers its batches, which end up in the log twice. Here such batches are read from the log again, once
-for each producer, when a sequence does not match.
+A snapshot contains only the last batch of each producer. After a restart, Kafka's broker rejects a repeated earlier
+batch as a gap, and its client then appends it again with a new sequence. To avoid these duplicates, the earlier batches
+are read from the log, once for each producer, when a sequence does not match.
 
 Source: ProducerStateManager.java@3.9.
 Tests: tests/storage/log/test_producer_state.py.
@@ -69,8 +69,8 @@ Recall = Callable[[ProducerEntry, int], list[ProducedBatch]]
 class ProducerState:
     """The producers of one log.
 
-    ``snapshot_offset``: offset of the newest snapshot file. ``observe``: called with findings about unreadable
-    snapshots. ``recall``: reads a producer's batches before an offset.
+    ``snapshot_offset``: offset of the newest snapshot. ``observe``: called with findings about unreadable snapshots.
+    ``recall``: reads a producer's batches before an offset.
     """
 
     __slots__ = (
@@ -83,18 +83,18 @@ class ProducerState:
         self.producers: dict[int, ProducerEntry] = {}
         self.transactions = UnstableTransactions()
         self._verifications: dict[int, VerificationStateEntry] | None = None  # by producer id
-        self._abridged: set[int] = set()  # producers loaded from a snapshot, which has only their last batch
+        self._abridged: set[int] = set()  # producers loaded from a snapshot, so without earlier batches
         self.recall: Recall = _nothing_to_recall
         self.budget = UNBOUNDED
         self.snapshot_offset = -1
         self.under_way: SnapshotUnderWay | None = None
-        self._owed_offset = -1  # of the newest incremental snapshot requested
-        self._unsynced: set[int] = set()  # offsets of snapshots that name producers and are not durable yet
+        self._owed_offset = -1  # offset of the newest incremental snapshot that was requested
+        self._unsynced: set[int] = set()  # offsets of snapshots that are not durable yet
 
     # -- what may be appended -----------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader) -> ProducedBatch | None:
-        """Check a client's batch before the append; returns the earlier batch that it repeats, else None.
+        """Check a client's batch before the append. Returns the earlier batch if it is a duplicate, else None.
 
         For transactional batches use ``check_transactional``.
         Raises: InvalidProducerEpoch, OutOfOrderSequence, InvalidTransactionState, TooManyProducers.
@@ -125,8 +125,10 @@ class ProducerState:
         return None
 
     def check_transactional(self, header: BatchHeader, guard: VerificationStateEntry | None) -> ProducedBatch | None:
-        """Like ``check``, for a batch in a transaction. ``guard``: the result of ``begin_verification`` before the
-        coordinator confirmed the transaction; UNVERIFIED without a confirmation; None if none is needed.
+        """Like ``check``, for a transactional batch.
+
+        ``guard``: from ``begin_verification`` if the coordinator confirmed the transaction; UNVERIFIED if it did not;
+        None if no confirmation is needed.
         """
         entry = self.producers.get(header.producer_id)
         follows = False
@@ -146,7 +148,7 @@ class ProducerState:
         return None if follows else self.check(header)
 
     def check_of_broker(self, batch: Buffer, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
-        """Check a batch of the broker itself for a producer: records, or a marker."""
+        """Check a batch that the broker built for a producer: records or a marker."""
         marker = marker_of(batch, header) if header.attributes & CONTROL_FLAG else None
         if marker is None:
             self.check_own(header, guard)
@@ -154,7 +156,7 @@ class ProducerState:
             self.check_marker(header, marker)
 
     def check_own(self, header: BatchHeader, guard: VerificationStateEntry | None) -> None:
-        """Check the broker's own batch for a producer, which has no sequences. ``guard``: see ``check_transactional``.
+        """Check records that the broker built for a producer, which have no sequences.
 
         Raises: InvalidProducerEpoch, InvalidTransactionState.
         """
@@ -182,7 +184,7 @@ class ProducerState:
             )
 
     def refused_markers(self, batches: Sequence[MarkerBatch]) -> dict[int, MarkerRefusal]:
-        """The errors of ``check_marker``, by index; usually empty."""
+        """The errors of ``check_marker`` by index; usually there are none."""
         refused: dict[int, MarkerRefusal] = {}
         for place, (_, header, marker) in enumerate(batches):
             try:
@@ -192,7 +194,7 @@ class ProducerState:
         return refused
 
     def _repeated_before(self, entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
-        """Like ``_repeated``, for batches before the one in the snapshot."""
+        """Like ``_repeated``, for batches that are missing from the snapshot."""
         if entry.producer_id not in self._abridged:
             return None
         self._abridged.remove(entry.producer_id)
@@ -207,8 +209,9 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, now_ms: int
     ) -> VerificationStateEntry | None:
-        """The guard for the first batch of a transaction, to be passed with it after the coordinator's confirmation.
-        None if the transaction is already open, so that no confirmation is needed."""
+        """Begin the verification of a transaction. The caller passes the guard with the first batch after the
+        coordinator has confirmed the transaction. Returns None if the transaction is already open and needs no
+        confirmation."""
         producer = self.producers.get(producer_id)
         if producer is not None and producer.current_txn_first_offset != NO_OFFSET:
             return None
@@ -225,7 +228,7 @@ class ProducerState:
     def _check_verified(
         self, entry: ProducerEntry | None, producer_id: int, guard: VerificationStateEntry | None
     ) -> VerificationStateEntry | None:
-        """Raises InvalidTransactionState unless the transaction is open or verified; returns the verification."""
+        """Return the verification of the transaction. Raises InvalidTransactionState unless it is open or verified."""
         verification = None if self._verifications is None else self._verifications.get(producer_id)
         is_open = entry is not None and entry.current_txn_first_offset != NO_OFFSET
         if guard is not None and not is_open and guard is not verification:
@@ -235,7 +238,7 @@ class ProducerState:
     # -- what has been appended ---------------------------------------------------------------------------------
 
     def update(self, header: BatchHeader, base_offset: int, max_timestamp_ms: int) -> None:
-        """Remember a data batch that was appended at ``base_offset``."""
+        """Record a data batch that was appended at ``base_offset``."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -259,7 +262,7 @@ class ProducerState:
     def end_transaction(
         self, header: BatchHeader, marker: EndTransactionMarker, marker_offset: int, timestamp_ms: int
     ) -> AbortedTransaction | None:
-        """Remember an appended marker; returns the entry for the transaction index, if any."""
+        """Record an appended marker. Returns the entry for the transaction index, if any."""
         entry = self.producers.get(header.producer_id)
         if entry is None:
             entry = self.producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -284,7 +287,7 @@ class ProducerState:
         return AbortedTransaction(VERSION, header.producer_id, first_offset, marker_offset, stable_offset)
 
     def load(self, entries: list[ProducerEntry], snapshot_offset: int) -> None:
-        """Start from the entries of a snapshot."""
+        """Replace the state by the entries of a snapshot."""
         self.give_up_snapshot()
         self.producers = {entry.producer_id: entry for entry in entries}
         opened = sorted(entry.current_txn_first_offset for entry in entries)
@@ -299,7 +302,7 @@ class ProducerState:
         self.transactions = UnstableTransactions(replayed.unstable)
 
     def take_over(self, other: "ProducerState") -> None:
-        """Take over the state of a log with the same records, which this log replaces."""
+        """Copy the state of the log that this log replaces. Both contain the same records."""
         other.give_up_snapshot()
         self.give_up_snapshot()
         self.producers = other.producers
@@ -316,9 +319,9 @@ class ProducerState:
         self.snapshot_offset = -1
 
     def remove_expired(self, now_ms: int, expiration_ms: int = DEFAULT_EXPIRATION_MS) -> int:
-        """Forget producers without an open transaction whose last batch is too old; returns how many.
+        """Forget producers without an open transaction whose last batch is too old. Also drops unused verifications.
 
-        Unused verifications expire as well.
+        Returns: the number of forgotten producers.
         """
         expired = [
             producer_id
@@ -342,21 +345,21 @@ class ProducerState:
     def apply_marker(
         self, batch: Buffer, header: BatchHeader, base_offset: int, max_timestamp_ms: int
     ) -> AbortedTransaction | None:
-        """Call ``end_transaction`` with the marker in a control batch. Batches without a transaction marker (for
-        example emptied by compaction) change nothing."""
+        """Call ``end_transaction`` with the marker in a control batch. A batch without a transaction marker, for
+        example one that compaction emptied, changes nothing."""
         marker = marker_of(batch, header)
         if marker is None or not marker.ends_transaction:
             return None
         return self.end_transaction(header, marker, base_offset, max_timestamp_ms)
 
     def replay(self, segments: Iterable[Segment], start_offset: int, end_offset: int) -> "Replayed":
-        """Read the headers of all batches in ``[start_offset, end_offset)``; only markers are read completely."""
+        """Read the headers of all batches in ``[start_offset, end_offset)``. Only markers are read completely."""
         aborted = []
         for header, batch in _produced_batches(segments, start_offset, end_offset):
             if batch is None:
                 self.update(header, header.base_offset, header.max_timestamp)
                 continue
-            with suppress(CorruptRecord):  # durable, but damaged later: readers get the error
+            with suppress(CorruptRecord):  # damaged after it became durable; readers get the error
                 check_crc(batch, 0, header)
                 found = self.apply_marker(batch, header, header.base_offset, header.max_timestamp)
                 if found is not None:
@@ -364,7 +367,7 @@ class ProducerState:
         return Replayed(list(self.producers.values()), dict(self.transactions.unstable), aborted)
 
     def write_snapshot(self, directory: str, offset: int) -> None:
-        """Write the snapshot for ``offset``, unless it exists. ``prepare_sync`` makes it durable."""
+        """Write the snapshot for ``offset`` unless it exists. ``prepare_sync`` makes it durable."""
         if offset <= self.snapshot_offset:
             return
         self.give_up_snapshot()
@@ -375,12 +378,12 @@ class ProducerState:
 
     @property
     def has_unsynced_snapshots(self) -> bool:
-        """True if ``prepare_sync`` returns any."""
+        """True if ``prepare_sync`` has snapshots to return."""
         return bool(self._unsynced)
 
     def prepare_sync(self, directory: str) -> tuple[list[str], Callable[[], None]]:
-        """The snapshots to fsync, with their directory, before the recovery point passes them, and a function to call
-        when that is done."""
+        """(Paths, done): snapshots to fsync, with their directory, before the recovery point passes them, and a
+        function to call afterwards."""
         offsets = sorted(self._unsynced)
 
         def done() -> None:
@@ -389,9 +392,10 @@ class ProducerState:
         return [snapshot_path(directory, offset) for offset in offsets], done
 
     def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
-        """Begin the snapshot for ``offset``, which ``end_snapshot`` ends; None while another one is in progress.
+        """Begin the snapshot for ``offset``. Returns None while another one is in progress, which is completed first:
+        otherwise a log that rolls constantly would never get a snapshot.
 
-        That one is completed first, so that a log that rolls constantly gets a snapshot at all.
+        ``end_snapshot`` ends it.
         """
         self._owed_offset = offset
         if self.under_way is not None:
@@ -400,7 +404,7 @@ class ProducerState:
         return self.under_way
 
     def end_snapshot(self, snapshot: SnapshotUnderWay) -> None:
-        """The file of a valid snapshot now has its name, which ``prepare_sync`` makes durable."""
+        """Record that a valid snapshot has its final file name. ``prepare_sync`` makes the name durable."""
         self.under_way = None
         self.snapshot_offset = snapshot.offset
         self._unsynced.add(snapshot.offset)
@@ -413,14 +417,15 @@ class ProducerState:
         self._owed_offset = -1
 
     def lacks_snapshot(self, offset: int) -> bool:
-        """True if the log before ``offset`` must stay, because its snapshot is in progress or was skipped."""
+        """True if the log before ``offset`` must be kept, because its snapshot is in progress or was skipped."""
         return self.snapshot_offset < min(offset, self._owed_offset)
 
     def load_snapshot(self, directory: str, low: int, high: int, newest: int | None = None) -> int:
-        """Load the newest readable snapshot with ``low < offset <= high``, not after ``newest``.
+        """Load the newest readable snapshot with ``low < offset <= high`` that is not after ``newest``.
 
-        Unreadable ones are discarded. Those after ``high`` are removed durably, because a power loss must not restore
-        them once other records follow. Returns its offset, where ``replay`` must begin; ``low`` without a snapshot.
+        Unreadable snapshots are discarded. Snapshots after ``high`` are removed durably: after a power loss, they must
+        not reappear beside other records. Returns the snapshot's offset, where ``replay`` must begin; ``low`` if there
+        is none.
         """
         self.clear()
         offsets = snapshot_offsets(directory)
@@ -454,7 +459,7 @@ class Replayed(NamedTuple):
 def _produced_batches(
     segments: Iterable[Segment], start_offset: int, end_offset: int
 ) -> Iterator[tuple[BatchHeader, bytes | None]]:
-    """The headers of all batches with a producer; markers with the whole batch."""
+    """The headers of all batches with a producer. For a marker, also the whole batch."""
     for segment in segments:
         if segment.base_offset >= end_offset:
             return
@@ -474,7 +479,7 @@ def _nothing_to_recall(entry: ProducerEntry, offset: int) -> list[ProducedBatch]
 
 
 def _repeated(entry: ProducerEntry, header: BatchHeader) -> ProducedBatch | None:
-    """The batch of the same epoch with the same sequences."""
+    """The producer's batch with the same sequences, if it is one of the last five."""
     end = last_sequence(header.base_sequence, header.last_offset_delta)
     for batch in entry.batches:
         if batch[0] == header.base_sequence and batch[1] == end:

@@ -1,8 +1,8 @@
-"""The long parts of opening a log after a crash, as work that runs here or in a helper process.
+"""The long parts of opening a log after a crash, as work for this process or a helper process.
 
-Opening a log is a generator (``Steps``) that yields its long parts one by one. It is resumed with the result, or with
-None, and then does that part itself. Work only reads files, so a helper that is killed or outlives its broker does no
-harm; the log's owner applies the result. Tests: tests/storage/manager/test_recovery_helper.py.
+Opening a log is a generator (``Steps``) that yields its long parts. The caller resumes it with the result of each part,
+or with None if the generator must do that part itself. Work only reads files, so killing a helper does no harm.
+Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class ScanWork(NamedTuple):
-    """``recovery.scan_segment`` for one segment; the result is a SegmentScan."""
+    """Runs ``recovery.scan_segment`` on one segment. The result is a SegmentScan."""
 
     log_path: str
     index_path: str
@@ -31,11 +31,11 @@ class ScanWork(NamedTuple):
     recovery_point: int
     interval_bytes: int
     size_bytes: int
-    following_bytes: int  # of the log's later segments, which will be scanned as well
+    following_bytes: int  # size of the log's later segments, which will also be scanned
 
     @property
     def left_bytes(self) -> int:
-        """How many bytes the owner would scan before its next turn if it did everything itself."""
+        """How many bytes the owner would scan before its next turn without a helper."""
         return self.size_bytes + self.following_bytes
 
     def run(self, report: Report) -> SegmentScan:
@@ -43,13 +43,13 @@ class ScanWork(NamedTuple):
 
 
 class ReplayWork(NamedTuple):
-    """``ProducerState.replay`` of a log; the result is a Replayed. Only scans report progress."""
+    """Runs ``ProducerState.replay`` on a log. The result is a Replayed. Only scans report progress."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)
     start_offset: int
     end_offset: int
-    producers: list[ProducerEntry]  # at the start offset
+    producers: list[ProducerEntry]  # as of the start offset
     left_bytes: int
 
     def run(self, report: Report) -> Replayed:
@@ -72,7 +72,7 @@ Steps = Generator[Work, Any, T]
 
 
 def run_here(steps: Steps[T]) -> T:
-    """Run all work of the generator in this process."""
+    """Run all work of the generator in this process, and return its result."""
     try:
         while True:
             next(steps)

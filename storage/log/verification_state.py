@@ -1,11 +1,9 @@
 """Verification of transactions with their coordinator before the first batch is appended (KIP-890).
 
 A VerificationStateEntry exists from the request to the coordinator until the first batch or a marker is appended. The
-append passes the entry to prove which transaction was verified. A marker in between removes the entry, so that a late
-confirmation has no effect.
-
-The lowest rejected sequence is remembered, so that no later batch overtakes it. Source:
-VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
+append passes it as proof that the transaction was verified. A marker in between removes it, so a late confirmation has
+no effect. The entry contains the lowest rejected sequence, so that no later batch overtakes it.
+Source: VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
 
 from collections.abc import Mapping
@@ -25,7 +23,7 @@ class VerificationStateEntry:
         self.producer_epoch = producer_epoch
 
     def meet(self, sequence: int, producer_epoch: int) -> None:
-        """Add another batch that needs verification."""
+        """Add another batch that waits for the verification."""
         if producer_epoch > self.producer_epoch or (
             producer_epoch == self.producer_epoch and sequence < self.lowest_sequence
         ):
@@ -34,10 +32,10 @@ class VerificationStateEntry:
 
 
 UNVERIFIED = VerificationStateEntry(-1, -1, -1)
-"""For an append without verification, which is valid only if the transaction is already open."""
+"""Guard for an append without verification, which is valid only if the transaction is already open."""
 
 NOT_ALLOWED = VerificationStateEntry(-1, -1, -1)
-"""For an append of a client without a transaction."""
+"""Guard for a client's append without a transaction."""
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationStateEntry | None]
-"""The guards for the appends of a transaction, by partition; None if no verification is needed."""
+"""The guards for the appends of a transaction, by partition. None: no verification is needed."""

@@ -1,4 +1,4 @@
-"""The contents of a log directory's files as rows for printing, with checks (Kafka's DumpLogSegments).
+"""The contents of a log directory's files as rows for printing, with checks, like Kafka's DumpLogSegments.
 
 Rows are flat dicts with Kafka's field names. A problem becomes a row with the key ``problem``, and the dump continues
 if possible. Tests: tests/storage/manager/test_dump.py.
@@ -41,7 +41,7 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
     Args:
         records: include the records of each batch (log files).
         verify: compare every entry of an index file with its log file.
-    Raises: ValueError if the file's name has an unknown form; OSError if the file cannot be read.
+    Raises: ValueError for an unknown type of file name; OSError if the file cannot be read.
     """
     text_path = os.fspath(path)
     directory, name = os.path.split(text_path)
@@ -71,7 +71,7 @@ def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bo
 def dump_log(path: str, *, records: bool = False) -> Iterator[Row]:
     """One row per batch, with every header field, position, size, and whether the CRC is valid.
 
-    A damaged header ends the dump with a ``problem`` row that contains its position and the number of remaining bytes.
+    At a damaged header, the dump ends with a ``problem`` row: the position and the number of remaining bytes.
     """
     size_bytes = files.size_bytes(path)
     position = 0
@@ -116,7 +116,7 @@ def _dump_batch(data: bytes, span: BatchSpan, records: bool) -> Iterator[Row]:
 
 
 def batch_row(header: BatchHeader, position: int, crc_valid: bool) -> Row:
-    """A magic-2 batch with DumpLogSegments' field names."""
+    """A magic-2 batch as a row."""
     codec = header.attributes & CODEC_MASK
     return {
         "baseOffset": header.base_offset,
@@ -242,7 +242,7 @@ def dump_time_index(path: str, base_offset: int, log_path: str | None = None) ->
 def _newest_by_offset(log_path: str) -> Iterator[tuple[int, int]]:
     """(last offset, max timestamp) of every magic-2 batch of a log file."""
     size_bytes = files.size_bytes(log_path)
-    with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the log's own dump reports the damage
+    with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the dump of the log reports the damage
         for span in iter_spans(descriptor, 0, size_bytes):
             if span.magic == 2:
                 header = read_header(files.pread(descriptor, HEADER_SIZE, span.position))

@@ -25,11 +25,11 @@ from kafka_zk.storage.segments.recovery import scan_segment
 
 
 class Surroundings(NamedTuple):
-    """The environment of the logs.
+    """Callbacks for all logs.
 
-    ``run_blocking``: runs calls that block in C. ``observe``: receives findings about unusable files.
+    ``run_blocking``: runs blocking calls. ``observe``: receives findings about unusable files.
     ``on_directory_failure``: called after the start with a failed directory and its logs. ``scan``: checks a segment
-    after a crash, unless a helper process does.
+    after a crash if no helper process does.
     """
 
     run_blocking: RunBlocking = run_inline
@@ -46,7 +46,7 @@ def _nothing(log_dir: LogDir, lost: Iterable[TopicPartition]) -> None: ...
 
 
 class HostedLogs:
-    """The logs of all working directories, by partition. It is the owner of each log (``LogOwner``).
+    """The logs of all working directories, by partition. It owns each log (``LogOwner``).
 
     ``live_dirs``: usable entries of ``log.dirs``. ``futures``: the directories of copies that will replace logs.
     ``dirty``: logs to flush, longest waiting first. ``directory_lost``: called with a failed directory, before
@@ -93,7 +93,7 @@ class HostedLogs:
     def new_log(
         self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
     ) -> Log:
-        """Create an empty log in a new folder without adding it. Raises: OSError; the directory is then offline."""
+        """Create an empty log in a new folder without adding it. Raises: OSError after taking the directory offline."""
         try:
             log_dir.forget_deleted(tp)
             return create_log(tp, f"{log_dir.path}/{name}", config, self.means, self.clock_ms(), topic_id)
@@ -104,16 +104,16 @@ class HostedLogs:
     # -- LogOwner ----------------------------------------------------------------------------------------------
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """Schedule a flush; the logs that have waited longest come first."""
+        """Schedule a flush. The logs that have waited longest are flushed first."""
         self.dirty.setdefault(tp)
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
-        """Schedule the snapshot; the owner runs ``large_snapshots.steps`` periodically."""
+        """Schedule the snapshot. The owner runs ``large_snapshots.steps`` periodically."""
         log = self.logs[tp]
         self.large_snapshots.begin(log.producers, log.segments, log.log_end_offset, partial(self.fail_directory, log))
 
     def recovery_point_is_needed(self, tp: TopicPartition, offset: int) -> None:
-        """Write recovery points until the one on disk reaches ``offset``. Raises: OSError."""
+        """Write the recovery points if the one on disk is below ``offset``. Raises: OSError."""
         work = self.prepare_recovery_point(self.logs[tp], offset)
         if work is not None:
             work()
@@ -125,15 +125,18 @@ class HostedLogs:
         log_dir.write_cleaner_offsets()
 
     def prepare_recovery_point(self, log: Log, offset: int) -> Callable[[], None] | None:
-        """Work, for any thread, after which the recovery point on disk reaches ``offset``, like the one in memory; None
-        if it does already. Raises: OSError."""
+        """Work, for any thread, that raises the recovery point on disk to ``offset`` or more; None if that is not
+        needed.
+
+        Raises: OSError.
+        """
         log_dir = self.dir_of[log.tp]
         return log_dir.prepare_recovery_points() if log_dir.recovery_point_on_disk(log.tp) < offset else None
 
     # -- work, and directories that fail -----------------------------------------------------------------------
 
     def run_for(self, log_dir: LogDir, work: Callable[[], None]) -> None:
-        """Run work that blocks in C. Its OSError takes the directory offline."""
+        """Run blocking work. An OSError takes the directory offline."""
         self.run(work, partial(self.take_offline, log_dir))
 
     def run(self, work: Callable[[], None], failed: Callable[[OSError], None]) -> None:
@@ -144,7 +147,7 @@ class HostedLogs:
         self.surroundings.run_blocking(work, done)
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """Take the directory of ``log``, or of a ``future``, offline, unless the log was deleted."""
+        """Take the directory of ``log``, or of a ``future``, offline. Does nothing if the log was deleted."""
         if isinstance(error, TooManyOpenFiles):
             return
         if self.has(log):
@@ -160,7 +163,7 @@ class HostedLogs:
         return self.logs.get(log.tp) is log
 
     def take_offline(self, log_dir: LogDir, error: OSError) -> None:
-        """Take a directory offline with its logs until a restart."""
+        """Take a directory and its logs offline until a restart."""
         if log_dir not in self.live_dirs:
             return
         self.live_dirs.remove(log_dir)

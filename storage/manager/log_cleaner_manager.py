@@ -1,6 +1,6 @@
 """Chooses which log to clean next, and tracks cleanings and uncleanable logs.
 
-Its driver decides when to clean and runs the cleanings. Single-threaded, like the log manager.
+The caller decides when to clean, and runs the cleanings. Single-threaded.
 Source: LogCleanerManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
 
@@ -19,9 +19,9 @@ Uncleanable = Callable[[TopicPartition, str], None]
 class LogCleanerManager:
     """The compacted logs of a log manager.
 
-    ``on_uncleanable``: called once with a log that cannot be cleaned and the reason; it is ignored until a restart.
-    From the last look at all logs: ``dirtiest_ratio``, its time ``looked_ms``, and ``compaction_delay_ms``, the longest
-    delay of any log.
+    ``on_uncleanable``: called once with a log that cannot be cleaned and the reason. The log is ignored until a
+    restart. Results of the last ``look_steps``: ``dirtiest_ratio``; ``looked_ms``, its time; ``compaction_delay_ms``,
+    the longest delay of any log.
     """
 
     def __init__(self, logs: LogManager, on_uncleanable: Uncleanable) -> None:
@@ -43,9 +43,9 @@ class LogCleanerManager:
         return self._uncleanable
 
     def want_now(self, tp: TopicPartition) -> bool:
-        """Clean this log next, even if little of it is dirty. False if it cannot be cleaned or is not compacted.
+        """Clean this log next, even if little of it is dirty. Returns False if it is uncleanable or not compacted.
 
-        Segments that may not be cleaned yet are cleaned later.
+        Segments that must not be cleaned yet are cleaned later.
         """
         log = self._logs.get(tp)
         if log is None or not self._is_to_be_cleaned(log):
@@ -93,13 +93,13 @@ class LogCleanerManager:
         return None
 
     def grab(self, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-        """Begin to clean the dirtiest log; None if none is due. The caller must call ``finish`` afterwards."""
+        """Begin to clean the dirtiest log; None if no cleaning is due. The caller must call ``finish`` afterwards."""
         while self._candidates:
             log = self._candidates.pop().log
             is_wanted = log.tp in self._wanted_now
             if self._logs.get(log.tp) is not log or log.is_being_cleaned:
                 continue
-            to_clean = self._look_at(log, now_ms)  # it may have changed since
+            to_clean = self._look_at(log, now_ms)  # the log may have changed since
             if to_clean is not None and to_clean.has_work and (to_clean.is_due or is_wanted):
                 cleaning = self._cleanings[log.tp] = Cleaning(to_clean, config, now_ms)
                 return cleaning
@@ -117,7 +117,7 @@ class LogCleanerManager:
             self._cleanings[tp].is_aborted = True
 
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
-        """Swap in a cleaned segment (``Cleaning.swap_steps``); no steps if it is no longer wanted.
+        """Swap in a cleaned segment (``Cleaning.swap_steps``). Yields nothing if the cleaning is no longer wanted.
 
         The first step moves the recovery point on disk to the end of the cleaned part, because gaps left by compaction
         must be below it (docs/decisions/0018). Raises: OSError.
@@ -130,7 +130,7 @@ class LogCleanerManager:
             yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
-        """End a cleaning; ``end_offset`` None: it was abandoned. Returns True if the log is cleaner than before."""
+        """End a cleaning. ``end_offset`` is None if it was abandoned. Returns True if the log is now cleaner."""
         log = cleaning.log
         self._cleanings.pop(log.tp, None)
         is_cleaned = cleaning.finish(end_offset if self.wants(cleaning) else None)
@@ -139,17 +139,17 @@ class LogCleanerManager:
         elif self._logs.get(log.tp) is log:
             try:
                 cleaning.remove_leftovers()
-            except OSError as error:  # for a shortage: the next cleaning removes them first
+            except OSError as error:  # caused by a shortage: the next cleaning begins by removing these files
                 self.disk_failed(log, error)
         return is_cleaned
 
     def disk_failed(self, log: Log, error: OSError) -> None:
-        """Take the log's directory offline, unless the machine was short of resources."""
+        """Take the log's directory offline, unless the cause is a shortage of resources."""
         if not is_shortage(error):
             self._logs.fail_directory(log, error)
 
     def mark_uncleanable(self, log: Log, reason: str) -> None:
-        """Ignore a log that cannot be cleaned from now on, and report it."""
+        """Report a log that cannot be cleaned, and ignore it from now on."""
         if log.tp not in self.uncleanable:
             self._uncleanable[log.tp] = log
             self._on_uncleanable(log.tp, reason)

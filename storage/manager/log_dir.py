@@ -1,8 +1,8 @@
 """One entry of ``log.dirs``: its logs, deletions in progress, lock, ``meta.properties``, checkpoints, and
 clean-shutdown marker.
 
-When logs are closed, many fsyncs run at once, because a journaling file system combines those of many threads in one
-commit. Measured with 6,000 small new files on ext4: 6.0 s sequentially, 1.1 s with 4 threads, 0.4 s with 16 or more.
+Logs are closed with many parallel fsyncs, because a journaling file system combines them in one commit. Measured with
+6,000 small new files on ext4: 6.0 s sequentially, 1.1 s with 4 threads, 0.4 s with 16 or more.
 Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_many_logs.py.
 """
 
@@ -37,16 +37,16 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.manager.meta_properties import check_meta_properties
 
 LOGS_AT_ONCE = 128
-"""Limits the open files of a flush (as the pool does), and the duration of a step."""
+"""Logs per step. Limits the open files of a flush (as the pool does), and the duration of a step."""
 
 CLEANER_END_POLLS = 1_000
-"""How often a start checks whether a killed broker's cleaner has ended, which it does when it notices."""
+"""How often a start checks whether the cleaner process of a killed broker has ended."""
 
 NEVER_REGISTERED = -1
-"""The broker epoch in the marker of a broker that stopped before it registered."""
+"""Broker epoch in the marker of a broker that stopped before it registered."""
 
 Works = Sequence[Callable[[], None]]
-"""fsyncs, for any threads and in any order. They raise nothing; their creator handles failures."""
+"""fsyncs, for any threads and in any order. They raise nothing: the log that created them handles failures."""
 
 _MEANINGS = {
     RECOVERY_POINT_CHECKPOINT: "unless the last stop was clean, every log here is checked from its first record on",
@@ -68,7 +68,7 @@ class _DeletedLog(NamedTuple):
 
 
 class LogDir:
-    """A log directory and its ``logs``, locked by this process from ``open`` to ``close``.
+    """A log directory and its ``logs``, locked by this process from ``open_steps`` to ``close``.
 
     ``futures``: incomplete copies of logs in other directories, which they will replace.
     """
@@ -93,14 +93,15 @@ class LogDir:
         self._write_lock = threading.Lock()
         self._prepared_count = 0
         self._random = random
-        self._written: dict[str, int] = {}  # checkpoint -> number of the preparation in the file
+        self._written: dict[str, int] = {}  # checkpoint -> number of the preparation whose values are in the file
         self._recovery_points_on_disk: Mapping[TopicPartition, int] = {}
         self.is_contiguous = False
-        """True if no log here can have a gap between segments after its recovery point."""
+        """True if no log in this directory can have a gap between segments after its recovery point."""
         self._named: set[TopicPartition] = set()  # partitions that a checkpoint may contain
 
     def open_steps(self, broker_id: int, cluster_id: str, observe: Observe = ignore) -> Iterator[None]:
-        """Create and lock the directory and check its owner. Between steps, a dead broker's cleaner gets time to end.
+        """Create and lock the directory, and check its owner. Between steps, the cleaner process of a dead broker can
+        end.
 
         Raises: LogDirLocked, InconsistentLogDir; OSError if the directory is unusable.
         """
@@ -129,13 +130,14 @@ class LogDir:
 
     @property
     def lock(self) -> int:
-        """The descriptor for processes that write here to inherit; -1 if the directory is not open."""
+        """Descriptor of the lock, which processes that write to this directory inherit; -1 if the directory is not
+        open."""
         return self._lock
 
     def close(self) -> None:
-        """Release the lock. The file stays, because removing it would let two processes lock different files.
+        """Release the lock. The lock file stays, because otherwise two processes could lock different files.
 
-        The logs are not closed: see ``close_logs_steps`` and ``abandon``.
+        This does not close the logs: see ``close_logs_steps`` and ``abandon``.
         """
         if self._lock >= 0:
             files.close(self._lock)
@@ -143,7 +145,7 @@ class LogDir:
             files.locked_here().discard(files.real_path(self.path))
 
     def abandon(self) -> list[TopicPartition]:
-        """Close every file of a failed directory without writing; returns the partitions of its logs."""
+        """Close every file of a failed directory without writing. Returns the partitions of its logs."""
         lost = sorted(self.logs)
         deleted = (each.log for each in self._deleted if each.log is not None)
         for log in (*self.logs.values(), *self.futures.values(), *deleted):
@@ -166,7 +168,7 @@ class LogDir:
         return sorted(found)
 
     def futures_left(self) -> list[tuple[TopicPartition, str]]:
-        """(Partition, path) of every copy that an earlier run did not complete."""
+        """(Partition, path) of every incomplete copy from an earlier run."""
         found = []
         for name, is_directory in files.list_directory(self.path):
             tp = parse_future_dir(name)
@@ -175,37 +177,37 @@ class LogDir:
         return sorted(found)
 
     def put_aside(self, tp: TopicPartition, directory: str) -> None:
-        """Rename the remains of a copy, so that ``resume_deletions`` deletes it. Raises: OSError."""
+        """Rename an incomplete copy, so that ``resume_deletions`` deletes it. Raises: OSError."""
         files.rename(directory, f"{self.path}/{deleted_dir(tp, self._random)}")
 
     def promote(self, tp: TopicPartition, directory: str) -> str:
-        """Rename a complete copy to its partition's name; returns its path. Raises: OSError."""
+        """Rename a complete copy to its partition's name. Returns its path. Raises: OSError."""
         path = f"{self.path}/{partition_dir(tp)}"
         files.rename(directory, path)
         sync_path(self.path)
         return path
 
     def adopt_future(self, tp: TopicPartition) -> None:
-        """Put a complete copy in the partition's place, durably. Raises: OSError."""
+        """Replace the partition's log by its complete copy, durably. Raises: OSError."""
         log = self.logs[tp] = self.futures.pop(tp)
         log.move_to(f"{self.path}/{partition_dir(tp)}")
         sync_path(self.path)
 
     def delete_future(self, tp: TopicPartition, now_ms: int) -> None:
-        """Delete a copy without a delay. Raises: OSError."""
+        """Delete a copy without delay. Raises: OSError."""
         log = self.futures.pop(tp)
         path = f"{self.path}/{deleted_dir(tp, self._random)}"
         log.rename_to_delete(path)
         self._deleted.append(_DeletedLog(now_ms, path, log))
 
     def resume_deletions(self, now_ms: int) -> None:
-        """Continue deletions of an earlier run, without a delay."""
+        """Continue deletions of an earlier run, without delay."""
         found = files.list_directory(self.path)
         names = [name for name, is_directory in found if is_directory and is_deleted_dir(name)]
         self._deleted += [_DeletedLog(now_ms, f"{self.path}/{name}", None) for name in names]
 
     def delete(self, tp: TopicPartition, now_ms: int) -> None:
-        """Rename a log's directory and forget the log; ``take_deletions`` returns it after its delay.
+        """Rename a log's directory and forget the log. ``take_deletions`` returns the directory after the delay.
 
         Raises: OSError.
         """
@@ -217,14 +219,14 @@ class LogDir:
         self._has_unsynced_deletion = True
 
     def prepare_deletions(self) -> Callable[[], None] | None:
-        """Work that makes all deletions so far durable; None if they are. Raises: OSError."""
+        """Work that makes all deletions so far durable; None if they already are. Raises: OSError."""
         if not self._has_unsynced_deletion:
             return None
         self._has_unsynced_deletion = False
         return partial(sync_path, self.path)
 
     def take_deletions(self, now_ms: int) -> list[str]:
-        """Directories whose delay is over, with their files closed, for ``remove_trees``."""
+        """Directories whose delay is over, for ``remove_trees``. Their files are closed."""
         due = [deleted for deleted in self._deleted if deleted.due_ms <= now_ms]
         self._deleted = [deleted for deleted in self._deleted if deleted.due_ms > now_ms]
         for deleted in due:
@@ -235,7 +237,7 @@ class LogDir:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def clear_directories(self, observe: Observe = ignore) -> None:
-        """Rename directories that have the names of files, so that the files can be written."""
+        """Rename directories that block the names of files."""
         for name, meaning in _MEANINGS.items():
             path = f"{self.path}/{name}"
             if files.is_directory(path):
@@ -253,7 +255,7 @@ class LogDir:
     def read_log_start_offsets(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
         path = f"{self.path}/{LOG_START_OFFSET_CHECKPOINT}"
         if self._had_recovery_points and not files.exists(path):
-            observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # written before those
+            observe(Finding(path, "is missing", _MEANINGS[LOG_START_OFFSET_CHECKPOINT]))  # written before the others
         return self._read(LOG_START_OFFSET_CHECKPOINT, observe)
 
     def read_high_watermarks(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
@@ -265,7 +267,7 @@ class LogDir:
         return self._checkpointed_cleaner_offsets
 
     def _read(self, name: str, observe: Observe) -> dict[TopicPartition, int]:
-        """The offsets in a checkpoint; a damaged file is discarded and counts as empty."""
+        """The offsets in a checkpoint. A damaged file is discarded and counts as empty."""
         path = f"{self.path}/{name}"
         try:
             found = checkpoints.read_offsets(path)
@@ -276,8 +278,8 @@ class LogDir:
         return found
 
     def forget_deleted(self, tp: TopicPartition) -> None:
-        """Remove what checkpoints contain about an earlier log of this name, durably, before a new one is created:
-        after a kill it must not apply to the new log. Raises: OSError."""
+        """Remove an earlier log of this name from the checkpoints, durably, before a new log is created: its values
+        must not apply to the new log after a crash. Raises: OSError."""
         if tp not in self._named:
             return
         self._named.clear()
@@ -289,7 +291,7 @@ class LogDir:
     # Each ``prepare`` method returns work, for any thread, that writes the logs' current values durably.
 
     def prepare_checkpoint(self) -> Callable[[], None]:
-        """Log start offsets, recovery points and cleaner offsets."""
+        """Write log start offsets, recovery points and cleaner offsets."""
         works = [
             self.prepare_log_start_offsets(),
             self.prepare_recovery_points(),
@@ -305,7 +307,7 @@ class LogDir:
         return work
 
     def checkpoint_future(self, tp: TopicPartition) -> None:
-        """Write the checkpoints as if the copy had replaced the log, durably. Raises: OSError."""
+        """Write the checkpoints durably, with the copy's values in place of the log's. Raises: OSError."""
         self.logs[tp] = self.futures[tp]
         try:
             self.prepare_checkpoint()()
@@ -319,17 +321,17 @@ class LogDir:
         return self._prepare(RECOVERY_POINT_CHECKPOINT, offsets | mark)
 
     def recovery_point_on_disk(self, tp: TopicPartition) -> int:
-        """A log's recovery point in the checkpoint; 0 if it is not there."""
+        """The log's recovery point in the checkpoint; 0 if the checkpoint does not contain the log."""
         return self._recovery_points_on_disk.get(tp, 0)
 
     def claim(self) -> None:
-        """Declare, after loading all logs, that no log gets a gap between segments after its recovery point. Durable on
-        return. Raises: OSError."""
+        """Declare that no log gets a gap between segments after its recovery point. Call this after all logs are
+        loaded. Durable on return. Raises: OSError."""
         self.is_contiguous = True
         self.prepare_checkpoint()()
 
     def prepare_log_start_offsets(self) -> Callable[[], None]:
-        """The log start offsets that differ from the first segment's base offset."""
+        """Write the log start offsets that differ from the first segment's base offset."""
         moved = {
             tp: log.log_start_offset
             for tp, log in self.logs.items()
@@ -338,7 +340,7 @@ class LogDir:
         return self._prepare(LOG_START_OFFSET_CHECKPOINT, moved)
 
     def prepare_high_watermarks(self) -> Callable[[], None] | None:
-        """None if no high watermark has changed since the last call."""
+        """Write the high watermarks; None if they have not changed since the last call."""
         offsets = {tp: log.high_watermark for tp, log in self.logs.items()}
         if offsets == self._checkpointed_high_watermarks:
             return None
@@ -346,7 +348,7 @@ class LogDir:
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
 
     def prepare_cleaner_offsets(self) -> Callable[[], None] | None:
-        """None if no offset has changed since the last call."""
+        """Write the cleaner offsets; None if they have not changed since the last call."""
         offsets = {tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None}
         if offsets == self._checkpointed_cleaner_offsets:
             return None
@@ -354,7 +356,7 @@ class LogDir:
         return self._prepare(CLEANER_OFFSET_CHECKPOINT, offsets)
 
     def write_cleaner_offsets(self) -> None:
-        """Write the cleaner's offsets durably, if they have changed. Raises: OSError."""
+        """Write the cleaner offsets durably if they have changed. Raises: OSError."""
         work = self.prepare_cleaner_offsets()
         if work is not None:
             work()
@@ -362,8 +364,8 @@ class LogDir:
     def _prepare(self, name: str, offsets: dict[TopicPartition, int]) -> Callable[[], None]:
         """Work that replaces a checkpoint.
 
-        It does nothing if newer values were written: those of a later preparation, or after ``close`` those that the
-        owner wrote at its end. The file then contains at least these values. Raises: OSError.
+        It does nothing if a later preparation has already written newer values, or if the directory was closed. Raises:
+        OSError.
         """
         self._prepared_count += 1
         number = self._prepared_count
@@ -386,9 +388,9 @@ class LogDir:
         return found is not None and not found.is_directory
 
     def was_left_by_a_registered_broker(self) -> bool:
-        """True if the last shutdown was clean and by a registered broker. An unregistered one may have found an unclean
-        shutdown that no controller knows about. The empty marker of Kafka before 3.7 counts as clean.
-        """
+        """True if a registered broker performed the last shutdown, and it was clean. A broker that never registered may
+        have found an unclean shutdown that no controller knows about. The empty marker of Kafka before 3.7 counts as
+        clean."""
         if not self.had_clean_shutdown():
             return False
         try:
@@ -400,10 +402,10 @@ class LogDir:
     def shut_down_steps(self, broker_epoch: int) -> Iterator[Works]:
         """Close every log, write what the next start needs, and release the lock; some logs per step.
 
-        The works of a step must be done before the next step. Raises: OSError; the next start then recovers.
+        The caller must finish the works of a step before the next step. Raises: OSError; the next start then recovers.
         """
         yield from close_logs_steps(list(self.logs.values()))
-        self.is_contiguous = False  # nothing is after the recovery points, and the next broker is unknown
+        self.is_contiguous = False  # no records follow the recovery points, and the next broker may be a Java broker
         self.prepare_checkpoint()()
         write_high_watermarks = self.prepare_high_watermarks()
         if write_high_watermarks is not None:
@@ -416,7 +418,7 @@ class LogDir:
         self.futures.clear()
 
     def write_clean_shutdown(self, broker_epoch: int) -> None:
-        """Write the marker that saves the next start a recovery (KIP-966: with the broker epoch)."""
+        """Write the marker that lets the next start skip recovery. It contains the broker epoch (KIP-966)."""
         content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
         write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", content.encode())
 
@@ -430,7 +432,7 @@ class LogDir:
 def close_logs_steps(logs: Sequence[Log]) -> Iterator[Works]:
     """Flush and close every log, so that the next start needs no recovery; some logs per step.
 
-    The works of a step must be done before the next step. Raises: OSError; then no log may count as closed cleanly.
+    The caller must finish the works of a step before the next step. Raises: OSError; no log is then closed cleanly.
     """
     at_once = min([LOGS_AT_ONCE, *(log.segments.pool.max_open_files for log in logs[:1])])
     for first in range(0, len(logs), at_once):
@@ -470,6 +472,6 @@ def _done_by_owner(works: Works) -> Iterator[Works]:
 
 
 def remove_trees(paths: Iterable[str]) -> None:
-    """For any thread. Raises: OSError."""
+    """Remove directories, on any thread. Raises: OSError."""
     for path in paths:
         files.remove_tree(path)

@@ -1,6 +1,6 @@
 """Opens the log in a partition's directory: creates it, loads it after a clean shutdown, or recovers it.
 
-File operations interrupted by a crash are completed first, and foreign entries are renamed.
+First, it completes file operations that a crash interrupted, and renames foreign entries.
 Source: LogLoader.scala@3.9. Tests: tests/storage/segments/test_recovery.py, tests/storage/files/test_findings.py.
 """
 
@@ -57,23 +57,23 @@ _FILE_SUFFIXES = (
 
 
 class Dropped(NamedTuple):
-    """What a recovery cut off a log, and why."""
+    """The data that a recovery cut off a log, and the reason."""
 
     tp: TopicPartition
     path: str  # of the damaged segment
-    position: int  # in it, of the first byte dropped
+    position: int  # of the first dropped byte in this segment
     log_end_offset: int  # after the recovery
     bytes_dropped: int  # in all segments
     segments_dropped: tuple[str, ...]  # former paths of the segments after the damaged one
     reason: str
-    kept_as: str | None  # folder with the dropped data; None if it contained no record
+    kept_as: str | None  # folder with the dropped data; None if the data contained no record
 
 
 class Means(NamedTuple):
-    """The environment of a log.
+    """Dependencies for opening a log.
 
-    ``observe``: called with findings about unusable files during the log's life. ``random``: for ``segment.jitter.ms``.
-    ``scan``: scans a segment in this process, unless a helper process does.
+    ``observe``: receives findings about unusable files while the log exists. ``random``: for ``segment.jitter.ms``.
+    ``scan``: scans a segment in this process if no helper process does.
     """
 
     pool: FilePool
@@ -85,7 +85,7 @@ class Means(NamedTuple):
 def create_log(
     tp: TopicPartition, directory: str, config: LogConfig, means: Means, now_ms: int, topic_id: str | None = None
 ) -> Log:
-    """Create a partition's directory and an empty log, whose files are created with its first record."""
+    """Create a partition's directory and an empty log. The first record creates the log's files."""
     files.make_directory(directory)
     first = _first_segment(directory, 0, config, means, now_ms)
     log = Log(
@@ -103,7 +103,8 @@ def create_log(
 
 
 def _first_segment(directory: str, base_offset: int, config: LogConfig, means: Means, now_ms: int) -> Segment:
-    """The first segment of an empty log. Beyond offset 0, its name may be the only record of the next offset."""
+    """The first segment of an empty log. If the log does not begin at 0, the file is created immediately, because its
+    name may be the only record of the next offset."""
     first = open_segment(
         directory, base_offset, config, means.pool, now_ms, size_bytes=None, random=means.random, is_first=True
     )
@@ -125,15 +126,15 @@ def load_log_steps(
     cleaned_offset: int | None = None,
     is_contiguous: bool = True,
 ) -> Steps[tuple[Log, Dropped | None]]:
-    """Open an existing partition's directory. The yielded works may run elsewhere.
+    """Open the log in an existing directory. The yielded works may run in another process.
 
     Args:
         recovery_point, log_start_offset: from the checkpoint files; 0 if they do not contain the partition.
-        clean_shutdown: ``.kafka_cleanshutdown`` existed, so nothing is scanned.
+        clean_shutdown: ``.kafka_cleanshutdown`` existed, so nothing needs a scan.
         cleaned_offset: from the checkpoint; None if the log was never compacted.
-        is_contiguous: after the recovery point, each segment began at the end of the previous one, so a gap is lost
-        data (docs/decisions/0018). If False, a gap is kept, as in Kafka, and made durable.
-    Returns: the log, and what recovery dropped (None: nothing).
+        is_contiguous: a gap between segments after the recovery point is lost data (docs/decisions/0018). If False, a
+            gap is kept, as in Kafka, and the recovery point moves past it.
+    Returns: the log, and the data that recovery dropped, if any.
     """
     pool, observe, random, scan = means
     names = finish_interrupted(directory, _file_names(directory, observe), observe)
@@ -151,7 +152,7 @@ def load_log_steps(
         segments.append(open_segment(directory, end_offset, config, pool, now_ms, size_bytes=None, random=random))
         problem = "is damaged at its end, which was durable"
         observe(Finding(segments[-2].path, problem, f"it stays as it is, and the log continues at offset {end_offset}"))
-    if segments and end_offset < log_start_offset:  # segment files were removed, or the checkpoint is wrong
+    if segments and end_offset < log_start_offset:  # segment files were deleted, or the checkpoint is wrong
         observe(_move_aside(directory, segments, log_start_offset, end_offset))
         segments.clear()
         epochs.clear()
@@ -174,7 +175,7 @@ def load_log_steps(
         log.cleaned_offset = _believed(log, cleaned_offset, observe)
     yield from _reload_steps(log, names, clean_shutdown, recovered.has_markers, observe)
     if recovered.has_gap:
-        log.flush()  # the recovery point then explains the gap
+        log.flush()  # so that the recovery point passes the gap
     for segment in segments:
         segment.rest()
     return log, recovered.dropped
@@ -190,7 +191,7 @@ def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, o
 
 
 def _believed(log: Log, cleaned_offset: int, observe: Observe) -> int | None:
-    """The offset up to which the log is clean, if the checkpoint can be about this log."""
+    """The offset up to which the log is compacted; None if the checkpoint's offset is beyond the log's end."""
     if cleaned_offset <= log.log_end_offset:
         return max(cleaned_offset, log.log_start_offset)
     problem = f"ends at offset {log.log_end_offset}, so it cannot have been compacted up to {cleaned_offset}"
@@ -207,13 +208,13 @@ def _reload_steps(
     if has_markers and not clean_shutdown:
         rebuild_from = sound_end if rebuild_from is None else min(sound_end, rebuild_from)
     if not clean_shutdown or rebuild_from is not None or snapshot_offsets(log.segments.directory):
-        yield from log.reload_producers_steps(rebuild_from)  # else the log has no idempotent producers
+        yield from log.reload_producers_steps(rebuild_from)  # otherwise the log has no idempotent producers
 
 
 def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observe: Observe) -> int | None:
     """The offset from which transaction indexes must be rebuilt; None if all are valid.
 
-    Entries for the log before ``sound_end`` are durable. Later entries may be about batches that were truncated.
+    Entries below ``sound_end`` are durable. Later entries may refer to truncated batches.
 
     Args:
         bases: base offsets of the segments with a transaction index.
@@ -266,7 +267,8 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
 def _move_aside(directory: str, segments: Sequence[Segment], log_start_offset: int, end_offset: int) -> Finding:
     """Move all segments of a log and their files into a folder beside it, durably.
 
-    Kafka deletes them if the log start offset is after the log's end, but one number should not outweigh all records.
+    Kafka deletes them if the log start offset is after the log's end. They are kept here, because the checkpoint may be
+    wrong.
     """
     target = set_aside(directory, log_start_offset, segments)
     count = "1 segment" if len(segments) == 1 else f"{len(segments)} segments"
@@ -291,9 +293,9 @@ def _load_topic_id(directory: str, observe: Observe) -> str | None:
 def _load_epochs(
     directory: str, segments: list[Segment], flushed_end: int, observe: Observe
 ) -> tuple[LeaderEpochCache, bool]:
-    """The leader epochs from their file, and whether they must be rebuilt from the batches, which contain their epochs.
+    """The leader epochs from their file, and whether they must be rebuilt from the batches.
 
-    Only the scanned batches count for unflushed records, because the file may be about truncated ones.
+    For unflushed records, only scanned batches count, because the file may contain epochs of truncated records.
     """
     path = f"{directory}/{LEADER_EPOCH_CHECKPOINT}"
     meaning = "the leader epochs are taken from the batches"
@@ -312,7 +314,7 @@ def _load_epochs(
 
 
 def _names_an_epoch(segments: list[Segment]) -> bool:
-    """True if the newest batches have a leader epoch, so that the file must have existed."""
+    """True if the newest batches have a leader epoch, so the file must have existed."""
     newest = next((segment for segment in reversed(segments) if segment.size_bytes >= HEADER_SIZE), None)
     with suppress(CorruptRecord):
         return newest is not None and newest.header_at(0).partition_leader_epoch >= 0
@@ -322,7 +324,7 @@ def _names_an_epoch(segments: list[Segment]) -> bool:
 class _Recovered(NamedTuple):
     """The result of a recovery. ``segments``: the remaining ones.
 
-    ``has_markers``: among the scanned batches. ``has_gap``: a gap after the recovery point was kept.
+    ``has_markers``: the scanned batches include markers. ``has_gap``: a gap after the recovery point was kept.
     """
 
     segments: Sequence[Segment]
@@ -345,10 +347,10 @@ class _Recovery(NamedTuple):
     observe: Observe
 
     def steps(self, rebuilds_epochs: bool) -> Steps[_Recovered]:
-        """Scan what must be scanned; cut the log at the first damage and move the rest aside.
+        """Scan the segments that need it. Cut the log at the first damage and move the rest aside.
 
         After a crash, every segment that reaches beyond the recovery point is scanned. Segments without a usable index
-        are always scanned, and all segments if the epochs must be rebuilt.
+        are always scanned, and all segments are if the epochs must be rebuilt.
         """
         end_offset = 0
         has_markers = has_gap = False
@@ -380,7 +382,7 @@ class _Recovery(NamedTuple):
         return _Recovered(segments, None, end_offset, has_markers, has_gap)
 
     def _judge_gap(self, end_offset: int, next_base: int, *, is_first: bool) -> str | None:
-        """Why the log ends before a gap between two segments; None if it continues after the gap."""
+        """The reason why the log ends before a gap between two segments; None if it continues after the gap."""
         if self.is_contiguous:
             return f"the records {end_offset} to {next_base - 1} are missing"
         if is_first:
@@ -396,7 +398,7 @@ class _Recovery(NamedTuple):
         return found is not None or not files.exists(segment.offset_index.path)
 
     def _drop(self, index: int, result: SegmentScan, reason: str) -> Dropped:
-        """Move everything after the valid part of the segment at ``index`` aside; the caller truncates the segment."""
+        """Move everything after the valid part of the segment at ``index`` aside. The caller truncates the segment."""
         segment = self.segments[index]
         behind = self.segments[index + 1 :]
         tail = (segment, result.valid_bytes) if result.valid_bytes < segment.size_bytes else None
@@ -417,8 +419,8 @@ class _Recovery(NamedTuple):
     ) -> Steps[tuple[int, SegmentScan | None]]:
         """The end of a durable segment from its index, or from a scan, which cuts nothing durable.
 
-        After a clean shutdown the recovery point is the log's end, so a segment that seems to end after it is scanned,
-        too.
+        After a clean shutdown the recovery point is the log's end, so a segment that seems to end after it is also
+        scanned.
         """
         if not afresh:
             with suppress(CorruptRecord):  # the scan below reports it
@@ -449,14 +451,14 @@ def adopt(segment: Segment, result: SegmentScan, epochs: LeaderEpochCache) -> No
     """Truncate a segment after the last valid batch that a scan found, and replace its indexes."""
     if result.valid_bytes < segment.size_bytes:
         files.truncate(segment.fileno(), result.valid_bytes)
-        sync_file(segment.fileno())  # once another segment follows, recovery does not read this end again
+        sync_file(segment.fileno())  # after another segment follows, recovery does not read this end again
         segment.size_bytes = result.valid_bytes
     entries = array("Q")
     entries.frombytes(result.offset_entries)
     segment.offset_index.replace(entries)
     segment.time_index.replace(result.time_entries)
     segment.set_max_timestamp(result.max_timestamp_ms, result.max_timestamp_offset)
-    segment.write_out_indexes(final=True)  # no append will do it if later segments follow
+    segment.write_out_indexes(final=True)  # if later segments follow, no append writes these indexes
     segment.update_index_is_full()
     segment.keeps_damage = result.keeps_damage
     for epoch, start_offset in result.epochs:

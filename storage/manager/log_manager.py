@@ -1,7 +1,7 @@
 """All logs of a broker in all its log directories: start, look up, create, delete, shut down.
 
-Single-threaded, like ``Log``. When a directory fails (OSError), its logs leave the manager and ``on_directory_failure``
-of the ``Surroundings`` is called; during a start, the report names it.
+Single-threaded. When a directory fails (OSError), its logs leave the manager, and ``Surroundings.on_directory_failure``
+is called. During a start, the report names the directory instead.
 Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -34,7 +34,8 @@ from kafka_zk.storage.manager.log_upkeep import LogUpkeep
 
 
 class ManagerSettings(NamedTuple):
-    """``max_open_files``: None: from the process's limit. ``recovery_helper_count``: processes per directory."""
+    """``max_open_files``: None: derived from the process's limit. ``recovery_helper_count``: processes per
+    directory."""
 
     max_open_files: int | None = None
     producer_id_expiration_ms: int = DEFAULT_EXPIRATION_MS
@@ -45,7 +46,7 @@ _DEFAULT_SETTINGS = ManagerSettings()
 
 
 class LogManager:
-    """See the module docstring. ``upkeep``: periodic work. ``moves``: moves between directories."""
+    """All logs of a broker. ``upkeep``: periodic work. ``moves``: moves between directories."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class LogManager:
         topic_configs: Mapping[str, Mapping[str, str]],
         on_progress: Callable[[StartProgress], None] | None = None,
     ) -> StartReport:
-        """Run ``start_steps`` to the end. ``on_progress`` receives what the steps yield."""
+        """Run ``start_steps`` to the end. ``on_progress`` is called after each step."""
         steps = self.start_steps(topic_configs)
         while True:
             try:
@@ -96,11 +97,11 @@ class LogManager:
     ) -> Generator[StartProgress, None, StartReport]:
         """Lock the directories and open every log in them, about one log per step.
 
-        Between two steps, the owner may call nothing of this manager except ``shutdown``, which ends the helpers; the
-        generator must not be resumed then.
+        During the start, the owner may call only ``shutdown``, which ends the helpers. The generator must not be
+        resumed after that.
 
         Args:
-            topic_configs: the topics' own properties; other topics get the default configuration.
+            topic_configs: the topics' own properties. Other topics get the default configuration.
         Raises: LogDirLocked, InconsistentLogDir; OSError if no directory can be used.
         """
         hosted = self.hosted
@@ -143,7 +144,7 @@ class LogManager:
         )
 
     def _lock_dirs_steps(self) -> Generator[StartProgress, None, tuple[dict[str, str], FoundLogs]]:
-        """Lock the usable directories; returns path -> reason for the others, and the logs in the usable ones."""
+        """Lock the usable directories. Returns path -> reason for the others, and the logs in the usable ones."""
         offline: dict[str, str] = {}
         observe = self.hosted.surroundings.observe
         found = {}
@@ -169,7 +170,7 @@ class LogManager:
         self.hosted.add(opened.tp, opened.log, log_dir)
 
     def _directory_opened(self, log_dir: LogDir) -> None:
-        """After all logs are loaded, continue deletions. From now on a crash leads to a recovery."""
+        """Continue deletions after all logs are loaded. From now on, the next start after a crash recovers the logs."""
         log_dir.resume_deletions(self.hosted.clock_ms())
         log_dir.claim()
         log_dir.remove_clean_shutdown()
@@ -186,7 +187,7 @@ class LogManager:
 
     @property
     def has_failed_directory(self) -> bool:
-        """True if a configured log directory is offline; unknown logs may be there."""
+        """True if a configured log directory is offline, so it may contain logs that are missing here."""
         return len(self.hosted.live_dirs) < len(self.hosted.dirs)
 
     def get(self, tp: TopicPartition) -> Log | None:
@@ -196,13 +197,13 @@ class LogManager:
         return list(self.hosted.logs.values())
 
     def log_dir_of(self, tp: TopicPartition) -> Path:
-        """The entry of ``log.dirs`` with the partition. Raises KeyError for an unknown one."""
+        """The entry of ``log.dirs`` that contains the partition. Raises KeyError for an unknown partition."""
         return Path(self.hosted.dir_of[tp].path)
 
     def get_or_create(
         self, tp: TopicPartition, config: LogConfig | None = None, topic_id: str | None = None
     ) -> Log:
-        """The log of a partition; a new one is created in the directory with the fewest partitions.
+        """The log of a partition. A new log is created in the directory with the fewest partitions.
 
         Raises: OSError if the directory fails.
         """
@@ -219,7 +220,7 @@ class LogManager:
         return log
 
     def delete(self, tp: TopicPartition) -> None:
-        """Rename the partition's directory and forget the log; ``delete_due`` removes the files later.
+        """Rename the partition's directory and forget the log. ``delete_due`` removes the files later.
 
         Raises: OSError if the directory fails.
         """
@@ -235,12 +236,12 @@ class LogManager:
             hosted.take_offline(log_dir, error)
             raise
         hosted.forget(log)
-        if log.cleaned_offset is not None:  # it must not apply to a later log of this name
+        if log.cleaned_offset is not None:  # it must not apply to a later log of the same name
             self.upkeep.checkpoint_cleaner_offsets()
 
     @property
     def directory_locks(self) -> list[int]:
-        """Descriptors for processes that write into log directories to inherit; no broker starts while they live."""
+        """Lock descriptors that processes which write to log directories inherit. No broker starts while they live."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:
@@ -254,11 +255,10 @@ class LogManager:
                 work()
 
     def shutdown_steps(self, broker_epoch: int = -1) -> Iterator[Works]:
-        """Flush and close every log, and write the checkpoints and the marker that saves the next start a recovery.
+        """Flush and close every log, and write the checkpoints and the marker that lets the next start skip recovery.
 
-        The owner runs the fsyncs of a step, possibly in threads, before the next step. After the first step, nothing
-        else may be called. A directory that fails gets no marker. During a start, nothing is written: the next start
-        begins at the same state.
+        The owner runs the fsyncs of a step, possibly in threads, before the next step. After the first step, no other
+        method may be called. A failed directory gets no marker. During a start, nothing is written.
         """
         hosted = self.hosted
         if not hosted.is_started:

@@ -1,4 +1,4 @@
-"""Moves of logs to another log directory: a copy, the future, is made there and then replaces the log.
+"""Moves of logs to another log directory. A copy (the future) is made there, and then replaces the log.
 
 Source: LogManager.scala (maybeUpdatePreferredLogDir, replaceCurrentWithFutureLog)@3.9.
 Tests: tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -34,13 +34,13 @@ class LogMoves:
         for tp in [tp for tp, its_dir in futures.items() if its_dir is log_dir]:
             del futures[tp]
         for tp in lost:
-            with suppress(OSError):  # that directory is then offline, too
+            with suppress(OSError):  # that directory is then also offline
                 self.delete_future(tp)
 
     def settle(self, found: FoundLogs, *, are_all_here: bool) -> FoundLogs:
-        """Let complete copies of an earlier run replace logs that were already removed; restart the other moves.
+        """Let complete copies of an earlier run replace logs that were already removed, and restart the other moves.
 
-        While a directory is missing this cannot be decided, so nothing changes. Returns the logs to open.
+        If a directory is missing, nothing changes, because the state of a copy is unknown. Returns the logs to open.
         """
         if not are_all_here:
             return found
@@ -58,11 +58,11 @@ class LogMoves:
         return settled
 
     def prefer(self, tp: TopicPartition, directory: Path) -> None:
-        """Choose the directory of a log that does not exist yet. Raises: KeyError if ``directory`` is not live."""
+        """Choose the directory for a log that does not exist yet. Raises: KeyError if ``directory`` is not live."""
         self._preferred[tp] = self._live(directory)
 
     def take_preferred(self, tp: TopicPartition) -> LogDir | None:
-        """The chosen directory of a log that is about to be created; None if there is none or it has failed."""
+        """The directory chosen for a log that is about to be created; None if none was chosen or it has failed."""
         log_dir = self._preferred.pop(tp, None)
         return log_dir if log_dir in self._hosted.live_dirs else None
 
@@ -70,17 +70,17 @@ class LogMoves:
         return {Path(each.path): each for each in self._hosted.live_dirs}[directory]
 
     def future(self, tp: TopicPartition) -> Log | None:
-        """The copy that will replace the log; None without one."""
+        """The copy that will replace the log; None if the log does not move."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else log_dir.futures[tp]
 
     def future_dir_of(self, tp: TopicPartition) -> Path | None:
-        """The entry of ``log.dirs`` that a log moves to; None if it does not move."""
+        """The entry of ``log.dirs`` to which a log moves; None if it does not move."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else Path(log_dir.path)
 
     def begin_future(self, tp: TopicPartition, directory: Path) -> Log:
-        """Create an empty log in another directory, which will become a copy of the partition's.
+        """Create an empty log in another directory for the copy of the partition.
 
         Raises: KeyError if ``directory`` is not live; ValueError if the topic's name is too long; OSError.
         """
@@ -105,8 +105,8 @@ class LogMoves:
     def replace_by_future(self, tp: TopicPartition) -> Log:
         """Replace the log by its complete and durable copy. The old files are deleted later.
 
-        The old log is renamed first, so a start knows that a copy without it is complete. Before that, the copy's
-        checkpoints are written, because only they explain its gaps and contain what DeleteRecords deleted. Raises:
+        First, the checkpoints receive the copy's values, because they cover its gaps and the deletions by
+        DeleteRecords. Then the old log is renamed: at a start, a copy without its log is known to be complete. Raises:
         OSError of a directory, which is then offline.
         """
         old, old_dir = self._hosted.logs[tp], self._hosted.dir_of[tp]
@@ -120,7 +120,7 @@ class LogMoves:
             old_dir.delete(tp, self._hosted.clock_ms())
             sync_path(old_dir.path)
         except OSError as error:
-            old_dir.logs[tp] = old  # lost with the directory's other logs
+            old_dir.logs[tp] = old  # the log fails with its directory
             self._hosted.take_offline(old_dir, error)
             raise
         self._hosted.forget(old)

@@ -1,7 +1,7 @@
 """Opens all logs at a start: all directories in parallel, small recoveries in this process, large ones in helpers.
 
-Entry point: ``LogManager.start_steps``. A step handles one log, or one part of a log, of each directory; the owner may
-do other work in between. Tests: tests/storage/manager/test_log_manager.py, test_recovery_helper.py.
+A step of ``LogManager.start_steps`` handles one log, or part of a log, of each directory. The owner may do other work
+between steps. Tests: tests/storage/manager/test_log_manager.py, tests/storage/manager/test_recovery_helper.py.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,34 +18,34 @@ from kafka_zk.storage.manager.recovery_helper import HelperPool
 
 HELPER_MIN_BYTES = 1 << 20
 """Smaller works run in this process. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB and 4 ms with batches
-of one small record, replaying producers twice that; a helper starts in 70 ms and then responds in 0.2 ms."""
+of one small record; replaying producers takes twice as long. A helper starts in 70 ms and then responds in 0.2 ms."""
 HELPER_POLL_S = 0.01
-"""How long to wait before polling the helpers again."""
+"""Seconds between two polls of the helpers."""
 
 
 class StartProgress(NamedTuple):
-    """Progress of a start. Bytes are those that recovery scans; the total grows as logs are opened."""
+    """Progress of a start. Byte counts refer to recovery scans. The total grows as logs are opened."""
 
-    log_count: int  # opened
+    log_count: int  # number of opened logs
     total_log_count: int
     scanned_bytes: int
     bytes_to_scan: int
-    is_waiting: bool  # only for helper processes: resume after HELPER_POLL_S
+    is_waiting: bool  # only helper processes work: resume after HELPER_POLL_S
 
 
 class StartReport(NamedTuple):
     """Result of a start."""
 
     log_count: int
-    recovered_count: int  # logs that were scanned, because their directory had no clean shutdown
+    recovered_count: int  # logs that were scanned because their directory had no clean shutdown
     dropped: tuple[Dropped, ...]
     offline_directories: Mapping[str, str]  # path -> reason
     scanned_bytes: int
-    is_clean: bool = True  # a registered broker shut every usable directory down cleanly
+    is_clean: bool = True  # a registered broker performed a clean shutdown of every usable directory
 
 
 class OpenedLog(NamedTuple):
-    """An opened log, and what its recovery dropped."""
+    """An opened log, and the data that its recovery dropped."""
 
     tp: TopicPartition
     log: Log
@@ -53,7 +53,7 @@ class OpenedLog(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """How logs are opened; the same for all directories of a broker."""
+    """Settings for opening logs, the same for all directories of a broker."""
 
     configs: Mapping[str, LogConfig]  # by topic
     default_config: LogConfig
@@ -79,7 +79,7 @@ class DirectoryOpening:
     Args:
         partitions: the partitions and their paths.
         load: begins to open a log.
-        helper_count: number of helper processes; 0: none.
+        helper_count: maximum number of helper processes.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class DirectoryOpening:
         return self._all_begun and not (self._helpers and self._helpers.is_busy)
 
     def step(self) -> list[OpenedLog]:
-        """Resume the logs whose helpers are done, or else begin one log; returns the logs that are ready.
+        """Resume the logs whose helpers are done, or else begin one log. Returns the logs that are ready.
 
         Raises: OSError when the directory fails.
         """
@@ -127,7 +127,7 @@ class DirectoryOpening:
         return self._all_begun and not self.is_done
 
     def _go_on(self, loading: _Loading, answer: object) -> OpenedLog | None:
-        """Resume a log with its helper's result; None if it waits for a helper again."""
+        """Resume a log with its helper's result; None if the log waits for a helper again."""
         steps = loading.steps
         try:
             work = steps.throw(answer) if isinstance(answer, OSError) else steps.send(answer)
@@ -139,7 +139,7 @@ class DirectoryOpening:
         return None
 
     def _goes_to_helper(self, loading: _Loading, work: Work) -> bool:
-        """Count the work, and submit it to a helper if it is large."""
+        """Count the work. Submit it to a helper if it is large."""
         if isinstance(work, ScanWork) and not loading.is_counted:
             loading.is_counted = True
             self.bytes_to_scan += work.left_bytes

@@ -1,6 +1,6 @@
 """Periodic work on all logs: flushes, retention, checkpoints, the removal of deleted files.
 
-Blocking calls go through ``Surroundings.run_blocking``. Logs may be added and deleted between two steps of an iterator.
+Blocking calls run in ``Surroundings.run_blocking``. Between two steps of an iterator, logs may be added and deleted.
 Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
 """
 
@@ -22,7 +22,7 @@ class LogUpkeep:
         self._flushing: set[Log] = set()
 
     def flush_dirty(self, now_ms: int) -> int:
-        """Begin to flush logs that are due, limited by the pool's files; returns how many."""
+        """Begin to flush the logs that are due, limited by the pool's files. Returns how many."""
         logs = [self._hosted.logs[tp] for tp in self._hosted.dirty]
         waiting = [(log, log.flush_target(now_ms)) for log in logs if log not in self._flushing]
         room = self._hosted.pool.max_open_files - len(self._flushing)
@@ -47,13 +47,13 @@ class LogUpkeep:
                 self._hosted.fail_directory(log, error)
             elif self._hosted.has(log):
                 self._hosted.dirty.pop(log.tp, None)
-                if log.is_dirty:  # newer records have not waited yet: to the end of the queue
+                if log.is_dirty:  # newer records have not waited yet, so the log goes to the end of the queue
                     self._hosted.log_became_dirty(log.tp)
 
         self._hosted.surroundings.run_blocking(work, done)
 
     def cleanup(self, now_ms: int) -> int:
-        """Apply retention to every log; returns the number of deleted segments."""
+        """Apply retention to every log. Returns the number of deleted segments."""
         return sum(self.cleanup_steps(now_ms))
 
     def cleanup_steps(self, now_ms: int) -> Iterator[int]:
@@ -69,7 +69,7 @@ class LogUpkeep:
             yield count
 
     def expire_producers_steps(self, now_ms: int) -> Iterator[int]:
-        """Forget expired producers, one log per step; yields how many."""
+        """Forget expired producers, one log per step. Yields how many."""
         left_count = 0
         for log in list(self._hosted.logs.values()):
             yield log.producers.remove_expired(now_ms, self.producer_id_expiration_ms)
@@ -87,26 +87,26 @@ class LogUpkeep:
                 yield
 
     def checkpoint(self) -> None:
-        """Write the recovery points and log start offsets of all directories, through ``run_blocking``."""
+        """Write the recovery points, log start offsets and cleaner offsets of all directories."""
         for log_dir in list(self._hosted.live_dirs):
             self._hosted.run_for(log_dir, log_dir.prepare_checkpoint())
 
     def checkpoint_high_watermarks(self) -> None:
-        """Write changed ``replication-offset-checkpoint`` files, through ``run_blocking``."""
+        """Write the high watermarks of all directories, if they have changed."""
         for log_dir in list(self._hosted.live_dirs):
             work = log_dir.prepare_high_watermarks()
             if work is not None:
                 self._hosted.run_for(log_dir, work)
 
     def checkpoint_cleaner_offsets(self) -> None:
-        """Write changed ``cleaner-offset-checkpoint`` files, through ``run_blocking``."""
+        """Write the cleaner offsets of all directories, if they have changed."""
         for log_dir in list(self._hosted.live_dirs):
             work = log_dir.prepare_cleaner_offsets()
             if work is not None:
                 self._hosted.run_for(log_dir, work)
 
     def delete_due(self, now_ms: int) -> int:
-        """Remove files and directories after ``file.delete.delay.ms``, through ``run_blocking``; returns how many."""
+        """Remove files and directories after ``file.delete.delay.ms``. Returns how many."""
         count = 0
         for log_dir in list(self._hosted.live_dirs):
             if paths := log_dir.take_deletions(now_ms):
@@ -122,14 +122,13 @@ class LogUpkeep:
     def prepare_start_offsets(
         self, tps: Iterable[TopicPartition]
     ) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
-        """(Work, failed) for each directory with one of the partitions: ``work``, for any thread, makes their current
-        log start offsets durable; the owner calls ``failed`` with its OSError.
-        """
+        """(Work, failed) for each directory that contains one of the partitions. ``work``, for any thread, makes their
+        log start offsets durable. If it raises an OSError, the owner must call ``failed`` with it."""
         hosted = self._hosted
         log_dirs = {hosted.dir_of[tp]: None for tp in tps if tp in hosted.dir_of}
         return [(log_dir.prepare_log_start_offsets(), partial(hosted.take_offline, log_dir)) for log_dir in log_dirs]
 
     def prepare_deletions(self) -> list[tuple[Callable[[], None], Callable[[OSError], None]]]:
-        """(Work, failed) pairs that make the deletions so far durable, as in ``prepare_start_offsets``."""
+        """(Work, failed) pairs that make all deletions so far durable, as in ``prepare_start_offsets``."""
         works = [(log_dir, log_dir.prepare_deletions()) for log_dir in self._hosted.live_dirs]
         return [(work, partial(self._hosted.take_offline, log_dir)) for log_dir, work in works if work is not None]

@@ -1,8 +1,8 @@
-"""``meta.properties``: the owner of a log directory. Version 0, the form of a broker in ZooKeeper mode.
+"""``meta.properties``: the owner of a log directory. Version 0, the format of brokers in ZooKeeper mode.
 
-Keys: ``version``, ``broker.id``, ``cluster.id``; the ``directory.id`` of a migrating broker is kept. All are optional,
-as in Kafka, so a file that a power loss left empty or full of NUL bytes is completed like a missing one. An invalid
-value makes the directory unusable. A file of another broker or cluster, or of KRaft mode, stops the broker.
+Keys: ``version``, ``broker.id``, ``cluster.id``, and ``directory.id`` of a migrating broker, which is kept. All are
+optional, as in Kafka: a file that a power loss left empty or full of NUL bytes is completed. An invalid value makes the
+directory unusable. A file of another broker or cluster, or of KRaft mode, stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
 Tests: tests/storage/manager/test_meta_properties.py.
 """
@@ -16,7 +16,7 @@ from kafka_zk.storage.files.filenames import META_PROPERTIES
 from kafka_zk.storage.files.files import read_file, write_atomically
 from kafka_zk.storage.files.findings import Finding, Observe, ignore
 
-_VERSION = 0  # the default if a file has none
+_VERSION = 0  # the default if a file has no version
 _KRAFT_VERSION = 1
 
 
@@ -29,9 +29,9 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(directory: str) -> MetaProperties | None:
-    """The file of a log directory; None without one.
+    """Read the file of a log directory; None if there is no file.
 
-    Raises: InconsistentLogDir for a file of KRaft mode, CorruptMetaProperties if a value is invalid, OSError.
+    Raises: InconsistentLogDir for a file of KRaft mode, CorruptMetaProperties for an invalid value, OSError.
     """
     path = f"{directory}/{META_PROPERTIES}"
     data = read_file(path)
@@ -52,7 +52,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
 
 
 def _integer(path: str, properties: Mapping[str, str], name: str, meaning: str) -> int | None:
-    """An integer property; None without it. Raises: CorruptMetaProperties."""
+    """An integer property; None if it is missing. Raises: CorruptMetaProperties."""
     text = properties.get(name)
     if text is None:
         return None
@@ -79,10 +79,10 @@ def write_meta_properties(directory: str, meta: MetaProperties) -> None:
 
 
 def check_meta_properties(directory: str, broker_id: int, cluster_id: str, observe: Observe = ignore) -> None:
-    """Claim the directory for this broker, unless the file names another broker or cluster.
+    """Claim the directory for this broker.
 
-    ``observe`` receives a finding if the file names neither. Raises like ``read_meta_properties``; InconsistentLogDir
-    for a directory of another broker or cluster.
+    ``observe`` receives a finding if the file names no broker and no cluster. Raises like ``read_meta_properties``;
+    InconsistentLogDir if the file names another broker or cluster.
     """
     found = read_meta_properties(directory)
     if found is None:

@@ -1,7 +1,7 @@
 """Helper processes for recovery work.
 
-Python uses one core, and the broker's interpreter must stay free to keep its ZooKeeper session. Helpers are started
-with the first work, and only read files. Tests: tests/storage/manager/test_recovery_helper.py.
+Python uses one core, and the broker's interpreter must stay free to keep its ZooKeeper session. The first work starts a
+helper. Helpers only read files. Tests: tests/storage/manager/test_recovery_helper.py.
 """
 
 import signal
@@ -15,7 +15,7 @@ from kafka_zk.storage.log.recovery_work import Work
 
 
 class _RecoveryHelper(Helper):
-    """A helper and its current work."""
+    """A helper process and its current work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,10 +28,7 @@ class _RecoveryHelper(Helper):
 
 
 class HelperPool:
-    """At most ``count`` helpers, started when needed.
-
-    ``scanned_bytes``: bytes scanned by helpers so far.
-    """
+    """Up to ``count`` helpers, started when needed. ``scanned_bytes``: bytes scanned by helpers so far."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -45,12 +42,12 @@ class HelperPool:
         return bool(self._queue or self._left) or any(helper.work for helper in self._helpers)
 
     def submit(self, token: Any, work: Work) -> None:
-        """Queue a work; ``answers`` returns its result with ``token``."""
+        """Queue a work. ``answers`` returns its result with ``token``."""
         self._queue.append((token, work))
         self._hand_out()
 
     def answers(self, timeout_s: float = 0) -> Iterator[tuple[Any, Any]]:
-        """(Token, result) of finished works; waits up to ``timeout_s`` for the first.
+        """(Token, result) of finished works. Waits up to ``timeout_s`` for the first one.
 
         A result may be an OSError of the helper. None means that the helper died or could not be started.
         """
@@ -75,11 +72,11 @@ class HelperPool:
             return None
         token, helper.token, helper.work = helper.token, None, None
         if kind == FAILED and not isinstance(content, OSError):
-            return token, None  # the owner gets the same error when it does the work
+            return token, None  # the owner does the work and gets the same error
         return token, content
 
     def _lost(self, helper: _RecoveryHelper) -> tuple[Any, Any]:
-        """The result of a helper that died. SIGBUS means a disk error; other deaths are not the log's fault."""
+        """The result of a helper that died. SIGBUS means a disk error; other signals do not concern the log."""
         helper.connection.close()
         code = helper.process.wait()
         self._helpers.remove(helper)
@@ -98,7 +95,7 @@ class HelperPool:
                     idle = _RecoveryHelper()
                     self._helpers.append(idle)
                 idle.take(token, work)
-            except OSError:  # no process can be started, or it died after its last work
+            except OSError:  # no process can be started, or the helper died after its last work
                 self._left.append(token)
                 if idle is not None:
                     self._helpers.remove(idle)

@@ -1,7 +1,7 @@
 """Builds a batch from a stream of records without keeping them uncompressed in memory.
 
-Producers use ``record_batch.RecordBatchBuilder``; for the same records, both return the same bytes (except zstd, see
-``stream_compressor``). Tests: tests/storage/records/test_batch_writer.py.
+Producers use ``record_batch.RecordBatchBuilder``, which returns the same bytes for the same records (except with zstd,
+see ``stream_compressor``). Tests: tests/storage/records/test_batch_writer.py.
 """
 
 from kafka_zk.storage.files.config_table import LONG_MAX
@@ -24,8 +24,8 @@ class BatchWriter:
     """Takes records through ``add`` and returns the batch from ``finish``. Offset deltas are 0, 1, 2, …
 
     Args:
-        max_size_bytes: limit of the batch; None: no limit.
-        producer: its id, epoch and first sequence.
+        max_size_bytes: maximum size of the batch; None: no limit.
+        producer: producer id, epoch and first sequence.
         attributes: the flags, without the codec.
     """
 
@@ -49,14 +49,14 @@ class BatchWriter:
     def add(self, timestamp_ms: int, body: bytes | bytearray) -> None:
         """Add a record. ``body``: its encoded fields from the key on.
 
-        Raises: InvalidTimestamp if no batch can hold the timestamp, RecordTooLarge.
+        Raises: InvalidTimestamp if no batch can contain the timestamp, RecordTooLarge.
         """
         front = b"\0" + encode_varint(self._delta(timestamp_ms)) + encode_varint(self.count)
         self._records.write(b"".join((encode_varint(len(front) + len(body)), front, body)))
         self.count += 1
 
     def add_found(self, timestamp_ms: int, span: RecordSpan) -> None:
-        """Add a record of another batch, without re-encoding if its deltas are unchanged. Raises like ``add``."""
+        """Add a record of another batch. Encodes it again only if its deltas change. Raises like ``add``."""
         data, start, timestamp_delta, offset_delta, body, end = span
         if offset_delta == self.count and timestamp_delta == self._delta(timestamp_ms):
             self._records.write(data[start:end])
@@ -74,7 +74,7 @@ class BatchWriter:
         return timestamp_ms - self._base_timestamp
 
     def finish(self) -> bytearray:
-        """The batch with offsets from 0. Raises: RecordTooLarge."""
+        """The batch, with offsets from 0. Raises: RecordTooLarge."""
         return assemble_batch(
             self._records.finish(),
             attributes=self._attributes,

@@ -1,14 +1,13 @@
 """The four codecs of record batches, with limits on the decompressed size.
 
-- gzip: RFC 1952, also with several members.
+- gzip: RFC 1952; several members are accepted.
 - snappy: written with the framing of Java's ``SnappyOutputStream`` ("xerial": a header of 16 bytes, then blocks of at
   most 32 KB, each after its length); read with that framing or as one plain block, which some clients send.
 - lz4: frames with independent blocks. Linked blocks are rejected, as in Java's reader.
-- zstd: frames, also several.
+- zstd: one or more frames.
 
-``StreamCompressor`` and ``decompress_chunks`` work incrementally, for data too large for memory.
-
-Each library is imported on first use. Tests: tests/storage/records/test_compression.py.
+``StreamCompressor`` and ``decompress_chunks`` work incrementally, for data too large for memory. Each library is
+imported on first use. Tests: tests/storage/records/test_compression.py.
 """
 
 import zlib
@@ -43,24 +42,24 @@ _INT = Struct(">i")
 _FREE_PARTS = 1000
 _PART_BYTES = 1024
 _GZIP_INPUT_BYTES = 8 * 1024
-"""The library copies its unused input, so it gets little at a time."""
-_SNAPPY_MOST_GROWTH = 22  # three bytes encode at most 64
+"""The library copies its unused input, so the input is passed in small pieces."""
+_SNAPPY_MOST_GROWTH = 22  # three bytes of input produce at most 64
 _LZ4_INPUT_BYTES = 64 * 1024
 _LZ4_FIRST_STEP_BYTES = 64 * 1024
-"""The library allocates the whole limit at once; with smaller steps a batch of 16 KB costs a tenth (measured)."""
+"""The library allocates memory for the whole limit. With smaller steps, a batch of 16 KB costs a tenth (measured)."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_FLAG = 0x20
 _LZ4_CONTENT_SIZE_FLAG = 0x08
 _LZ4_MOST_GROWTH = 512
-"""One byte encodes at most 255, and the library may allocate twice that."""
+"""One byte of input produces at most 255, and the library may allocate twice that."""
 _lz4_contexts: list[Any] = []
-"""Unused contexts, because creating one takes as long as compressing 16 KB. A thread removes one while it uses it."""
+"""Unused contexts. Creating one takes as long as compressing 16 KB. A thread removes a context while it uses it."""
 _zstd_decompressors: list[Any] = []
-"""Like ``_lz4_contexts``; creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
+"""Like ``_lz4_contexts``. Creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
-    """Compress for Kafka's Java clients. ``level``: on the codec's own scale; None: its default."""
+    """Compress for Kafka's Java clients. ``level``: on the codec's own scale; None: the codec's default."""
     match codec:
         case Compression.none:
             return bytes(data)
@@ -77,9 +76,9 @@ def compress(codec: Compression | int, data: Data, level: int | None = None) -> 
 
 
 def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
-    """Decompress without ever holding more than ``max_size_bytes``.
+    """Decompress with at most ``max_size_bytes`` in memory.
 
-    Raises: UnpacksTooBig if the data exceed the limit, CorruptRecord if they are damaged or truncated;
+    Raises: UnpacksTooBig if the result exceeds the limit, CorruptRecord if the data are damaged or truncated,
         UnsupportedCompression for an unknown codec or one whose library is not installed.
     """
     chunks = list(decompress_chunks(codec, data, max_size_bytes, max_size_bytes + 1))
@@ -92,7 +91,7 @@ def decompress_chunks(
     """Decompress incrementally, with at most ``chunk_bytes`` in memory (for snappy, one block).
 
     A chunk may be empty. Data with too many empty parts (gzip members, lz4 frames, snappy blocks) are rejected as
-    damaged, because each part costs as much as a thousand bytes. Raises like ``decompress``, when it finds the problem.
+    damaged, because each part costs as much as a thousand bytes. Raises like ``decompress``.
     """
     chunks: Iterator[bytes]
     match codec:
@@ -173,7 +172,7 @@ def _snappy_chunks(data: memoryview, max_size_bytes: int) -> Iterator[bytes]:
 
 
 def _snappy_block(block: memoryview, max_size_bytes: int) -> bytes:
-    """Decompress one raw block. Its uncompressed size comes first, as an unsigned varint, and is checked first."""
+    """Decompress one raw block, after checking its uncompressed size, an unsigned varint at the start."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
@@ -189,7 +188,7 @@ def _snappy_block(block: memoryview, max_size_bytes: int) -> bytes:
     snappy = library("snappy")
     try:
         return bytes(snappy.uncompress(bytes(block)))
-    except Exception as error:  # the library's error class depends on its version
+    except Exception as error:  # the library's exception class depends on its version
         raise CorruptRecord(f"snappy: {error}") from error
 
 
@@ -241,7 +240,7 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
-    """The first frame, decompressed in one call, which takes a fifth of the time, and its compressed size."""
+    """(The first frame, decompressed in one call, its compressed size). One call takes a fifth of the time."""
     try:
         chunk, size_bytes = frame.decompress(data, return_bytes_read=True)
     except RuntimeError as error:

@@ -1,7 +1,7 @@
 """Converts record formats: producers' old message sets to magic 2, and batches to message sets for old consumers.
 
-Records are streamed; sets and batches with more than ``record_stream.MAX_RECORDS`` are rejected. Down-conversion drops
-headers and control batches, and timestamps for magic 0. Codecs are kept. Source: RecordsUtil.downConvert,
+Records are streamed. Sets and batches with more than ``record_stream.MAX_RECORDS`` are rejected. Codecs are kept.
+Down-conversion drops headers and control batches, and for magic 0 also timestamps. Source: RecordsUtil.downConvert,
 LogValidator.java@3.9. Tests: tests/storage/records/test_legacy_message_set.py.
 """
 
@@ -28,9 +28,9 @@ def up_convert(
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
     max_size_bytes: int | None = None,
 ) -> bytearray:
-    """One magic-2 batch with the messages of a producer's magic-0 or magic-1 set, in the set's codec.
+    """Convert a producer's magic-0 or magic-1 set to one magic-2 batch with the same codec.
 
-    Offsets are assigned from 0, whatever a wrapper's messages contain. Missing timestamps become -1.
+    Offsets are assigned from 0. Missing timestamps become -1.
     Raises: CorruptRecord; InvalidRecord (empty set, mixed magics, a wrapper with other messages, too many messages);
         InvalidTimestamp (LogAppendTime set by a producer, or below -1); UnsupportedCompression;
         RecordTooLarge (the batch exceeds ``max_size_bytes``).
@@ -48,7 +48,7 @@ def up_convert(
 
 
 def _messages(message_set: Buffer, max_uncompressed_bytes: int) -> Iterator[tuple[Compression, LegacyEntry]]:
-    """The set's codec with each of its messages, from inside the wrapper if there is one."""
+    """Yield the set's codec with each message. The messages of a wrapper are yielded instead of the wrapper."""
     first: LegacyEntry | None = None
     for entry in iter_entries(message_set):
         if entry.log_append_time:
@@ -69,7 +69,7 @@ def _field(content: bytes | None) -> bytes:
 
 
 def check_has_old_form(header: BatchHeader) -> None:
-    """The checks of ``down_convert_batch`` on the header. Raises: UnsupportedCompression, InvalidRecord."""
+    """Check the header as ``down_convert_batch`` does. Raises: UnsupportedCompression, InvalidRecord."""
     codec = header.compression
     if codec == Compression.zstd:
         raise UnsupportedCompression(f"{codec.name} needs magic 2, the reader knows an older one")
@@ -84,10 +84,10 @@ def down_convert_batch(
     first_offset: int = 0,
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
 ) -> bytes | bytearray:
-    """The records of one batch as a message set of magic 0 or 1; empty for a control batch.
+    """Convert one batch to a message set of magic 0 or 1; empty for a control batch.
 
     Args:
-        first_offset: records before it are omitted from an uncompressed batch; a compressed one is kept whole.
+        first_offset: omit earlier records from an uncompressed batch. A compressed batch stays complete.
     Raises: CorruptRecord, InvalidRecord (also for too many records), UnsupportedCompression (zstd).
     """
     if header.is_control:

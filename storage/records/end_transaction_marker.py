@@ -36,7 +36,7 @@ _PLAIN_LENGTH = MARKER_BYTES - LOG_OVERHEAD
 
 
 class EndTransactionMarker(NamedTuple):
-    """``type``: NO_TYPE for a record without a key. ``coordinator_epoch``: -1 for a record without a value."""
+    """``type``: NO_TYPE if the record has no key. ``coordinator_epoch``: -1 if the record has no value."""
 
     type: int
     coordinator_epoch: int
@@ -51,7 +51,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """The content of a control record, whose type may not belong to a transaction."""
+    """The content of a control record. Its type may not concern transactions."""
     marker_type = _KEY.unpack_from(key)[1] if key is not None and len(key) >= _KEY.size else NO_TYPE
     if value is None or len(value) < _VALUE.size:
         return EndTransactionMarker(marker_type, -1)
@@ -59,7 +59,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker, if the control batch has the usual form; None for any other batch, which may contain one, too."""
+    """The marker if the control batch has the usual format. None does not exclude a marker in another format."""
     is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= MARKER_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None
@@ -68,7 +68,7 @@ def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | N
 
 
 def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """The marker in a control batch; None if it is empty. Raises: CorruptRecord."""
+    """The marker in a control batch; None if the batch is empty. Raises: CorruptRecord."""
     if (plain := plain_marker(batch, header)) is not None:
         return plain
     for data, _, _, _, body, end in walk(batch_chunks(batch, header), header.record_count):
@@ -96,7 +96,7 @@ def marker_batch(
 
 
 class MarkerBatch(NamedTuple):
-    """A result of ``marker_batch`` with its parsed content, shared by all partitions it is appended to."""
+    """A batch from ``marker_batch`` with its parsed content, shared by all partitions that receive it."""
 
     batch: Buffer
     header: BatchHeader

@@ -1,11 +1,11 @@
 """Message sets of magic 0 and 1, the format of clients before Kafka 0.11.
 
 A set is a sequence of entries, big-endian: ``offset int64, size int32, crc uint32, magic int8, attributes int8``, with
-magic 1 ``timestamp int64``, then key and value, each with an int32 length (-1: null). The CRC-32 (zlib's) covers
-everything from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTime (magic 1).
+magic 1 ``timestamp int64``, then key and value, each with an int32 length (-1: null). The CRC-32 (zlib) covers all
+bytes from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTime (magic 1).
 
-With a codec, one entry (the wrapper) contains a compressed set as its value. Its offset is that of its *last* message.
-The inner messages have absolute offsets in magic 0 and offsets relative to the first one in magic 1.
+With a codec, one entry (the wrapper) contains a compressed set as its value. Its offset is the offset of its *last*
+message. The inner messages have absolute offsets in magic 0 and offsets relative to the first one in magic 1.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java@3.9, KIP-31, KIP-32.
 Tests: tests/storage/records/test_legacy_message_set.py.
 """
@@ -29,7 +29,7 @@ from kafka_zk.storage.records.record_batch import (
 
 _ENTRY = Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _FRONT = Struct(">qi")
-_ENTRY_FRONT_SIZE = _FRONT.size  # offset and size, which the size does not include
+_ENTRY_FRONT_SIZE = _FRONT.size  # offset and size, which ``size`` does not include
 _CRC_END = 16  # the CRC covers everything from here
 _TIMESTAMP = Struct(">q")
 _LENGTH = Struct(">i")
@@ -71,8 +71,7 @@ def iter_entries(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[Lega
     """Yield the entries of a set without decompressing wrappers.
 
     Args:
-        partial_tail: ignore an incomplete entry at the end, which a fetch response may have, but a produce request may
-            not.
+        partial_tail: ignore an incomplete last entry, which is valid in a fetch response but not in a produce request.
     Raises: CorruptRecord for a bad CRC, size, length or magic.
     """
     position = 0
@@ -122,24 +121,22 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
     return data[position : position + length], position + length
 
 
-def read_message_set(
-    buffer: Buffer, *, partial_tail: bool = False, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
-) -> Iterator[LegacyMessage]:
+def read_message_set(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyMessage]:
     """Yield all messages, from inside wrappers as well, with absolute offsets.
 
     Raises: CorruptRecord, InvalidRecord (nested wrappers, mixed magics), UnsupportedCompression.
     """
     for entry in iter_entries(buffer, partial_tail=partial_tail):
         if entry.codec:
-            yield from _opened(entry, max_uncompressed_bytes)
+            yield from _opened(entry)
         else:
             yield LegacyMessage(
                 entry.offset, entry.magic, entry.timestamp_ms, entry.log_append_time, entry.key, entry.value
             )
 
 
-def _opened(wrapper: LegacyEntry, max_uncompressed_bytes: int) -> Iterator[LegacyMessage]:
-    inner = list(open_wrapper(wrapper, max_uncompressed_bytes))
+def _opened(wrapper: LegacyEntry) -> Iterator[LegacyMessage]:
+    inner = list(open_wrapper(wrapper))
     shift = wrapper.offset - inner[-1].offset if wrapper.magic else 0
     for entry in inner:
         timestamp_ms = wrapper.timestamp_ms if wrapper.log_append_time else entry.timestamp_ms
@@ -183,7 +180,7 @@ def _stream_entries(chunks: Iterator[bytes]) -> Iterator[LegacyEntry]:
 
 
 def whole_size_bytes(message_set: Buffer) -> int:
-    """Size of the complete messages at the start of a set, which are not checked otherwise."""
+    """Size of the complete messages at the start of a set. Nothing else is checked."""
     position = 0
     size_bytes = len(message_set)
     while position + _FRONT.size <= size_bytes:
@@ -239,7 +236,7 @@ def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Comp
 def wrap(
     value: bytes | bytearray, codec: Compression, magic: int, last_offset: int, flags: int, newest_ms: int
 ) -> bytes:
-    """The wrapper of a compressed set. ``newest_ms``: its largest timestamp."""
+    """Encode the wrapper of a compressed set. ``newest_ms``: the largest timestamp of its messages."""
     if codec == Compression.lz4 and not magic:
         value = with_checksum(bytes(value), broken=True)
     return encode_message(last_offset, magic, codec | flags, newest_ms, None, value)

@@ -1,7 +1,7 @@
 """The header checksum of an LZ4 frame, both correct and as old clients expect it.
 
-Kafka's first LZ4 writer also included the frame's magic number in the checksum. Messages of magic 0 keep this mistake:
-it is written because 0.8 clients verify it, and the checksum is ignored on reading.
+Kafka's first LZ4 writer wrongly included the frame's magic number in the checksum. Messages of magic 0 keep this
+mistake, because 0.8 clients verify the checksum. Reading ignores it.
 Source: KIP-57, KafkaLZ4BlockOutputStream.java@3.9. Tests: tests/storage/records/test_compression.py.
 """
 
@@ -37,7 +37,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def with_checksum(frame: bytes, *, broken: bool) -> bytes:
-    """The frame with its header checksum replaced: the old wrong one if ``broken``, else the correct one.
+    """The frame with another header checksum: the old wrong one if ``broken``, else the correct one.
 
     Raises: CorruptRecord if there is no frame header.
     """

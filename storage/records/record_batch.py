@@ -43,7 +43,7 @@ Buffer = bytes | bytearray | memoryview
 
 _HEADER = Struct(">qiibIhiqqqhii")
 PLACE = Struct(">qii")
-"""Base offset, batch length and leader epoch, the start of a batch, which the leader fills in."""
+"""Base offset, batch length and leader epoch: the start of a batch, which the leader sets."""
 _CRC = Struct(">I")
 _PRODUCER = Struct(">qhi")  # producer id, producer epoch, base sequence
 _PRODUCER_POSITION = 43
@@ -52,7 +52,7 @@ LOG_OVERHEAD = 12  # base_offset and batch_length, which batch_length does not i
 CRC_POSITION = 17
 CRC_START = 21  # the CRC covers everything from here
 MAGIC_POSITION = 16
-BASE_TIMESTAMP_POSITION = 27  # the largest timestamp follows
+BASE_TIMESTAMP_POSITION = 27  # the largest timestamp follows this field
 MIN_BATCH_LENGTH = HEADER_SIZE - LOG_OVERHEAD
 MAX_UNCOMPRESSED_BYTES = 128 * 1024 * 1024  # limit of one decompressed batch
 
@@ -91,7 +91,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the whole batch, header included."""
+        """Size of the whole batch, including the header."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
@@ -121,7 +121,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def compression(self) -> Compression:
-        """The codec. Raises CorruptRecord for an unknown number."""
+        """The codec. Raises CorruptRecord if it is unknown."""
         try:
             return Compression(self.attributes & CODEC_MASK)
         except ValueError:
@@ -149,9 +149,9 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """Yield (position, header) of every complete batch; an incomplete batch at the end is skipped.
+    """Yield (position, header) of every complete batch. An incomplete last batch is skipped.
 
-    Raises: CorruptRecord for another magic or a length too small for a header. The CRC is not checked.
+    Raises: CorruptRecord for another magic or an invalid length. The CRC is not checked.
     """
     position = 0
     end = len(buffer)
@@ -246,7 +246,7 @@ class RecordBatchBuilder:
         base_offset: int = 0,
         partition_leader_epoch: int = -1,
     ) -> bytes:
-        """The finished batch. Producer fields given here override the constructor's."""
+        """Build the batch. Producer fields given here override those of the constructor."""
         assert self.count, "a batch holds at least one record"
         records = b"".join(self._parts)
         if self._compression:
@@ -282,7 +282,7 @@ def assemble_batch(
     partition_leader_epoch: int = -1,
     last_offset_delta: int | None = None,
 ) -> bytearray:
-    """A batch with these records, compressed or not. ``producer``: id, epoch and first sequence.
+    """Build a batch from encoded records, compressed or not. ``producer``: id, epoch and first sequence.
 
     ``last_offset_delta``: for a batch that lost records to compaction.
     """
@@ -298,13 +298,13 @@ def assemble_batch(
 
 
 def set_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Replace the producer identity of a complete batch in place."""
+    """Replace the producer id, epoch and sequence of a complete batch in place."""
     _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
     set_crc(batch)
 
 
 def set_crc(batch: bytearray) -> None:
-    """Set the CRC of a batch that is complete otherwise."""
+    """Compute and set the CRC of an otherwise complete batch."""
     _CRC.pack_into(batch, CRC_POSITION, crc32c(memoryview(batch)[CRC_START:]))
 
 

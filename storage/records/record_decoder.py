@@ -34,7 +34,7 @@ class Record(NamedTuple):
 def decode_records(
     buffer: Buffer, position: int = 0, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """Yield the records of the batch at ``position``, decompressed.
+    """Yield the decompressed records of the batch at ``position``.
 
     Raises: CorruptRecord if decompression fails or exceeds the limit, InvalidRecord if records do not match the header.
     """
@@ -58,7 +58,7 @@ def _uncompressed(buffer: Buffer, position: int, header: BatchHeader, max_size_b
 def _decode(
     data: bytes, base_offset: int, base_timestamp: int, append_time_ms: int | None, record_count: int
 ) -> Iterator[Record]:
-    """The record loop. It dominates a consumer's time, so it decodes one-byte varints inline."""
+    """The record loop. It dominates a consumer's CPU time, so it decodes one-byte varints inline."""
     position = 0
     for _ in range(record_count):
         length, position = read_varint(data, position)
@@ -109,7 +109,7 @@ def decode_keys_and_values(buffer: Buffer, position: int = 0) -> Iterator[tuple[
 def _decode_keys_and_values(
     data: bytes, base_offset: int, record_count: int
 ) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """Like ``_decode``, with the reads of keys and values inlined as well."""
+    """Like ``_decode``, with inline reads of keys and values."""
     position = 0
     size_bytes = len(data)
     for _ in range(record_count):

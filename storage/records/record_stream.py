@@ -1,10 +1,8 @@
 """Decodes the records of a batch as a stream, with one chunk of uncompressed bytes or one record in memory.
 
-For untrusted batches, in which a few bytes can stand for millions of records. No objects are created per record.
-``record_decoder.decode_records`` returns whole records. It, ``record_check`` and ``record_filter`` have loops of their
-own: with ``walk``, reading keys and values takes 1.3 times as long, and a check 3.6 times.
-
-Tests: tests/storage/records/test_record_stream.py.
+For untrusted batches, in which a few bytes can decompress to millions of records. It creates no objects per record.
+``record_decoder``, ``record_check`` and ``record_filter`` have faster loops of their own. Tests:
+tests/storage/records/test_record_stream.py.
 """
 
 from collections.abc import Iterator
@@ -15,12 +13,13 @@ from kafka_zk.storage.records.record_batch import CODEC_MASK, HEADER_SIZE, MAX_U
 from kafka_zk.storage.records.varint import read_varint
 
 MAX_RECORDS = 1_000_000
-"""Limit of records in a batch that is examined as a whole. Kafka has no such limit."""
+"""Maximum number of records in a batch that must be decoded as a whole. Kafka has no such limit."""
 
-_FRONT_BYTES = 32  # length, attributes, two deltas and the key's length take at most 31
+_FRONT_BYTES = 32  # length, attributes, two deltas and the key's length take at most 31 bytes
 
 RecordSpan = tuple[bytearray, int, int, int, int, int]
-"""(data, start, timestamp delta, offset delta, position of the key's length, end). ``data`` is valid until the next."""
+"""(data, start, timestamp delta, offset delta, position of the key's length, end). ``data`` is valid until the next
+span."""
 
 
 def check_count(header: BatchHeader) -> None:
@@ -40,10 +39,10 @@ def batch_chunks(
 
 
 def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
-    """Yield the span of each record; the fields after the deltas are not decoded. One-byte varints are decoded inline,
-    because batches may have a million records.
+    """Yield the span of each record without decoding the fields after the deltas. One-byte varints are decoded inline.
 
-    Raises: InvalidRecord if there are not exactly ``record_count`` records or one is malformed. Raises like ``chunks``.
+    Raises: InvalidRecord if a record is malformed or the number of records is not ``record_count``; also like
+        ``chunks``.
     """
     data = bytearray()
     position = size = 0
@@ -89,7 +88,7 @@ def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
 
 
 def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:
-    """Append chunks until ``data`` has ``size_bytes``, if possible; returns its length."""
+    """Append chunks until ``data`` has ``size_bytes`` or the chunks end. Returns the length of ``data``."""
     while len(data) < size_bytes:
         chunk = next(chunks, None)
         if chunk is None:
@@ -134,7 +133,7 @@ def _skip_headers(data: bytearray, position: int, end: int) -> int:
     if not 0 <= count <= end - position:
         raise IndexError
     for _ in range(count):
-        for least in (0, -1):  # the name, and the value, which may be null
+        for least in (0, -1):  # the name, and the value, which may be null (-1)
             size, position = read_varint(data, position)
             if size < least:
                 raise IndexError

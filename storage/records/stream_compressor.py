@@ -1,7 +1,7 @@
 """Compresses data incrementally, with a limit on the result.
 
-The result has the same bytes as that of ``compression.compress``, except for zstd and more than ``WHOLE_BYTES``, where
-the frame does not contain its size. Tests: tests/storage/records/test_compression.py.
+The result equals that of ``compression.compress``, except with zstd above ``WHOLE_BYTES``: the frame then does not
+contain its size. Tests: tests/storage/records/test_compression.py.
 """
 
 import zlib
@@ -14,15 +14,15 @@ WHOLE_BYTES = 256 * 1024
 _STEP_BYTES = 32 * 1024  # a block of snappy's framing
 _SNAPPY_HEADER_SIZE = 16
 _ZSTD_SOURCE_BYTES = 4 * 1024 * 1024
-"""Assumed source size. For larger ones, the highest levels need hundreds of MB in the writer and every reader."""
+"""Assumed source size. For larger sizes, the highest levels need hundreds of MB in the writer and in every reader."""
 
 _Engine = tuple[Callable[[bytes], bytes], Callable[[], bytes]]  # compress, flush
 
 
 class StreamCompressor:
-    """Takes data through ``write`` and returns the result from ``finish``. ``level``: as in ``compress``.
+    """``write`` accepts data, and ``finish`` returns the result. ``level``: as in ``compress``.
 
-    Both raise UnsupportedCompression, and RecordTooLarge when the result exceeds ``max_size_bytes`` (None: no limit).
+    Both raise UnsupportedCompression, and RecordTooLarge if the result exceeds ``max_size_bytes`` (None: no limit).
     """
 
     def __init__(self, codec: Compression, level: int | None = None, max_size_bytes: int | None = None) -> None:
@@ -61,7 +61,7 @@ class StreamCompressor:
 
 
 def _begin(codec: Compression, level: int | None, out: bytearray) -> _Engine:
-    """An engine that compresses in steps, all of the full step size but the last. ``out`` receives the header."""
+    """An engine that compresses in steps of one size; only the last may be smaller. ``out`` receives the header."""
     match codec:
         case Compression.gzip:
             deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)

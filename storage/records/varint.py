@@ -18,7 +18,7 @@ def _encode(value: int) -> bytes:
 
 
 def as_long(value: int) -> int:
-    """``value`` after Java's 64-bit overflow."""
+    """``value`` reduced to 64 bits, as Java's overflow does."""
     return (value + 2**63) % 2**64 - 2**63
 
 
@@ -40,7 +40,7 @@ def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """Decode at ``position``; returns (value, position after it).
+    """Decode at ``position``. Returns (value, position after it).
 
     Raises: InvalidRecord above 64 bits, IndexError at the end of the data.
     """

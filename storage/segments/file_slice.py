@@ -8,7 +8,7 @@ from kafka_zk.storage.segments.segment import Segment
 
 
 class FileSlice:
-    """A byte range of a segment that contains whole batches. Call ``retain`` to keep it beyond the current call."""
+    """A byte range of a segment that contains whole batches. To keep it beyond the current call, call ``retain``."""
 
     __slots__ = ("position", "segment", "size_bytes")
 
@@ -25,11 +25,11 @@ class FileSlice:
 
     @property
     def in_active_segment(self) -> bool:
-        """True if the log writes to this segment, so that its end is in the page cache."""
+        """True if this is the active segment, whose end is in the page cache."""
         return self.segment.is_active
 
     def fileno(self) -> int:
-        """The descriptor to send from, starting at ``position``."""
+        """The descriptor to send from, beginning at ``position``."""
         return self.segment.fileno()
 
     def retain(self) -> "FileSlice":

@@ -15,8 +15,8 @@ from kafka_zk.storage.segments.time_index import NO_TIMESTAMP
 def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
     """(Path of the index, problem) for a segment with records; None if both indexes are usable.
 
-    Only the first and the last entry are checked, where damage shows. A lookup compares the entry that it uses with the
-    batch (``find``). An offset index without its end only makes lookups slow. A time index without its end would hide
+    Only the first and the last entry are checked, because damage shows there; each lookup also compares its entry with
+    the batch (``find``). An offset index without its end only slows lookups. A time index without its end would hide
     records from lookups and let retention delete them, so it must cover the segment's last records.
 
     Args:
@@ -40,7 +40,7 @@ def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
 
 
 def _newest_timestamp_at_end_ms(segment: Segment) -> int:
-    """The largest timestamp of the readable batches from the last indexed one on; -1 without one."""
+    """The largest timestamp of the readable batches from the last indexed batch on; -1 if there is none."""
     newest_ms = NO_TIMESTAMP
     with suppress(CorruptRecord):
         for span in segment.spans(segment.position_for(segment.base_offset + MAX_RELATIVE_OFFSET)):
@@ -50,9 +50,9 @@ def _newest_timestamp_at_end_ms(segment: Segment) -> int:
 
 
 def next_offset(segment: Segment) -> int:
-    """The offset after the last complete batch; the base offset of an empty segment.
+    """The offset after the last complete batch; the base offset if the segment is empty.
 
-    Raises: CorruptRecord if the index does not match the file, or if data after its last entry is not a batch.
+    Raises: CorruptRecord if the index does not match the file, or if the data after its last entry is not a batch.
     """
     following = segment.base_offset
     last_entry = segment.offset_index.last_entry

@@ -1,8 +1,7 @@
 """The segments of one log: lookup, reads, rolling, truncation, flushes, deletion and renames.
 
-Segments are files that contain offsets. ``log.Log`` decides which offsets are valid and when work is due. The end of
-each read is remembered, because the next fetch of the same consumer begins there and then needs no index lookup and no
-header scan at its start.
+``log.Log`` decides which offsets are valid and when work is due. The end of each read is remembered, because the
+consumer's next fetch begins there and then needs no index lookup.
 Source: LogSegments.java, LocalLog.scala@3.9. Tests: tests/storage/log/test_log_files.py, tests/storage/log/test_log.py.
 """
 
@@ -32,8 +31,7 @@ _REMEMBERED_POSITIONS = 16
 class LogRead(NamedTuple):
     """The result of one read.
 
-    ``next_offset``: where the next read continues. ``too_big``: there is data, but the first batch exceeds the limit
-    and the caller did not accept it alone.
+    ``next_offset``: where the next read continues. ``too_big``: the first batch exceeds the limit, so none is returned.
     """
 
     slice: FileSlice | None
@@ -49,17 +47,16 @@ class PendingRemoval(NamedTuple):
 
 
 class SegmentsFlush:
-    """A flush of segments, which are pinned so that the fsyncs may run on another thread.
+    """A flush of segments, which are pinned so that the fsyncs can run on another thread.
 
-    The index files of closed segments are synced with them, because recovery does not examine those again. The active
-    segment's indexes are only written: recovery checks and rebuilds them. Transaction indexes are always synced,
-    because recovery trusts them up to the recovery point.
+    It syncs the indexes of closed segments, because recovery does not check those again. It only writes the indexes of
+    the active segment. Transaction indexes are always synced, because recovery trusts them up to the recovery point.
     """
 
     __slots__ = ("_descriptors", "_paths", "_pinned", "is_done")
 
     def __init__(self, segments: Sequence[Segment], paths: Sequence[str]) -> None:
-        """``paths``: synced after the segments. Raises: OSError; then nothing stays pinned."""
+        """``paths``: synced after the segments. Raises: OSError; no segment is then pinned."""
         self.is_done = False
         self._paths: list[str] = []
         self._pinned: list[Segment] = []
@@ -84,12 +81,12 @@ class SegmentsFlush:
         for descriptor in self._descriptors:
             sync_file(descriptor)
         for path in self._paths:
-            with suppress(FileNotFoundError):  # deleted meanwhile, by retention or with its topic
+            with suppress(FileNotFoundError):  # retention or a topic deletion removed it
                 sync_path(path)
         self.is_done = True
 
     def release(self) -> None:
-        """Unpin the segments. The owner calls it after ``run``, even if that failed."""
+        """Unpin the segments. Call this after ``run``, even if that failed."""
         for segment in self._pinned:
             segment.unpin()
         self._pinned.clear()
@@ -100,7 +97,8 @@ def _base_offset(segment: Segment) -> int:
 
 
 class LogSegments:
-    """The segments in a partition's directory, ascending and never empty. ``active`` is the last, which is written."""
+    """The segments in a partition's directory, ascending and never empty. ``active`` is the last one, which is
+    written."""
 
     __slots__ = (
         "_positions", "_random", "_replacing", "_segments", "_with_aborted", "active", "directory", "pending_removals",
@@ -161,7 +159,7 @@ class LogSegments:
     # -- begin, cut, delete -------------------------------------------------------------------------------------
 
     def begin(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
-        """Add an empty active segment. The previous one is not closed; see ``roll``."""
+        """Add an empty active segment without closing the previous one; see ``roll``."""
         self._segments.append(
             open_segment(self.directory, base_offset, config, self.pool, now_ms, size_bytes=None, random=self._random)
         )
@@ -170,14 +168,14 @@ class LogSegments:
     def roll(self, base_offset: int, config: LogConfig, now_ms: int) -> None:
         """Close the active segment and begin a new one."""
         if self.active.is_unmade:
-            self.active.fileno()  # creates its files, whose names say where the log begins
+            self.active.fileno()  # creates its files, whose names preserve the next offset
         self.active.write_out_indexes(final=True)
         self.active.is_active = False
         self.begin(base_offset, config, now_ms)
 
     def end_before(self, offset: int) -> int:
-        """The end of the last batch before ``offset``, or the base offset of its segment if there is none. Compaction
-        can leave a gap between the result and ``offset``."""
+        """The end of the last batch before ``offset``; the base offset of the segment if there is none. Compaction can
+        leave a gap between the result and ``offset``."""
         segment = self._segments[self.slot_of(offset)]
         end_offset = segment.base_offset
         for span in segment.spans(segment.position_for(offset - 1)):
@@ -187,10 +185,11 @@ class LogSegments:
         return end_offset
 
     def truncate_to(self, offset: int, due_ms: int, *, keeps: bool = False) -> tuple[int, str | None]:
-        """Drop all batches that contain ``offset`` or follow it, durably; returns the new log end.
+        """Drop all batches that contain ``offset`` or follow it, durably. Returns the new log end offset and the
+        folder.
 
-        ``offset`` is at or after the first segment's base offset. Dropped segments are removed from ``due_ms`` on.
-        ``keeps``: move the dropped records to a folder (``set_aside``), the second return value.
+        ``offset`` must not be below the first segment's base offset. Dropped segments are removed at ``due_ms``.
+        ``keeps``: move the dropped records to a folder (``set_aside``).
         """
         self.settle()
         behind = [segment for segment in self._segments if segment.base_offset > offset]
@@ -203,10 +202,10 @@ class LogSegments:
         else:
             self.drop(behind, due_ms)
         if behind:
-            sync_path(self.directory)  # they must not reappear beside new segments
+            sync_path(self.directory)  # dropped segments must not reappear beside new ones
         if span is not None:
             last.truncate_to_position(span.position)
-            sync_file(last.fileno())  # once another segment follows, recovery does not examine this end again
+            sync_file(last.fileno())  # after another segment follows, recovery does not read this end again
         self._activate_last()
         return offset if span is None else min(offset, span.base_offset), kept_as  # compaction leaves gaps
 
@@ -218,7 +217,7 @@ class LogSegments:
         sync_path(self.directory)
 
     def drop(self, dropped: Sequence[Segment], due_ms: int) -> None:
-        """Remove segments from the log and rename their files; ``take_due`` returns them from ``due_ms`` on."""
+        """Remove segments from the log and rename their files. ``take_due`` returns them from ``due_ms`` on."""
         for segment in dropped:
             self._segments.remove(segment)
             segment.is_active = False
@@ -230,10 +229,10 @@ class LogSegments:
     def replace_steps(
         self, replaced: Sequence[Segment], size_bytes: int, config: LogConfig, now_ms: int
     ) -> Iterator[Callable[[], None]]:
-        """Replace adjacent segments with the ``.cleaned`` files of ``size_bytes`` made from them, durably.
+        """Replace adjacent segments by a cleaned segment of ``size_bytes``, durably.
 
-        Each step yields an fsync that the owner runs, on any thread, before it asks for the next. In between, the log
-        may be read and written. Operations that change segments finish the steps first (``settle``). The old files are
+        Each step yields an fsync, which the owner runs on any thread before the next step. Between steps, the log can
+        be read and written. Operations that change segments finish the steps first (``settle``). The old files are
         removed after ``file.delete.delay.ms``. Raises: OSError; a restart finds either the old or the new files.
         """
         self.settle()
@@ -264,15 +263,15 @@ class LogSegments:
         self._replacing = None
 
     def settle(self) -> None:
-        """Finish a replacement that waits for its fsyncs. Raises: OSError."""
+        """Finish a replacement that waits for an fsync. Raises: OSError."""
         replacing, self._replacing = self._replacing, None
         if replacing is not None:
-            sync_path(self.directory)  # the last requested one may still be running
+            sync_path(self.directory)  # the last requested fsync may still be running
             for sync in replacing:
                 sync()
 
     def take_due(self, now_ms: int) -> list[Callable[[], None]]:
-        """Functions that delete the files of each segment whose delay is over, on any thread. Slices stay readable."""
+        """Functions for any thread that delete the files of each segment whose delay is over. Slices stay readable."""
         due = [removal for removal in self.pending_removals if removal.due_ms <= now_ms]
         self.pending_removals = [removal for removal in self.pending_removals if removal.due_ms > now_ms]
         return [removal.segment.prepare_removal() for removal in due]
@@ -280,7 +279,7 @@ class LogSegments:
     # -- read ---------------------------------------------------------------------------------------------------
 
     def read(self, fetch_offset: int, max_bytes: int, upper: int, end_offset: int, min_one_batch: bool) -> LogRead:
-        """See ``Log.read``. ``fetch_offset < upper <= end_offset``; ``end_offset`` is the log's end."""
+        """See ``Log.read``. ``fetch_offset < upper <= end_offset``, where ``end_offset`` is the log end offset."""
         segments = self._segments
         known = self._positions.get(fetch_offset)
         if known is not None and known[1] < known[0].size_bytes:
@@ -311,12 +310,12 @@ class LogSegments:
         next_base: int,
         min_one_batch: bool,
     ) -> LogRead:
-        """Cut the slice at the segment's end, the upper bound, or the last batch that fits."""
+        """Cut the slice at the segment's end, at ``upper``, or after the last batch that fits."""
         end = segment.size_bytes
         next_offset = next_base
         if upper < next_base:
             next_offset = upper
-            known = self._positions.get(upper)  # a follower that is in sync has read up to the high watermark
+            known = self._positions.get(upper)  # an in-sync follower has read up to the high watermark
             if known is not None and known[0] is segment:
                 end = known[1]
             elif (span := segment.find(upper)) is not None:
@@ -364,7 +363,7 @@ class LogSegments:
                 newest = segment
             yield None
             segment = self._following(segment)
-        if newest is not None and newest not in self._segments:  # deleted by retention between two steps
+        if newest is not None and newest not in self._segments:  # retention deleted it between two steps
             return (yield from self.max_timestamp_offset())
         if newest is None or not newest.size_bytes:  # no records, possibly no files
             return None
@@ -379,12 +378,13 @@ class LogSegments:
     # -- aborted transactions -----------------------------------------------------------------------------------
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        """Add an aborted transaction whose marker was just appended. Raises: OSError."""
+        """Add an aborted transaction after appending its marker. Raises: OSError."""
         self.active.transaction_index.append(aborted)
         self._with_aborted = None
 
     def replace_aborted(self, start_offset: int, aborted: Iterable[AbortedTransaction]) -> None:
-        """Replace all entries with markers at ``start_offset`` or later by these, ascending. Raises: OSError."""
+        """Replace all entries whose markers are at or after ``start_offset`` by ``aborted``, ascending. Raises:
+        OSError."""
         first = self.slot_of(start_offset)
         of_segment: dict[int, list[AbortedTransaction]] = {slot: [] for slot in range(first, len(self._segments))}
         for entry in aborted:
@@ -395,7 +395,7 @@ class LogSegments:
         self._with_aborted = None
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Transactions with records in ``[start_offset, end_offset)``, wherever their markers are.
+        """Aborted transactions with records in ``[start_offset, end_offset)``, wherever their markers are.
 
         Raises: OSError. Source: LocalLog.collectAbortedTransactions@3.9.
         """
@@ -414,8 +414,7 @@ class LogSegments:
     # -- durability, closing, names -----------------------------------------------------------------------------
 
     def prepare_flush(self, recovery_point: int, up_to: int, replaced_files: Iterable[str] = ()) -> SegmentsFlush:
-        """A flush from ``recovery_point`` to ``up_to``, including the names of files and ``replaced_files``, which were
-        replaced in the same directory.
+        """Prepare a flush from ``recovery_point`` to ``up_to``. It includes ``replaced_files`` and the directory.
 
         Raises: OSError.
         """
@@ -428,13 +427,13 @@ class LogSegments:
         return SegmentsFlush(segments, paths)
 
     def close(self, sync: Callable[[str], None]) -> None:
-        """Write the indexes and close the files. ``sync`` makes a path durable, now or later."""
+        """Write the indexes and close the files. ``sync`` makes a path durable, immediately or later."""
         self.settle()
         for segment in self._segments:
             segment.close(sync)
 
     def close_files(self) -> None:
-        """Close files without writing, unless a slice pins them: the log is deleted or its directory lost."""
+        """Close files without writing, except those that a slice pins. For a deleted log or a failed directory."""
         for segment in (*self._segments, *(removal.segment for removal in self.pending_removals)):
             segment.release_file()
 

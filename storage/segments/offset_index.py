@@ -1,11 +1,11 @@
 """The sparse offset index of a segment: the position from which to search for an offset.
 
 File: entries of 8 bytes, ``relative offset (int32), position (int32)``, big-endian, ascending. The offset is that of
-the *last* record of the batch at the position. A killed Kafka broker leaves a tail of zeros.
-Entries are kept in an ``array`` of 64-bit words (offset in the upper half), so that a lookup is one ``bisect`` in C.
+the *last* record of the batch at the position. A killed Kafka broker leaves a tail of zeros. In memory, entries are
+64-bit words (offset in the upper half) in an ``array``, so that a lookup is one ``bisect`` in C.
 
-New entries stay in memory until ``write_out`` (before an fsync of the log, at a roll and on close), because after a
-crash the index of unflushed records is rebuilt anyway.
+New entries are written by ``write_out`` only (before a flush, at a roll and on close), because recovery rebuilds the
+index of unflushed records.
 Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/segments/test_offset_index.py.
 """
 
@@ -24,7 +24,7 @@ _SWAP = sys.byteorder == "little"
 
 
 def parse_offset_index(data: bytes) -> "array[int]":
-    """The entries of an index file, without a tail of zeros and without an incomplete last entry."""
+    """The entries of an index file, without a tail of zeros or an incomplete last entry."""
     used_bytes = len(data.rstrip(b"\0"))
     entry_count = min(len(data) // ENTRY_SIZE, -(-used_bytes // ENTRY_SIZE))
     entries = array("Q")
@@ -75,7 +75,7 @@ class OffsetIndex:
 
     @property
     def entries(self) -> "array[int]":
-        """All entries as 64-bit words; loaded if needed."""
+        """All entries as 64-bit words. Loads them if needed."""
         if self._entries is None:
             self._entries = parse_offset_index(read_file(self.path) or b"")
             self._written_count = len(self._entries)
@@ -87,20 +87,20 @@ class OffsetIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(Offset, position) of the last entry; (base offset, 0) without entries."""
+        """(Offset, position) of the last entry; (base offset, 0) if the index is empty."""
         entries = self.entries
         if not entries:
             return self.base_offset, 0
         return self.base_offset + (entries[-1] >> 32), entries[-1] & _POSITION_MASK
 
     def append(self, offset: int, position: int) -> None:
-        """Add an entry with a larger offset and position than the last one."""
+        """Add an entry whose offset and position are larger than the last entry's."""
         relative = offset - self.base_offset
         assert 0 <= relative <= _MAX_RELATIVE_OFFSET and position <= _MAX_RELATIVE_OFFSET
         self.entries.append(relative << 32 | position)
 
     def edges(self) -> list[tuple[int, int]]:
-        """(Offset, position) of the first and the last entry; empty without entries. Does not load the others."""
+        """(Offset, position) of the first and the last entry, without loading the others; empty if there are none."""
         entries = _read_edges(self.path) if self._entries is None else self._entries
         return [(self.base_offset + (entry >> 32), entry & _POSITION_MASK) for entry in (*entries[:1], *entries[-1:])]
 
@@ -115,13 +115,13 @@ class OffsetIndex:
         return bisect_right(self.entries, relative << 32 | _POSITION_MASK) if relative >= 0 else 0
 
     def floor_position(self, position: int) -> int:
-        """The largest indexed position up to ``position``; 0 without one."""
+        """The largest indexed position up to ``position``; 0 if there is none."""
         entries = self.entries
         slot = bisect_right(entries, position, key=_position_of)
         return entries[slot - 1] & _POSITION_MASK if slot else 0
 
     def ceiling_position(self, position: int) -> int | None:
-        """The smallest indexed position above ``position``; None without one."""
+        """The smallest indexed position above ``position``; None if there is none."""
         entries = self.entries
         slot = bisect_right(entries, position, key=_position_of)
         return entries[slot] & _POSITION_MASK if slot < len(entries) else None
@@ -147,7 +147,7 @@ class OffsetIndex:
         self._written_count = len(self.entries)
 
     def write_out(self) -> bool:
-        """Append new entries to the file; returns True if there were any. The caller syncs."""
+        """Append new entries to the file without fsync. Returns True if there were any."""
         if self._entries is None or len(self._entries) == self._written_count:
             return False
         self.is_changed = True
@@ -157,8 +157,8 @@ class OffsetIndex:
         return True
 
     def unload(self) -> None:
-        """Free the entries in memory. Unwritten ones are written first, or stay if that fails."""
-        with suppress(OSError):  # possibly in another log's turn; this log's next flush reports the error
+        """Free the entries in memory. Unwritten entries are written first; if that fails, they stay in memory."""
+        with suppress(OSError):  # may happen in another log's turn; this log's next flush reports the error
             self.write_out()
             self._entries = None
 

@@ -1,4 +1,5 @@
-"""Which segments may go: by log start offset, age and size. Pure; tests: tests/storage/log/test_log_files.py."""
+"""Which segments retention deletes: by log start offset, age and size. Pure. Tests:
+tests/storage/log/test_log_files.py."""
 
 from collections.abc import Sequence
 
@@ -14,10 +15,10 @@ def count_deletable(
     high_watermark: int,
     now_ms: int,
 ) -> int:
-    """Number of segments, oldest first, that may be deleted; never includes an empty active segment.
+    """The number of segments to delete, oldest first. Never includes an empty active segment.
 
-    The log start offset applies to every policy, age and size only to ``delete``. Each rule stops at the first segment
-    that it keeps. Segments that reach beyond ``high_watermark`` are kept.
+    Age and size apply only to ``cleanup.policy=delete``, the log start offset to every policy. Each rule stops at the
+    first segment that it keeps. Segments that reach beyond ``high_watermark`` are kept.
     Source: UnifiedLog.deleteOldSegments@3.9.
     """
     by_start = by_age = by_size = 0

@@ -1,8 +1,7 @@
 """One segment of a log: the ``.log`` file with its indexes.
 
-Appends go to the page cache; the indexes collect entries in memory (see ``offset_index``). The first segment of a log
-that begins at offset 0 has no files before its first record, because creating them is most of a new partition's disk
-cost. ``index_check`` compares indexes and file at startup.
+Appends go to the page cache; the indexes collect entries in memory (see ``offset_index``). An empty log that begins at
+offset 0 has no files, because creating them is most of a new partition's disk cost.
 Source: LogSegment.java@3.9. Tests: tests/storage/log/test_log_files.py.
 """
 
@@ -35,7 +34,7 @@ from kafka_zk.storage.segments.transaction_index import TransactionIndex
 
 MAX_RELATIVE_OFFSET = 0x7FFFFFFF
 _SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
-_UNKNOWN = -2  # a timestamp that was not looked up yet; -1 is Kafka's "none"
+_UNKNOWN = -2  # timestamp that was not looked up yet; -1 is Kafka's "none"
 NEVER_MS = -(1 << 63)
 
 
@@ -43,9 +42,8 @@ class Segment(SegmentHandle):
     """A segment file and its indexes.
 
     Attributes:
-        size_bytes: appended bytes.
-        keeps_damage: its end is durable but damaged, so the segment is never written again.
-        young_until_ms: records with timestamps up to this do not make the segment roll; set by the log.
+        keeps_damage: the end is durable but damaged, so the segment must not be written again.
+        young_until_ms: records with timestamps up to this value do not cause a roll. Set by the log.
     """
 
     __slots__ = (
@@ -65,7 +63,7 @@ class Segment(SegmentHandle):
         created_ms: int,
         roll_jitter_ms: int,
     ) -> None:
-        """``size_bytes``: of the file; None for a new segment."""
+        """``size_bytes``: size of the file; None for a new segment."""
         super().__init__(directory, base_offset, pool, size_bytes or 0, created_ms)
         is_new = size_bytes is None
         self.index_interval_bytes = config.index_interval_bytes
@@ -97,11 +95,11 @@ class Segment(SegmentHandle):
 
     @property
     def has_transaction_index(self) -> bool:
-        """False if there is certainly no transaction index."""
+        """False if there is no transaction index."""
         return self._transaction_index is not None or files.exists(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
 
     def take_unsynced_transactions(self) -> str | None:
-        """The path of the transaction index if it needs an fsync, which the caller must then run; else None."""
+        """The path of the transaction index if the caller must fsync it; else None."""
         index = self._transaction_index
         if index is None or not index.is_changed:
             return None
@@ -109,7 +107,7 @@ class Segment(SegmentHandle):
         return index.path
 
     def close_file(self) -> None:
-        """Close the descriptor and free the index entries until they are needed."""
+        """Close the descriptor and free the index entries. The next use loads them."""
         super().close_file()
         if not self._is_abandoned:
             self.offset_index.unload()
@@ -119,7 +117,7 @@ class Segment(SegmentHandle):
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
         """Write the indexes and close the file unless a slice pins it. ``sync`` is called for written files."""
         self.write_out_indexes(final=True)
-        if self.is_active:  # closed segments' indexes are durable
+        if self.is_active:  # the indexes of closed segments are durable
             for index in (self.offset_index, self.time_index):
                 if index.is_changed:
                     sync(index.path)
@@ -132,7 +130,7 @@ class Segment(SegmentHandle):
     def append(
         self, batches: bytes | bytearray | memoryview, size_bytes: int, last_offset: int, max_timestamp_ms: int
     ) -> int:
-        """Append whole batches; returns their position. ``last_offset``: also the offset of ``max_timestamp_ms``.
+        """Append whole batches and return their position. ``last_offset``: also the offset of ``max_timestamp_ms``.
 
         Raises: OSError; a partial write is truncated if possible.
         """
@@ -161,7 +159,7 @@ class Segment(SegmentHandle):
         self.update_index_is_full()
 
     def update_index_is_full(self) -> None:
-        """Set whether the next append must roll because an index is full (the time index reserves one entry)."""
+        """Update whether the next append must roll because an index is full. The time index reserves one entry."""
         self.index_is_full = (
             self.offset_index.count >= self.max_index_bytes // OFFSET_ENTRY_SIZE
             or self.time_index.count >= self.max_index_bytes // TIME_ENTRY_SIZE - 1
@@ -175,7 +173,7 @@ class Segment(SegmentHandle):
         self.time_index.write_out()
 
     def truncate_to_position(self, position: int) -> int:
-        """Truncate the file and the indexes at a batch boundary; returns the number of bytes removed."""
+        """Truncate the file and the indexes at a batch boundary. Returns the number of bytes removed."""
         dropped = self.size_bytes - position
         first_dropped = self.header_at(position).base_offset if dropped >= HEADER_SIZE else None
         files.truncate(self.fileno(), position)
@@ -191,12 +189,12 @@ class Segment(SegmentHandle):
         return dropped
 
     def spans(self, position: int = 0, end: int | None = None, chunk_bytes: int = 8192) -> Iterator[BatchSpan]:
-        """The batches from a boundary on. Raises CorruptRecord if there is no batch."""
+        """The batches from a boundary on. Raises CorruptRecord at the first damaged batch."""
         end = self.size_bytes if end is None else end
         return segment_scan.iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
 
     def sound_spans(self, position: int = 0) -> Iterator[BatchSpan]:
-        """Like ``spans``, but continues after damage at the next indexed batch."""
+        """Like ``spans``, but continue after damage at the next indexed batch."""
         following: int | None = position
         while following is not None:
             position = following
@@ -209,14 +207,14 @@ class Segment(SegmentHandle):
                 following = self.offset_index.ceiling_position(position)
 
     def find(self, offset: int) -> BatchSpan | None:
-        """The first batch whose last offset is at least ``offset``; None if it is after the segment's end."""
+        """The first batch whose last offset is at least ``offset``; None if the segment ends before ``offset``."""
         index = self.offset_index
         slot = index.slot_of(offset)
         if slot:
             indexed_offset, position = index.entry(slot - 1)
             try:
                 return segment_scan.find_offset(self.fileno(), offset, position, self.size_bytes, indexed_offset)
-            except CorruptRecord:  # in the index, or in the log, where it is raised again below
+            except CorruptRecord:  # damage in the index, or in the log, where the search below raises it again
                 slot -= 1
         return segment_scan.find_offset(self.fileno(), offset, self._position_before(slot), self.size_bytes)
 
@@ -226,7 +224,7 @@ class Segment(SegmentHandle):
         if near > start:
             try:
                 return segment_scan.find_boundary(self.fileno(), near, limit, self.size_bytes)
-            except CorruptRecord:  # see find
+            except CorruptRecord:  # see ``find``
                 pass
         return segment_scan.find_boundary(self.fileno(), start, limit, self.size_bytes)
 
@@ -235,14 +233,15 @@ class Segment(SegmentHandle):
         return self._position_before(self.offset_index.slot_of(offset))
 
     def position_for_timestamp(self, timestamp_ms: int, start_offset: int) -> int:
-        """The position from which to search for the first record at or after ``start_offset`` with this timestamp."""
+        """The position from which to search for the first record at or after ``start_offset`` with at least this
+        timestamp."""
         found_ms, offset = self.time_index.lookup(timestamp_ms)
         if not self.is_indexed_timestamp(found_ms, offset):
             offset = self.base_offset
         return self.position_for(max(offset, start_offset))
 
     def _position_before(self, slot: int) -> int:
-        """The position of the last valid entry among the first ``slot`` index entries, or of one shortly before it.
+        """The position of the last valid entry among the first ``slot`` index entries, or a position shortly before it.
         Entries are checked against the log, so a damaged index causes no wrong result."""
         step = 1
         while slot > 0:
@@ -254,16 +253,16 @@ class Segment(SegmentHandle):
         return 0
 
     def is_indexed_batch(self, position: int, indexed_offset: int) -> bool:
-        """True if the entry's position has a batch that matches its offset."""
+        """True if the log has a batch at the entry's position that matches its offset."""
         with suppress(CorruptRecord, StopIteration):
             span = next(self.spans(position, chunk_bytes=HEADER_SIZE))
             return span.base_offset >= self.base_offset and segment_scan.is_indexed(span, indexed_offset)
         return False
 
     def is_indexed_timestamp(self, timestamp_ms: int, offset: int) -> bool:
-        """True if the entry's timestamp is that of its batch, or if the batch cannot be read.
+        """True if the entry has the timestamp of its batch, or if the batch cannot be read.
 
-        (-1, base offset) stands for an index without entries.
+        (-1, base offset) represents an index without entries.
         """
         if timestamp_ms == NO_TIMESTAMP:
             return offset == self.base_offset
@@ -277,7 +276,7 @@ class Segment(SegmentHandle):
 
     @property
     def max_timestamp_ms(self) -> int:
-        """The largest timestamp of any record, -1 without one. After a restart it comes from the time index."""
+        """The largest timestamp of any record; -1 if there is none. After a restart it comes from the time index."""
         if self._max_timestamp_ms == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp_ms
@@ -293,11 +292,11 @@ class Segment(SegmentHandle):
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
 
     def set_max_timestamp(self, timestamp_ms: int, offset: int) -> None:
-        """Set the values found by a recovery."""
+        """Set the values that a recovery found."""
         self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, offset
 
     def reset_timestamps(self) -> None:
-        """Look up the timestamps after a truncation, from the last index entry and the batches after it."""
+        """Reload the timestamps after a truncation, from the last index entry and the batches after it."""
         self._first_timestamp_ms = _UNKNOWN
         self.young_until_ms = NEVER_MS
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry
@@ -312,7 +311,7 @@ class Segment(SegmentHandle):
 
     @property
     def first_timestamp_ms(self) -> int:
-        """The largest timestamp of the first batch, from which time-based rolling counts; -1 without one."""
+        """The largest timestamp of the first batch, from which time-based rolling counts; -1 if there is none."""
         if self._first_timestamp_ms == _UNKNOWN:
             if self.size_bytes < HEADER_SIZE:
                 return NO_TIMESTAMP
@@ -320,12 +319,13 @@ class Segment(SegmentHandle):
         return self._first_timestamp_ms
 
     def largest_timestamp_ms(self) -> int:
-        """The timestamp for retention: the largest one, or the file's modification time without timestamps."""
+        """The timestamp for retention: the largest record timestamp, or the file's modification time if there is
+        none."""
         timestamp_ms = self.max_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.modified_ms()
 
     def move_to(self, directory: str) -> None:
-        """Update paths after the partition's directory was renamed."""
+        """Update paths after a rename of the partition's directory."""
         self.directory = directory
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
@@ -333,7 +333,7 @@ class Segment(SegmentHandle):
             self._transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
 
     def take_suffix(self, suffix: str) -> None:
-        """Update paths after the files' names got this suffix."""
+        """Update paths after a rename of the files that added this suffix."""
         self._suffix = suffix
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX) + suffix
         self.time_index.path = self._path(TIME_INDEX_SUFFIX) + suffix
@@ -352,10 +352,10 @@ def open_segment(
     random: Random = SYSTEM_RANDOM,
     is_first: bool = False,
 ) -> Segment:
-    """Open the segment of a file of ``size_bytes``; None: create a new, empty one.
+    """Open the segment file of ``size_bytes`` bytes; None: create a new, empty segment.
 
-    ``random``: for ``segment.jitter.ms``. ``is_first``: a new segment of a log without records. Its files are created
-    with the first record, unless it begins at an offset other than 0, which only their names record.
+    ``random``: for ``segment.jitter.ms``. ``is_first``: a new segment of a log without records. Its first record
+    creates the files, unless it begins at an offset other than 0, which only their names preserve.
     """
     jitter_ms = random.randrange(min(config.segment_jitter_ms, config.segment_ms)) if config.segment_jitter_ms else 0
     segment = Segment(

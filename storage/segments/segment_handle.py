@@ -1,4 +1,4 @@
-"""The file of a segment: opened on first use, kept open by readers, renamed and removed.
+"""The file of a segment: opened on first use, pinned by readers, renamed and removed.
 
 The ``FilePool`` may close it while it is not pinned. Tests: tests/storage/log/test_log_files.py.
 """
@@ -28,7 +28,7 @@ _SUFFIXES = (*MADE_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 class SegmentHandle:
     """The ``.log`` file that begins at ``base_offset``, and the names of the files beside it.
 
-    ``is_unmade``: none of the files exists yet. ``is_active``: the log writes to it.
+    ``is_unmade``: the files do not exist yet. ``is_active``: the log writes to this segment.
     """
 
     __slots__ = (
@@ -59,11 +59,11 @@ class SegmentHandle:
 
     @property
     def path(self) -> str:
-        """Path of the ``.log`` file, also after a rename for deletion."""
+        """Path of the ``.log`` file, even after a rename for deletion."""
         return self._path(LOG_SUFFIX) + self._suffix
 
     def fileno(self) -> int:
-        """The open descriptor. Valid until the next call into storage, unless a slice pins it."""
+        """The open descriptor. It is valid until the next call into storage, or as long as a slice pins it."""
         if self._descriptor < 0:
             self._descriptor = self._make() if self.is_unmade else files.open_to_append(self.path)
             self._pool.opened(self)
@@ -71,7 +71,7 @@ class SegmentHandle:
         return self._descriptor
 
     def _make(self) -> int:
-        """Create the three files, empty; returns the descriptor of the ``.log``. Raises: OSError."""
+        """Create the three files, empty. Returns the descriptor of the ``.log`` file. Raises: OSError."""
         descriptor = files.open_to_append(self.path, is_new=True)
         try:
             for suffix in MADE_SUFFIXES[1:]:
@@ -91,7 +91,7 @@ class SegmentHandle:
         return self._pins > 0
 
     def pin(self) -> None:
-        """Keep the descriptor open until ``unpin``; an unlinked file stays readable meanwhile."""
+        """Keep the descriptor open until ``unpin``. A deleted file stays readable until then."""
         if self._descriptor < 0:
             self.fileno()
         if not self._pins:
@@ -99,7 +99,7 @@ class SegmentHandle:
         self._pins += 1
 
     def pin_for_reader(self) -> None:
-        """Like ``pin``, for a caller that may hold it long. Raises: TooManyOpenFiles above the pool's limit."""
+        """Like ``pin``, for a reader, which may take long. Raises: TooManyOpenFiles above the pool's limit."""
         if not self._pins and self._pool.pinned_count >= self._pool.max_open_files:
             raise TooManyOpenFiles(f"{self._pool.pinned_count} segment files are in use by slow readers")
         self.pin()
@@ -113,18 +113,18 @@ class SegmentHandle:
                 self.release_file()
 
     def rest(self) -> None:
-        """Close the file of an idle log, and free index entries until they are needed."""
+        """Close the file of an idle log and free index entries. The next use loads them."""
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)
             self.close_file()
 
     def close_file(self) -> None:
-        """Close the descriptor; the next use reopens it. Called by the pool."""
+        """Close the descriptor; the next use reopens it. Only the pool calls this."""
         files.close(self._descriptor)
         self._descriptor = -1
 
     def release_file(self) -> None:
-        """Close the descriptor now, or when the last slice is released."""
+        """Close the descriptor immediately, or when the last slice is released."""
         self._close_on_unpin = self._pins > 0
         if self._descriptor >= 0 and not self._pins:
             self._pool.closed(self)
@@ -132,7 +132,7 @@ class SegmentHandle:
             self._descriptor = -1
 
     def _write_again(self, descriptor: int, batches: bytes | bytearray | memoryview, position: int) -> None:
-        """Write again after a short write; on failure, truncate at ``position``."""
+        """Complete a short write. On failure, truncate the file at ``position``."""
         try:
             files.truncate(descriptor, position)
             write_all(descriptor, batches)
@@ -141,7 +141,7 @@ class SegmentHandle:
             raise
 
     def header_at(self, position: int) -> BatchHeader:
-        """The header of the batch at ``position``. Raises CorruptRecord after the end."""
+        """The header of the batch at ``position``. Raises CorruptRecord after the end of the file."""
         return read_header(files.pread(self.fileno(), HEADER_SIZE, position))
 
     def read(self, position: int, size_bytes: int) -> bytes:
@@ -157,7 +157,7 @@ class SegmentHandle:
         return found.modified_ms
 
     def leave(self) -> None:
-        """Close the files before they leave the log's directory. Slices stay readable."""
+        """Stop all writes and close the file, because it leaves the log's directory. Slices stay readable."""
         self.is_active = False
         self.abandon()
         self.release_file()
@@ -176,9 +176,9 @@ class SegmentHandle:
         self._is_abandoned = True
 
     def prepare_removal(self) -> Callable[[], None]:
-        """A function that deletes the files, on any thread (20 MB take milliseconds). It raises OSError.
+        """A function for any thread that deletes the files; 20 MB take milliseconds. It raises OSError.
 
-        A pinned descriptor stays readable; the space is freed when it is closed.
+        A pinned descriptor stays readable. Closing it frees the space.
         """
         self.release_file()
         paths = [self._path(suffix) + self._suffix for suffix in _SUFFIXES]

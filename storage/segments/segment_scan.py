@@ -1,7 +1,7 @@
 """Scans the batches of a segment file with few reads: finds an offset, a boundary, or all headers.
 
-Works on a descriptor and a byte range. Supports magic 2 and old message sets, whose entries begin with their *last*
-offset, because a log may be older than its broker. Tests: tests/storage/log/test_log.py.
+Supports magic 2 and old message sets, whose entries begin with their *last* offset, because a log may be older than its
+broker. Tests: tests/storage/log/test_log.py.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 8192
 
 
 class BatchSpan(NamedTuple):
-    """Position and offsets of a batch in its file. ``attributes``: of magic 2, else 0."""
+    """Position and offsets of a batch in its file. ``attributes``: 0 for batches older than magic 2."""
 
     position: int
     size_bytes: int
@@ -47,9 +47,9 @@ def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
 
 
 def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[BatchSpan]:
-    """Yield the batches from ``position`` to ``end``, both of which are boundaries.
+    """Yield the batches from ``position`` to ``end``. Both must be batch boundaries.
 
-    Raises: CorruptRecord if the data are not a complete batch. The CRC is not checked.
+    Raises: CorruptRecord if the data are not complete batches. The CRC is not checked.
     """
     chunk = b""
     chunk_start = position
@@ -105,7 +105,7 @@ def iter_batches_at(
             if magic == 2 and fits and base_offset >= 0 and last_offset_delta >= 0:
                 last_offset = base_offset + last_offset_delta
                 span = BatchSpan(position, size_bytes, base_offset, last_offset, magic, attributes)
-        if span is None:  # another magic, or damage
+        if span is None:  # old magic, or damage
             span = next(iter_spans(descriptor, position, end))
         following = index + span.size_bytes
         if following > len(chunk):
@@ -119,10 +119,10 @@ def iter_batches_at(
 
 
 def is_indexed(span: BatchSpan, indexed_offset: int) -> bool:
-    """True if an index entry with this offset may point to the batch: no later offset is before the batch.
+    """True if an index entry with this offset may refer to the batch: no later offset is before the batch.
 
-    Normally it is the batch's last offset. It is that of a later batch if Kafka appended both together, and the offset
-    before the batch after damage.
+    Normally the entry has the batch's last offset. It has a later offset if Kafka appended several batches together,
+    and the offset before the batch after damage.
     """
     return span.base_offset <= indexed_offset + 1
 
@@ -133,8 +133,8 @@ def find_offset(
     """The first batch from ``position`` on whose last offset is at least ``offset``.
 
     Args:
-        indexed_offset: the offset of the index entry with ``position``.
-    Raises: CorruptRecord, also if the entry does not match the batch.
+        indexed_offset: the offset of the index entry that refers to ``position``.
+    Raises: CorruptRecord for a damaged batch, or if the entry does not match the batch.
     """
     for span in iter_spans(descriptor, position, end):
         if indexed_offset is not None:
@@ -151,8 +151,9 @@ def find_offset(
 def find_boundary(descriptor: int, position: int, limit: int, end: int) -> tuple[int, int, int]:
     """The last batch boundary up to ``limit``.
 
-    Returns: (its position, first offset after it, size of the batch that starts there); that batch ends after
-    ``limit``. ``position`` is a boundary up to ``limit``, and ``limit`` is before ``end``.
+    ``position`` must be a boundary up to ``limit``, and ``limit`` must be below ``end``.
+    Returns: (position of the boundary, first offset after it, size of the batch after it). That batch ends after
+        ``limit``.
     """
     span = None
     try:

@@ -1,12 +1,12 @@
-"""Replaces segments with their cleaned segment, so that after a crash either the old segments or the new one is valid.
+"""Replaces segments by their cleaned segment. After a crash, either the old segments or the new one is valid.
 
-File names record the progress. A ``.log.cleaned`` file is ignored. Once renamed to ``.log.swap`` it is valid, complete
-and durable; the segments that it replaces are renamed to ``.deleted``, and then it gets its final name. The directory
-must be synced between these steps, so that a power loss preserves their order (``LogSegments.replace_steps``).
+File names record the progress. A ``.log.cleaned`` file is ignored. When it is complete and durable, it is renamed to
+``.log.swap`` and is valid. Then the old segments are renamed to ``.deleted``, and the new one gets its final name. The
+directory must be synced between these steps, so that a power loss preserves their order
+(``LogSegments.replace_steps``).
 
-The rules are Kafka's, because either broker may open a directory that the other one has written. They also cover
-segments that Kafka splits into several ``.swap`` files: those at or after the lowest ``.cleaned`` file are incomplete.
-
+The rules are Kafka's, because a Java broker and this one may open the same directory in turn. They also cover a segment
+that Kafka splits into several ``.swap`` files: files at or after the lowest ``.cleaned`` file are incomplete.
 Source: LocalLog.replaceSegments, LogLoader.load@3.9. Tests: tests/storage/segments/test_segment_swap.py.
 """
 
@@ -37,7 +37,8 @@ _TEMPORARY_SUFFIX = ".tmp"
 
 
 def begin_swap(directory: str, base_offset: int) -> None:
-    """Rename durable ``.cleaned`` files to ``.swap``. The log is last: it makes the swap valid. Raises: OSError."""
+    """Rename durable ``.cleaned`` files to ``.swap``. The log is renamed last, which makes the swap valid. Raises:
+    OSError."""
     for suffix in (*INDEX_SUFFIXES, LOG_SUFFIX):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + CLEANED_SUFFIX):
@@ -45,7 +46,7 @@ def begin_swap(directory: str, base_offset: int) -> None:
 
 
 def end_swap(directory: str, base_offset: int) -> None:
-    """Give ``.swap`` files their final names, after the replaced files were renamed. Raises: OSError."""
+    """Rename ``.swap`` files to their final names. The replaced files must have been renamed. Raises: OSError."""
     for suffix in (LOG_SUFFIX, *INDEX_SUFFIXES):
         path = f"{directory}/{offset_file(base_offset, suffix)}"
         if files.exists(path + SWAP_SUFFIX):
@@ -63,9 +64,9 @@ def remove_cleaned(directory: str) -> None:
 
 
 def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = ignore) -> list[str]:
-    """Complete valid swaps and remove other temporary files; returns the names of the remaining files.
+    """Complete valid swaps and remove other temporary files. Returns the names of the remaining files.
 
-    Call it before reading any file of the log. Raises: OSError.
+    Call this before reading any file of the log. Raises: OSError.
     """
     if any(name.endswith(_LOG_SWAP) and not _is_sound(directory, name) for name in names):
         names = _take_back(directory, names, observe)
@@ -76,14 +77,14 @@ def finish_interrupted(directory: str, names: Sequence[str], observe: Observe = 
         sync_path(directory)
     present = set(names)
     was_swapping = False
-    # Logs first, as in ``end_swap``: an index without its .swap log belongs to a log with its final name.
+    # Logs first, as in ``end_swap``: an index whose log is not a .swap file belongs to a log with its final name.
     for name in sorted(names, key=lambda name: not name.endswith(_LOG_SWAP)):
         if not name.endswith(SWAP_SUFFIX):
             continue
         was_swapping = True
         path, target = f"{directory}/{name}", name.removesuffix(SWAP_SUFFIX)
         present.discard(name)
-        if target in present and not name.endswith(_LOG_SWAP):  # the index of a log that did not become a .swap
+        if target in present and not name.endswith(_LOG_SWAP):  # the index of a log that did not become a .swap file
             remove_file(path)
         else:
             files.rename(path, f"{directory}/{target}")
@@ -97,7 +98,7 @@ _LOG_SWAP = LOG_SUFFIX + SWAP_SUFFIX
 
 
 def _is_sound(directory: str, name: str) -> bool:
-    """True if every batch of a ``.log.swap`` file is valid, so that the segments it replaces can be removed."""
+    """True if every batch of a ``.log.swap`` file is valid, so the segments that it replaces can be removed."""
     found = parse_offset_file(name)
     return found is not None and scan_segment(f"{directory}/{name}", "", "", found[0], 0, 0).reason is None
 
@@ -120,7 +121,7 @@ def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[s
 def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
     """Remove ``.deleted`` and ``.cleaned`` files, and ``.swap`` files at or after the lowest ``.cleaned`` file.
 
-    ``.swap`` files are removed first: without the ``.cleaned`` file they would be valid after another crash.
+    ``.swap`` files are removed first, because without the ``.cleaned`` file they would seem valid after another crash.
     """
     cleaned = [found[0] for name in names if name.endswith(CLEANED_SUFFIX) and (found := parse_offset_file(name))]
     lowest = min(cleaned, default=None)

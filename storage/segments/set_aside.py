@@ -1,9 +1,9 @@
-"""Moves records that a log drops into a folder beside it, durably, instead of deleting them.
+"""Moves records that a log drops into a folder, durably, instead of deleting them.
 
 Recovery and truncation rely on evidence that may be wrong: a checkpoint, or a leader that lost its disk. The folder is
 ``<offset>.moved-aside`` in the partition's directory, where ``offset`` is the new end of the log. It contains whole
-segments under their own names, and the end cut from a segment as ``<offset>.log.tail``. Kafka's brokers ignore it; it
-is deleted with the partition. Tests: tests/storage/segments/test_set_aside.py.
+segments under their own names, and the end of a cut segment as ``<offset>.log.tail``. Kafka's brokers ignore it; it is
+deleted with the partition. Tests: tests/storage/segments/test_set_aside.py.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _CHUNK_BYTES = 1 << 20
 def set_aside(
     directory: str, end_offset: int, segments: Sequence[Segment], tail: tuple[Segment, int] | None = None
 ) -> str | None:
-    """Move whole segments, and copy the end of another one, into a folder. Durable when it returns.
+    """Move whole segments, and copy the end of another one, into a folder. The folder is durable on return.
 
     Args:
         end_offset: the new end of the log, which names the folder.
@@ -37,7 +37,7 @@ def set_aside(
         tail: (segment, position): copy the bytes from ``position`` on; the caller then truncates the segment. A tail of
             zeros is not copied.
     Returns: the folder, or None if there was nothing to move.
-    Raises: OSError; nothing is lost then, but files may be in both places.
+    Raises: OSError. No records are lost, but files may be in both places.
     """
     if tail is not None and not _holds_bytes(*tail):
         tail = None

@@ -1,7 +1,7 @@
-"""The sparse time index of a segment: the offset up to which no record is newer than a timestamp.
+"""The sparse time index of a segment: the offset up to which no record has a later timestamp.
 
 File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. The timestamp
-is the largest one among all records up to the offset. A killed Kafka broker leaves a tail of zeros. Lookups are rare
+is the largest of all records up to the offset. A killed Kafka broker leaves a tail of zeros. Lookups are rare
 (ListOffsets), so only unwritten entries and the last entry stay in memory.
 Source: TimeIndex.java@3.9. Tests: tests/storage/segments/test_time_index.py.
 """
@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 def valid_time_index(data: bytes) -> bytes:
-    """The content of an index file without a tail of zeros and without an incomplete last entry."""
+    """The content of an index file, without a tail of zeros or an incomplete last entry."""
     end = len(data) // ENTRY_SIZE * ENTRY_SIZE
     while end and data[end - ENTRY_SIZE : end] == _ZERO:
         end -= ENTRY_SIZE
@@ -34,7 +34,7 @@ def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
 
 
 def _read_end(path: str) -> tuple[int, bytes]:
-    """The number of valid entries and the last one. Reads the whole file only if its end is padded with zeros."""
+    """The number of valid entries, and the last entry. Reads the whole file only if its end is padded with zeros."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
@@ -46,7 +46,7 @@ def _read_end(path: str) -> tuple[int, bytes]:
 
 
 class TimeIndex:
-    """The time index of one segment. The file is opened for each use and not kept open.
+    """The time index of one segment. The file is opened for each use.
 
     ``is_changed``: this process has written to the file.
     """
@@ -58,7 +58,7 @@ class TimeIndex:
         self.base_offset = base_offset
         self._tail = b""
         self._last = (NO_TIMESTAMP, base_offset)
-        self._written_count = 0 if is_new else -1  # -1: the file was not read yet
+        self._written_count = 0 if is_new else -1  # -1: not read yet
         self.is_changed = False
 
     def _load(self) -> None:
@@ -70,7 +70,7 @@ class TimeIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(Timestamp in ms, offset) of the last entry; (-1, base offset) without entries."""
+        """(Timestamp in ms, offset) of the last entry; (-1, base offset) if the index is empty."""
         self._load()
         return self._last
 
@@ -80,14 +80,14 @@ class TimeIndex:
         return self._written_count + len(self._tail) // ENTRY_SIZE
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """Add an entry if its timestamp is larger than the last one's."""
+        """Add an entry if its timestamp is larger than the last entry's."""
         self._load()
         if timestamp_ms > self._last[0]:
             self._tail += _ENTRY.pack(timestamp_ms, offset - self.base_offset)
             self._last = (timestamp_ms, offset)
 
     def lookup(self, timestamp_ms: int) -> tuple[int, int]:
-        """The last entry with a timestamp of at most ``timestamp_ms``; (-1, base offset) without one."""
+        """The last entry with a timestamp of at most ``timestamp_ms``; (-1, base offset) if there is none."""
         data = self._content()
         low, high = 0, len(data) // ENTRY_SIZE
         while low < high:
@@ -124,7 +124,7 @@ class TimeIndex:
         self._last = (NO_TIMESTAMP, self.base_offset)
 
     def write_out(self) -> bool:
-        """Append new entries to the file; returns True if there were any. The caller syncs."""
+        """Append new entries to the file without fsync. Returns True if there were any."""
         if not self._tail:
             return False
         self.is_changed = True

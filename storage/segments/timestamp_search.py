@@ -1,10 +1,10 @@
 """Finds the first record in a segment at or after a timestamp.
 
 ``search_segment`` does a bounded amount of work (``AT_ONCE``) on the calling thread and yields the rest as
-``SearchWork``, which a helper process can run with only the file descriptor. That is bounded, too (``AT_MOST``): a
-header may claim a timestamp that no record has, or stand for more records than can be read. If a search reaches its
-bounds, it returns the first offset that it did not examine. Reading from that offset never skips a matching record.
-Tests: tests/storage/segments/test_timestamp_search.py, test_log.py.
+``SearchWork`` for a helper process. That is also bounded (``AT_MOST``), because a header may claim a timestamp that no
+record has. If a search reaches its bounds, it returns the first offset that it did not examine. Reading from that
+offset never skips a matching record.
+Tests: tests/storage/segments/test_timestamp_search.py, tests/storage/log/test_log.py.
 """
 
 from collections.abc import Generator, Iterator
@@ -38,7 +38,8 @@ AT_MOST = SearchBounds(2_000_000, MAX_RECORDS, MAX_UNCOMPRESSED_BYTES)
 
 
 class Beyond(NamedTuple):
-    """Bounds were reached. ``position``: the first unexamined batch. ``answer``: the result if the search ends here."""
+    """The search reached its bounds. ``position``: the first unexamined batch. ``answer``: the result if it ends
+    here."""
 
     position: int
     answer: TimestampOffset
@@ -49,7 +50,7 @@ Result = TimestampOffset | Beyond | None
 
 
 class SearchWork(NamedTuple):
-    """A search of the batches from ``position`` (a boundary) to ``end`` of a segment file."""
+    """A search from ``position``, a batch boundary, to ``end`` of a segment file."""
 
     position: int
     end: int
@@ -57,11 +58,11 @@ class SearchWork(NamedTuple):
     start_offset: int
 
     def run_on(self, descriptor: int) -> Result:
-        """The whole search, in a helper process or here. Raises: CorruptRecord, InvalidRecord, OSError."""
+        """Run the whole search, in a helper process or in this one. Raises: CorruptRecord, InvalidRecord, OSError."""
         return self.within(AT_MOST, descriptor)
 
     def within(self, bounds: SearchBounds, descriptor: int) -> Result:
-        """The search, within limits."""
+        """Run the search within ``bounds``."""
         batches_left, records_left, bytes_left = bounds
         for span in iter_spans(descriptor, self.position, self.end):
             batches_left -= 1
@@ -118,14 +119,14 @@ class _Counter:
 
 
 Search = Generator[tuple[Segment, SearchWork] | None, Result, TimestampOffset | None]
-"""A resumable search: it yields work and is resumed with the result. A yielded None is only a pause."""
+"""A resumable search. It yields work and must be resumed with the result. If it yields None, it only pauses."""
 
 
 def search_segment(segment: Segment, work: SearchWork) -> Search:
-    """Search a segment; yields the work that exceeds ``AT_ONCE``."""
+    """Search a segment. Yields the work that exceeds ``AT_ONCE``."""
     result = work.within(AT_ONCE, segment.fileno())
     if isinstance(result, Beyond):
-        segment.pin_for_reader()  # retention may delete it before the work runs
+        segment.pin_for_reader()  # retention may delete the segment before the work runs
         try:
             result = yield segment, work._replace(position=result.position)
         finally:

@@ -1,9 +1,9 @@
 """The aborted transactions whose markers are in a segment (``.txnindex``).
 
 Entries of 34 bytes, big-endian: ``version int16 = 0, producer_id int64, first_offset int64, last_offset int64,
-last_stable_offset int64``, ascending by last offset, which is the marker's. The file is created with the first entry.
-The last stable offset is that right after the marker. All transactions that began before it have ended, so a search for
-transactions that began before an offset ends at an entry whose last stable offset is not smaller.
+last_stable_offset int64``, ascending by last offset, the offset of the marker. The first entry creates the file. The
+last stable offset is the one after the append of the marker: all transactions that began before it have ended. A search
+for transactions that began before an offset therefore ends at the first entry whose last stable offset is not smaller.
 Source: AbortedTxn.java, TransactionIndex.java@3.9. Tests: tests/storage/segments/test_transaction_index.py.
 """
 
@@ -20,7 +20,7 @@ VERSION = 0
 
 
 class AbortedTransaction(NamedTuple):
-    """One aborted transaction: readers of committed data skip its producer's records in this range."""
+    """One aborted transaction. Readers of committed data skip its producer's records in this range."""
 
     version: int
     producer_id: int
@@ -45,7 +45,7 @@ def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
 
 
 def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
-    """The problem of the index file of the segment at ``base_offset``; None if it is valid."""
+    """The problem in the index file of the segment at ``base_offset``; None if the file is valid."""
     if len(data) % ENTRY_SIZE:
         return f"has {len(data)} bytes, which is no multiple of {ENTRY_SIZE}"
     previous = base_offset - 1
@@ -61,7 +61,7 @@ def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
 class TransactionIndex:
     """The transaction index of one segment. Loaded on first use; the file is not kept open.
 
-    ``is_changed``: the file has content that is not durable.
+    ``is_changed``: the file's content is not durable yet.
     """
 
     __slots__ = ("_entries", "is_changed", "path")
@@ -73,20 +73,20 @@ class TransactionIndex:
 
     @property
     def entries(self) -> list[AbortedTransaction]:
-        """All entries; loaded if needed. Raises: OSError."""
+        """All entries. Loads them if needed. Raises: OSError."""
         if self._entries is None:
             self._entries = decode_transaction_index(read_file(self.path) or b"")
         return self._entries
 
     def append(self, entry: AbortedTransaction) -> None:
-        """Add the entry with the largest last offset. Raises: OSError."""
+        """Add an entry whose last offset is the largest. Raises: OSError."""
         entries = self.entries
         self.is_changed = True
         write_end(self.path, len(entries) * ENTRY_SIZE, _ENTRY.pack(*entry))
         entries.append(entry)
 
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
-        """Replace the entries that end at ``start_offset`` or later; returns True if that changed anything.
+        """Replace the entries that end at or after ``start_offset``. Returns True if that changed anything.
 
         Raises: OSError.
         """
@@ -101,13 +101,13 @@ class TransactionIndex:
         return True
 
     def clear(self) -> None:
-        """Drop all entries, whatever the file contains. Raises: OSError."""
+        """Drop all entries, even if the file is damaged. Raises: OSError."""
         self.is_changed = True
         write_end(self.path, 0, b"")
         self._entries = []
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Transactions with records in ``[start_offset, end_offset)``, and whether later segments have none.
+        """Transactions with records in ``[start_offset, end_offset)``, and whether the search can skip later segments.
 
         Raises: OSError.
         """
@@ -122,6 +122,5 @@ class TransactionIndex:
         return found, False
 
     def unload(self) -> None:
-        """Free the entries in memory; the next use loads them."""
+        """Free the entries in memory. The next use loads them."""
         self._entries = None
-

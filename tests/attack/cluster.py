@@ -159,7 +159,7 @@ class Victim:
         topic = request.CreatableTopic
         configs = [topic.CreatableTopicConfig(name=key, value=value) for key, value in (config or {}).items()]
         wanted = topic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=configs)
-        message = request(topics=[wanted], timeout_ms=5000, validate_only=False)
+        message = request(topics=[wanted], timeout_ms=round(timeout_s * 1000), validate_only=False)
         body = bytes(codec.encode_body(message, ApiKey.CREATE_TOPICS, 1))
         answer = self.ask(payloads.frame(ApiKey.CREATE_TOPICS, 1, body), connection)
         (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(name))

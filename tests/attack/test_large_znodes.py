@@ -9,6 +9,7 @@ from kazoo.client import KazooClient
 from kafka_zk.embedded.ports import free_port
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
+from kafka_zk.registry.faults import TOLD_COUNT
 from tests.attack import payloads
 from tests.attack.cluster import PROBED_TOPIC, wait_for
 from tests.attack.siege import Siege
@@ -54,6 +55,43 @@ def test_a_partition_with_100000_replicas(siege: Siege, znodes: KazooClient) -> 
         assert told and all("100000 replicas" in line for line in told)
 
     siege("C a partition with 100,000 replicas", attack, deadline_s=60)
+
+
+def test_a_topic_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
+    """Its partitions have replicas on brokers that do not exist."""
+    victim = siege.victim
+    partitions = {str(number): [7, 8, 9] for number in range(47_000)}
+
+    def attack() -> None:
+        position = victim.log_size()
+        znodes.create(HOSTILE, topic_znode(partitions))
+        victim.create_topic("beside-it", timeout_s=30.0)
+        victim.produce("beside-it", payloads.batch(b"record"))
+        znodes.delete("/controller")
+        wait_for(lambda: znodes.exists("/controller"), "there is a controller again", 20.0)
+        victim.create_topic("after-the-election", timeout_s=30.0)
+        complaints = victim.logged("hostile", position)
+        assert 1 <= len(complaints) <= 2, "\n".join(complaints[:5])  # at most one by each controller
+
+    siege("C a topic znode of 900 KB", attack, deadline_s=60)
+
+
+def test_the_configuration_of_a_broker_of_900_kb(siege: Siege, znodes: KazooClient) -> None:
+    """Keys that Kafka does not have, which it keeps for plugins, and keys that no broker may have there."""
+    victim = siege.victim
+    configs = [{f"{prefix}.{number}": "x" for number in range(25_000)} for prefix in ("key.of.a.plugin", "ssl.x")]
+
+    def attack() -> None:
+        for config in configs:
+            position = victim.log_size()
+            znodes.ensure_path("/config/brokers/0")
+            znodes.set("/config/brokers/0", json.dumps({"version": 1, "config": config}).encode())
+            change = json.dumps({"version": 2, "entity_path": "brokers/0"}).encode()
+            znodes.create("/config/changes/config_change_", change, sequence=True)
+            victim.create_topic(f"beside-{len(config)}-{position}")
+            assert len(victim.logged("configuration", position)) <= TOLD_COUNT + 1
+
+    siege("C a broker's configuration of 900 KB", attack, deadline_s=60)
 
 
 def test_3000_brokers(siege: Siege, znodes: KazooClient) -> None:

@@ -10,7 +10,7 @@ from kafka_zk.embedded.ports import LOCALHOST, free_port
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
 from tests.attack import payloads
-from tests.attack.cluster import Victim, wait_for
+from tests.attack.cluster import PROBED_TOPIC, Victim, wait_for
 from tests.attack.connection import Connection
 from tests.attack.siege import Siege
 
@@ -131,6 +131,26 @@ def test_thirty_thousand_topics_that_are_only_validated(siege: Siege) -> None:
     topics = [topic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[]) for name in names]
     request = _frame(ApiKey.CREATE_TOPICS, 7, create(topics=topics, timeout_ms=0, validate_only=True))
     siege("C CreateTopics, 30,000 validated", lambda: siege.victim.connect().ask(request), deadline_s=90)
+
+
+def test_producers_of_800000_partitions(siege: Siege) -> None:
+    """In one request, which is refused; as many as one may hold are answered, also for a topic that does not exist."""
+    describe = codec.request(ApiKey.DESCRIBE_PRODUCERS)
+
+    def request(topic: str, count: int) -> bytes:
+        asked = describe.TopicRequest(name=topic, partition_indexes=list(range(count)))
+        return _frame(ApiKey.DESCRIBE_PRODUCERS, 0, describe(topics=[asked]))
+
+    refused = request(PROBED_TOPIC, 800_000)
+    answered = [request(PROBED_TOPIC, 40_000), request("missing", 40_000)] * 2
+
+    def attack() -> None:
+        siege.victim.connect().ask(refused)
+        connection = siege.victim.connect()
+        for each in answered:
+            assert connection.ask(each), "the broker closed the connection"
+
+    siege("C DescribeProducers, 800,000 ids", attack, deadline_s=90)
 
 
 def test_long_keys_of_coordinators(coordinated: Siege) -> None:

@@ -151,6 +151,18 @@ ROWS: Mapping[str, Callable[[SaslProbe], Any]] = {
     "unknown version of versions": lambda probe: [
         probe.unknown(ApiKey.API_VERSIONS, 99), probe.unknown(ApiKey.API_VERSIONS, 99), *log_in(probe), probe.groups()
     ],
+    "versions, then an unknown version of them": lambda probe: [
+        probe.versions(), probe.unknown(ApiKey.API_VERSIONS, 99)
+    ],
+    "unknown version of versions instead of a message": lambda probe: [
+        probe.handshake("PLAIN"), probe.unknown(ApiKey.API_VERSIONS, 99), probe.groups()
+    ],
+    "unknown version of versions after the session": lambda probe: after_session(
+        probe, 2, lambda expired: expired.unknown(ApiKey.API_VERSIONS, 99)
+    ),
+    "unknown version of versions while logging in again": lambda probe: [
+        *log_in(probe), probe.handshake("PLAIN"), probe.unknown(ApiKey.API_VERSIONS, 99), probe.groups()
+    ],
     "unknown version of the handshake": lambda probe: probe.unknown(ApiKey.SASL_HANDSHAKE, 9),
     "unknown version of authenticate": lambda probe: [
         probe.handshake("PLAIN"), probe.unknown(ApiKey.SASL_AUTHENTICATE, 9)

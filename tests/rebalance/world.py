@@ -16,7 +16,7 @@ from kafka_zk.base.events import Event
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.rebalance.config import GroupConfig
 from kafka_zk.rebalance.delivery import Start
-from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.driver import GroupDriver, Identity
 from kafka_zk.rebalance.events import RebalanceEvent
 from kafka_zk.registry.client.client import Create, Delete, Operation
 from kafka_zk.registry.client.watches import DataWatcher
@@ -97,7 +97,7 @@ class Process:
         self._ticks = 0
         self._committed: dict[TopicPartition, int] = {}  # what was tried last: equal positions are not sent again
         self.driver = GroupDriver(
-            self.client, self.clock, GROUP, consumer_id, registration, self, config, self._observed
+            self.client, self.clock, Identity(GROUP, consumer_id, registration), self, config, self._observed
         )
         self.started: Deferred[Any] = ensureDeferred(self.driver.start())
         self.started.addErrback(self._start_failed)

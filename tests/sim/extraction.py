@@ -125,11 +125,12 @@ class Log:
         return sorted(self.ends)
 
 
-class ProcessTime:
-    """``extraction.job.Time`` of a simulated process."""
+class ProcessMachine:
+    """``extraction.job.Machine`` of a simulated process."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process, random: Random) -> None:
         self._process = process
+        self.random = random
         self.wall_ms = process.wall_ms
         self.seconds = process.seconds
 
@@ -174,9 +175,8 @@ class Driver:
             max_records=random.choice((None, 3, 20)), max_records_per_task=random.choice((None, 2)),
             wait_ms=random.choice((0, 20_000)), session_timeout_ms=SESSION_TIMEOUT_MS,
         )  # fmt: skip
-        run = ExtractionRun(
-            asked, client, play.log, lake, self._observe, time=ProcessTime(self.process), random=random
-        )
+        machine = ProcessMachine(self.process, random)
+        run = ExtractionRun(asked, client, play.log, lake, self._observe, machine=machine)
         report = await run.run()
         if report.published:
             play.note(f"{self.name}: {report.records} records, an earlier run left {report.recovered}")

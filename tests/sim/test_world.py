@@ -1,8 +1,10 @@
 """A world keeps to itself: what a killed process left does nothing more, and no error of it counts."""
 
 import gc
+import sys
 from random import Random
 
+import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
 from kafka_zk.sim.world.world import World
@@ -70,3 +72,20 @@ def test_the_collector_rests_while_a_world_is_played() -> None:
     with World(1):
         assert not gc.isenabled()
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("stopping_ms", [0, 1, 5, 20])
+def test_a_world_may_end_while_brokers_stop(stopping_ms: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python prints an error of each coroutine that awaits something when it is collected."""
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    with World(1) as world:
+        brokers = [world.broker(number) for number in range(2)]
+        world.start_all()
+        stopped = [broker.stop() for broker in brokers]
+        world.run_for(stopping_ms)
+        assert not all(each.called for each in stopped)
+    del world, brokers, stopped
+    while gc.collect():
+        pass
+    assert not printed

@@ -1,4 +1,4 @@
-"""Tests of the service on a real cluster: the fixtures come with the installed package, there is no conftest.
+"""Tests of the service on a real cluster. The installed package provides the fixtures; no conftest is needed.
 
     pytest                 servers as processes: no Docker
     pytest --containers    the same servers in containers

@@ -1,4 +1,4 @@
-"""Defines one broker key: an attribute of ``KafkaConfig``, and what the configuration APIs say about it.
+"""Defines one broker key: an attribute of ``KafkaConfig``, and its description for the configuration APIs.
 
 Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute has the name of the key, with ``_`` instead
 of ``.``.
@@ -48,7 +48,7 @@ class Facts(TypedDict, total=False):
     """Whether this broker can change a dynamic key at run time. Default: True for cluster-wide keys."""
 
     is_listed: bool
-    """False if DescribeConfigs omits the key, because Kafka omits it too or has no such key."""
+    """False if DescribeConfigs omits the key, because Kafka omits it too or does not have it."""
 
     in_units: tuple[str, int]
     """``("log.retention.ms", 60_000)``: this key sets ``log.retention.ms``, in units of 60,000 ms."""
@@ -57,10 +57,11 @@ class Facts(TypedDict, total=False):
     """The key whose value applies if this one is not set."""
 
     needs: str
-    """``SASL`` or ``SSL``: the key has no effect unless a listener's protocol includes it."""
+    """``SASL`` or ``SSL``: the key only has an effect if a listener's protocol includes it."""
 
     unbuilt: str
-    """Why this broker lacks the security feature that any value except the default requests (``unbuilt_security``)."""
+    """Reason why this broker lacks the security feature that any value except the default requests
+    (``unbuilt_security``)."""
 
 
 class _Reader(Protocol):
@@ -114,7 +115,7 @@ class BrokerKey(Generic[R]):
     def __get__(self, config: _Reader, owner: type) -> R: ...
 
     def __get__(self, config: _Reader | None, owner: type) -> Any:
-        # Keys with Use.READ are attributes of the configuration object, which Python finds before this descriptor.
+        # Python finds the attributes of keys with Use.READ on the configuration object, before this descriptor.
         return self if config is None else config.read(self)
 
     @property
@@ -127,7 +128,7 @@ class BrokerKey(Generic[R]):
 
     @property
     def is_changeable(self) -> bool:
-        """Whether this broker accepts a change at run time."""
+        """True if this broker accepts a change of the key at run time."""
         return self.is_dynamic and self.is_built
 
     def value(self, text: str) -> Any:
@@ -136,7 +137,7 @@ class BrokerKey(Generic[R]):
 
     def check(self, text: str) -> Value:
         """Parse a text as Kafka's type and check its range. Raises BadValue with Kafka's message."""
-        if self.topic_key and self.default is not None:  # no default: checked with the whole configuration
+        if self.topic_key and self.default is not None:  # without a default, it is checked with the whole configuration
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
         if self.low is not None and isinstance(value, int) and value < self.low:
@@ -197,7 +198,7 @@ PASSWORD = Kind[str]("PASSWORD")
 CLASS = Kind[str]("CLASS")
 LIST = Kind[tuple[str, ...]]("LIST")
 ITEMS = Kind[tuple[str, ...]]("STRING", items)
-"""A list whose type is STRING in Kafka."""
+"""A list that has type STRING in Kafka."""
 
 
 def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> BrokerKey[Any]:
@@ -210,7 +211,7 @@ def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> Brok
 def topic_default(
     topic_key: str, *, is_set: bool = True, update: Update = Update.CLUSTER_WIDE, fallback: str | None = None
 ) -> BrokerKey[Value | None]:
-    """A broker key that sets the default of a topic key, from which it takes its type, default and documentation.
+    """A broker key that sets the default of a topic key. It has the topic key's type, default and documentation.
 
     ``is_set=False``: Kafka shows null as the default, because another key may set the value.
     """

@@ -1,10 +1,10 @@
 """The table of broker keys: all keys of Kafka 3.9 in ZooKeeper mode, one row each.
 
-The keys about security are in ``security_keys``. ``unused_keys.txt`` lists the keys that this broker only stores and
+``security_keys`` contains the keys about security. ``unused_keys.txt`` lists the keys that this broker only stores and
 shows.
 
-Names, types, defaults and update modes are those that a 3.9.1 broker returns in DescribeConfigs; the documentation is
-ours. ``here=`` is this broker's own default, if it differs from Kafka's. ``broker_configs`` derives tables for
+Names, types, defaults and update modes are those that a 3.9.1 broker returns in DescribeConfigs. The documentation is
+original. ``here=`` is this broker's default if it differs from Kafka's. ``broker_configs`` derives tables for
 configuration files and APIs from the rows.
 """
 
@@ -39,7 +39,7 @@ _UNBUILT = {
 
 
 class BrokerKeys(SecurityKeys):
-    """Each attribute is one key, with ``_`` for ``.`` in its name. On an instance it is the key's value."""
+    """Each attribute is a key, with ``_`` for ``.`` in its name. On an instance, it is the key's value."""
 
     advertised_listeners = ITEMS(
         None, "Addresses announced to clients and brokers; by default the bound addresses.", here="",
@@ -330,7 +330,7 @@ class BrokerKeys(SecurityKeys):
         "18000", "How long ZooKeeper waits for a silent broker before it counts as gone.", low=100, use=READ,
     )
 
-    # DescribeConfigs does not list these keys unless they are set; then it hides values of keys that are not dynamic.
+    # DescribeConfigs lists these keys only if they are set, and shows no value unless the key is dynamic.
     follower_replication_throttled_rate = LONG(
         None, "Bytes a second that throttled replicas fetch at most.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
@@ -357,7 +357,7 @@ def _unused_keys() -> Iterator[BrokerKey[Any]]:
             if more[1:]:
                 facts["unbuilt"] = _UNBUILT[more[1]]
             if name.startswith("sasl.kerberos."):
-                facts["is_built"] = True  # Java's renewal of tickets: a change is accepted but has no effect
+                facts["is_built"] = True  # keys about Java's renewal of tickets: a change is accepted but has no effect
             yield unused_key(name, type_, {"null": None, '""': ""}.get(default, default), facts)
 
 

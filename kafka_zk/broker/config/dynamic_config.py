@@ -4,11 +4,11 @@ Values in ``/config/brokers/<id>`` take precedence over ``/config/brokers/<defau
 ``server.properties``. A dynamic value also hides other spellings of its key (``log.retention.ms`` hides
 ``log.retention.hours``). Pure: ``live_config`` applies a new configuration.
 
-Dynamic are also the listeners of one broker (``dynamic_listeners``) and the keys of a listener's key store and trust
-store (``listener.name.<listener>.ssl.keystore.location``); a new listener may come with any key that has its prefix.
-Passwords are encrypted with ``password.encoder.secret`` in ZooKeeper only. Kafka's other dynamic keys of TLS, SASL and
-plugins are refused and shown as read-only. Keys that only tune a JVM broker (thread counts except the cleaner's) are
-stored and shown without effect.
+The listeners of one broker (``dynamic_listeners``) and the keys of a listener's key store and trust store are also
+dynamic. Any key with the prefix of a new listener may be set with that listener. Passwords are encrypted with
+``password.encoder.secret``, in ZooKeeper only. Kafka's other dynamic keys of TLS, SASL and plugins are rejected and
+shown as read-only. Keys that only tune a JVM broker (thread counts except the cleaner's) are stored and shown without
+effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
 """
 
@@ -31,6 +31,7 @@ from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.broker.config.unbuilt_security import unbuilt_security
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.protocol.errors import ApiError, ErrorCode
+from kafka_zk.registry.faults import TOLD_COUNT
 from kafka_zk.security.errors import InvalidSecurity
 from kafka_zk.security.password import Password
 from kafka_zk.storage.files.config_table import Value
@@ -48,7 +49,7 @@ _OVERRIDES = "max.connections.per.ip.overrides"
 
 
 def parse(key: str, text: str) -> Value:
-    """Parse the value of a broker key; unknown keys are texts. Raises BadValue."""
+    """Parse the value of a broker key. Values of unknown keys are texts. Raises BadValue."""
     row = ALL_KEYS.get(key)
     return row.check(text) if row else config_values.parse(key, "STRING", text)
 
@@ -58,25 +59,25 @@ class DynamicBrokerConfig:
 
     Attributes:
         static: ``server.properties``, with overrides.
-        default, own: usable dynamic values of all brokers and of this one, passwords decoded.
+        default, own: usable dynamic values of all brokers and of this one, with decoded passwords.
         check_listeners: called with a whole configuration before it is stored for this broker; raises ApiError if the
             listeners cannot use it.
     """
 
     def __init__(self, static: Mapping[str, str]) -> None:
-        """Raises InvalidBrokerConfig for ``password.encoder.*``."""
+        """Read the static configuration. Raises InvalidBrokerConfig for ``password.encoder.*``."""
         self.static = dict(static)
         self.check_listeners: Callable[[KafkaConfig], object] = lambda config: None
         self._encoder = _encoder(static, "password.encoder.secret")
         self._old_encoder = _encoder(static, "password.encoder.old.secret")
-        if "broker.id" in static:  # two names of the same key
+        if "broker.id" in static:  # both names have the same meaning
             self.static.setdefault("node.id", static["broker.id"])
         self.default: dict[str, str] = {}
         self.own: dict[str, str] = {}
 
     def take(self, own: Mapping[str, str], default: Mapping[str, str]) -> KafkaConfig:
-        """Use the dynamic values from ZooKeeper; disallowed ones are logged and ignored. Returns the configuration in
-        force: the previous one if the new values contradict each other."""
+        """Apply the dynamic values from ZooKeeper. Disallowed values are logged and ignored. Returns the configuration
+        in force. If the new values contradict each other, this is the previous one."""
         usable_default, usable_own = self.usable(default, per_broker=False), self.usable(own, per_broker=True)
         try:
             config = self._build(usable_default, usable_own)
@@ -89,8 +90,8 @@ class DynamicBrokerConfig:
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
         """Check the dynamic values when the broker starts.
 
-        Raises InvalidBrokerConfig if ZooKeeper requests security that is not built, or has listeners that cannot be
-        parsed: those of ``server.properties`` may be open ones that were removed.
+        Raises InvalidBrokerConfig if ZooKeeper requests security that is not built, or contains invalid listeners: the
+        broker must not fall back to listeners of ``server.properties`` that were removed, because they may be open.
         """
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
@@ -101,30 +102,37 @@ class DynamicBrokerConfig:
                 raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {error}") from None
 
     def usable(self, properties: Mapping[str, str], *, per_broker: bool) -> dict[str, str]:
-        """Select the allowed properties, with decoded passwords; others are logged."""
+        """Select the allowed properties, with decoded passwords; others are logged, up to TOLD_COUNT one by one."""
         usable = {}
+        problems: list[str] = []
         protocols = self._protocols(properties)
         for key, value in properties.items():
+            if _is_custom(key):
+                usable[key] = value
+                continue
             try:
                 _check_keys({key: value}, per_broker=per_broker)
                 _check_security({key: value}, protocols)
                 value = self._decoded(key, value)
                 parse(key, value)
             except (BadValue, ApiError) as error:
-                _log.error(
-                    "a dynamic configuration of {whom} is ignored: {error}",
-                    whom="the broker" if per_broker else "all brokers",
-                    error=error,
-                )
+                problems.append(str(error))
             else:
                 usable[key] = value
+        whom = "the broker" if per_broker else "all brokers"
+        for problem in problems[:TOLD_COUNT]:
+            _log.error("a dynamic configuration of {whom} is ignored: {error}", whom=whom, error=problem)
+        if len(problems) > TOLD_COUNT:
+            _log.error(
+                "{count} more dynamic configurations of {whom} are ignored", count=len(problems) - TOLD_COUNT, whom=whom
+            )
         return usable
 
     def _protocols(self, properties: Mapping[str, str]) -> Mapping[str, str]:
-        """Listener name to security protocol with these properties; empty if they cannot be parsed."""
+        """Listener name -> security protocol with these properties; empty if the listeners cannot be parsed."""
         where = {key: properties[key] for key in _WHERE_TO_LISTEN if key in properties}
         try:
-            return KafkaConfig.from_properties({**self.static, **where})[0].listener_protocols
+            return KafkaConfig({**self.static, **where}).listener_protocols
         except InvalidBrokerConfig:
             return {}
 
@@ -137,8 +145,9 @@ class DynamicBrokerConfig:
             self.check_listeners(config)
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
-        """Like ``validate``, without reading the files that the properties name or comparing the keys of listeners:
-        a client may not be allowed to name any, nor to guess passwords. Returns the resulting configuration."""
+        """Like ``validate``, but do not read the files that the properties name, and do not compare the keys of
+        listeners: a client may not be allowed to name files or to guess passwords. Returns the resulting configuration.
+        """
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
@@ -158,7 +167,7 @@ class DynamicBrokerConfig:
         return config
 
     def stored(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """The properties as stored in ZooKeeper, with encoded passwords. Raises ApiError if they cannot be encoded."""
+        """The properties with encoded passwords, as stored in ZooKeeper. Raises ApiError if they cannot be encoded."""
         stored = dict(properties)
         for key in filter(_is_password, properties):
             if self._encoder is None:
@@ -171,20 +180,19 @@ class DynamicBrokerConfig:
         return stored
 
     def reencoded(self, stored: Mapping[str, str]) -> dict[str, str]:
-        """Return ``stored``, with passwords encoded with ``password.encoder.old.secret`` encoded again with the new
-        secret. Raises ApiError."""
+        """Encode passwords again that were encoded with ``password.encoder.old.secret``. Raises ApiError."""
         changed = dict(stored)
         for key in filter(_is_password, stored if self._old_encoder is not None else ()):
             try:
                 plain = self._old_encoder.decode(stored[key]) if self._old_encoder else None
             except InvalidSecurity:
-                continue  # encoded with the new secret at an earlier start
+                continue  # an earlier start has encoded it with the new secret
             if plain is not None:
                 changed |= self.stored({key: plain.value})
         return changed
 
     def _decoded(self, key: str, value: str) -> str:
-        """Raises ApiError."""
+        """Decode a password. Raises ApiError."""
         if not _is_password(key):
             return value
         if self._encoder is None:
@@ -195,7 +203,7 @@ class DynamicBrokerConfig:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{key} could not be decoded: {error}") from None
 
     def effective(self) -> dict[str, str]:
-        """The configured keys and values in force, as text."""
+        """The configured keys and their values in force, as text."""
         return self._merge(self.default, self.own)
 
     def _merge(self, default: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
@@ -208,8 +216,14 @@ class DynamicBrokerConfig:
         return merged
 
     def _build(self, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
-        merged = self._merge(default, own)
-        return KafkaConfig.from_properties(merged)[0]
+        return KafkaConfig(self._merge(default, own))
+
+
+def _is_custom(key: str) -> bool:
+    """Whether the key is none of Kafka's: its value is kept, whatever it is."""
+    if key in BROKER_CONFIGS or key.startswith(_REFUSED_PREFIXES):
+        return False
+    return key not in ALL_KEYS and key.partition(".")[2] not in ALL_KEYS and store_key(key) is None
 
 
 def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
@@ -217,6 +231,7 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
         if refused:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{problem}: {collection}({', '.join(refused)})")
 
+    properties = {key: value for key, value in properties.items() if not _is_custom(key)}
     rows = {key: BROKER_CONFIGS[key] for key in properties if key in BROKER_CONFIGS}
     refuse("Cannot update these configs dynamically", [key for key, row in rows.items() if not row.is_dynamic])
     refuse(
@@ -225,7 +240,7 @@ def _check_keys(properties: Mapping[str, str], *, per_broker: bool) -> None:
         "HashSet",
     )
     _check_security(properties, {})
-    of_listeners = [key for key in properties if key_of_some_listener(key)]
+    of_listeners = dict.fromkeys(key for key in properties if key_of_some_listener(key))
     refuse(
         "Cannot update these configs dynamically",
         [
@@ -253,10 +268,10 @@ def _is_password(key: str) -> bool:
 
 
 def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":
-    """None without a secret. Raises InvalidBrokerConfig."""
+    """The encoder of passwords; None if there is no secret. Raises InvalidBrokerConfig."""
     if not properties.get(secret_key):
         return None
-    from kafka_zk.security.password_encoder import PasswordEncoder  # it loads hashlib
+    from kafka_zk.security.password_encoder import PasswordEncoder  # imported here, because it loads hashlib
 
     try:
         return PasswordEncoder.of(properties, secret_key)
@@ -265,7 +280,7 @@ def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder
 
 
 def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
-    """Like Kafka, refuse to more than double or halve the number of threads. Source:
+    """Reject more than doubling or halving the number of threads, as Kafka does. Source:
     LogCleaner.validateReconfiguration@3.9."""
     name = "log.cleaner.threads"
     default = BROKER_CONFIGS[name].default or "1"
@@ -282,7 +297,7 @@ def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]
 
 
 def _check_requirements(merged: Mapping[str, str]) -> None:
-    """Kafka's checks of a broker's whole configuration."""
+    """Apply Kafka's checks of a broker's whole configuration."""
 
     def require(holds: bool, problem: str) -> None:
         if not holds:

@@ -1,8 +1,8 @@
-"""Which changes of a running broker's listeners are allowed (KIP-226). Pure.
+"""Checks which changes of a running broker's listeners are allowed (KIP-226). Pure.
 
-A listener can be added, removed and moved to another address. Keys with its prefix come with it and cannot change
-later, except for its stores and its limits of connections. The inter-broker listener can be moved, but neither removed
-nor given another security protocol: other brokers could not reach this one.
+A listener can be added, removed and moved to another address. Its keys are set when it is added and cannot change
+later, except for its stores and connection limits. The inter-broker listener can be moved, but it cannot be removed or
+get another security protocol, because other brokers could not reach this one.
 
 Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
 KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.
@@ -21,7 +21,7 @@ _JAAS = ".sasl.jaas.config"
 
 
 def key_of_some_listener(key: str) -> str | None:
-    """Strip ``listener.name.<listener>.`` from a key that may be set with a new listener; None for other keys."""
+    """Remove ``listener.name.<listener>.`` from a key that can be set with a new listener; None for other keys."""
     if not key.startswith(LISTENER_PREFIX):
         return None
     name = key.split(".", 3)[-1]
@@ -29,7 +29,7 @@ def key_of_some_listener(key: str) -> str | None:
 
 
 def holds_password(key: str) -> bool:
-    """Whether the key holds a JAAS login module, with user names and passwords."""
+    """True if the key contains a JAAS login module, with user names and passwords."""
     return key.startswith(LISTENER_PREFIX) and key.endswith(_JAAS)
 
 
@@ -99,7 +99,7 @@ def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
 
 
 def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
-    """The keys of a listener that cannot change while it exists: all except its stores and limits of connections."""
+    """The keys of a listener that cannot change while it exists: all except its stores and connection limits."""
     prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     own = ListenerKeys(config.properties, listener).own
     return {
@@ -108,9 +108,9 @@ def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
 
 
 def _check_ports(listeners: Sequence[Listener], text: str) -> None:
-    """Two listeners may share a port only if one is bound to an IPv4 and the other to an IPv6 address.
+    """Check that listeners share a port only if one is bound to an IPv4 and the other to an IPv6 address.
 
-    Source: CoreUtils.listenerListToEndPoints@3.9. Raises ApiError.
+    Raises ApiError. Source: CoreUtils.listenerListToEndPoints@3.9.
     """
     by_port: dict[int, list[str]] = {}
     for listener in listeners:

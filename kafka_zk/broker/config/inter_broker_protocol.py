@@ -1,7 +1,7 @@
 """The request versions between brokers, by ``inter.broker.protocol.version``.
 
-Followers and the controller do not ask which versions are offered: all brokers of a cluster have the same protocol
-version, raised once all of them support it. Source: MetadataVersion.java@3.9.
+Followers and the controller do not ask for supported versions: all brokers of a cluster have the same protocol version,
+which is raised after all of them support it. Source: MetadataVersion.java@3.9.
 Tests: tests/kafka_zk/broker/config/test_inter_broker_protocol.py.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kafka_zk.storage.files.metadata_version import is_metadata_version
 
 _PATTERN = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
-_LAST = 99  # for a version without a step ("3.9"): its last step
+_LAST = 99  # the last step, for a version without a step ("3.9")
 _Level = tuple[int, int, int, int]
 
 _FETCH: tuple[tuple[_Level, int], ...] = (
@@ -76,8 +76,7 @@ _OLDEST = "0.11.0"
 
 
 class FollowerVersions(NamedTuple):
-    """Versions of a follower's requests to its leader. ``offset_for_leader_epoch`` is None if Fetch replaces that
-    request."""
+    """Versions of a follower's requests to its leader. ``offset_for_leader_epoch`` is None if Fetch replaces it."""
 
     fetch: int
     list_offsets: int
@@ -87,7 +86,7 @@ class FollowerVersions(NamedTuple):
 def follower_versions(protocol: str) -> FollowerVersions:
     """The versions for a protocol such as ``3.9-IV0``, ``3.9`` or ``0.11.0.1``.
 
-    Raises ValueError for an invalid version, or one before this broker's record format (0.11).
+    Raises ValueError for an invalid version, or one older than this broker's record format (0.11).
     """
     level = _level(protocol)
     fetch = _version(_FETCH, level)
@@ -99,7 +98,8 @@ def follower_versions(protocol: str) -> FollowerVersions:
 
 
 def alter_partition_version(protocol: str) -> int | None:
-    """The highest version of AlterPartition that a leader may send; None if it writes the ISR to ZooKeeper itself.
+    """The highest version of AlterPartition that a leader may send; None if the leader writes the ISR to ZooKeeper
+    itself.
 
     Raises ValueError for an invalid version.
     """
@@ -128,7 +128,7 @@ def control_versions(protocol: str) -> ControlVersions:
 
 
 def has_features(protocol: str) -> bool:
-    """Whether the brokers have finalized features (KIP-584). Raises ValueError for an invalid version."""
+    """True if the brokers have finalized features (KIP-584). Raises ValueError for an invalid version."""
     return _level(protocol) >= _FEATURES
 
 

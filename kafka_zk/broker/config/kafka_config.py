@@ -1,8 +1,8 @@
 """Parses and checks ``server.properties``. The table ``broker_keys`` defines the keys.
 
-These keys cause warnings: unknown keys, keys that this broker does not use (``Use.IGNORED``), and keys for the whole
-broker under a listener's prefix. A key that requests an unsupported security feature is an error
-(``unbuilt_security``). Topic defaults (``log.*``) are checked against the storage layer's table of topic keys.
+Warnings are given for unknown keys, keys that this broker does not use (``Use.IGNORED``), and keys for the whole broker
+under a listener's prefix. A key that requests an unsupported security feature is an error (``unbuilt_security``). Topic
+defaults (``log.*``) are checked against the storage layer's table of topic keys.
 
 Source: KafkaConfig.scala and ServerLogConfigs.java@3.9.
 """
@@ -40,7 +40,7 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class InvalidBrokerConfig(Exception):
-    """A configuration value is invalid; the message names the key and the allowed values."""
+    """A configuration value is invalid. The message names the key and the allowed values."""
 
 
 class Listener(NamedTuple):
@@ -55,7 +55,7 @@ class Listener(NamedTuple):
 class KafkaConfig(BrokerKeys):
     """One broker's configuration: the rows of ``BrokerKeys`` as attributes, and values derived from several rows.
 
-    Times are in ms and sizes in bytes. None means that Kafka falls back to another key. Immutable.
+    Times are in ms and sizes in bytes. None means that another key applies, as in Kafka. Immutable.
     """
 
     zookeeper_security: Security
@@ -64,7 +64,7 @@ class KafkaConfig(BrokerKeys):
     """The configured keys and values as text, for DescribeConfigs."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        """Raises InvalidBrokerConfig for the first invalid value."""
+        """Check every key. Raises InvalidBrokerConfig for the first invalid value."""
         used = {row.name.replace(".", "_"): row for row in ALL_KEYS.values() if row.use is Use.READ}
         self.__dict__["properties"] = properties
         self.__dict__.update({attribute: self.read(row) for attribute, row in used.items()})
@@ -89,7 +89,8 @@ class KafkaConfig(BrokerKeys):
         merged = {**properties, **(overrides or {})}
         known = [name for name in merged if name in ALL_KEYS and ALL_KEYS[name].use is not Use.IGNORED]
         config = cls(merged)
-        unknown = [key for key in merged if key not in known and not _is_of_listener(key, config.listener_names)]
+        listeners = config.listener_names
+        unknown = [key for key in merged if key not in known and not _is_of_listener(key, listeners)]
         return config, [*map(config._warning, unknown), *config._security_warnings()]
 
     def read(self, row: BrokerKey[R]) -> R:
@@ -112,7 +113,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def advertised_listener_list(self) -> list[Listener]:
-        """The addresses that clients use; a listener without an advertised address is advertised as bound."""
+        """The addresses that clients use. A listener without an advertised address advertises its bound one."""
         explicit = _parse_listeners("advertised.listeners", self.advertised_listeners, self._protocols())
         named = {listener.name for listener in explicit}
         return explicit + [listener for listener in self.listener_list if listener.name not in named]
@@ -123,7 +124,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def inter_broker_listener(self) -> str:
-        """From its own key or ``security.inter.broker.protocol``, otherwise the first listener."""
+        """Its name, from its own key or ``security.inter.broker.protocol``; otherwise the first listener."""
         if self.inter_broker_listener_name is None and "security.inter.broker.protocol" in self.properties:
             return self.security_inter_broker_protocol.upper()
         return (self.inter_broker_listener_name or self.listener_list[0].name).upper()
@@ -134,19 +135,19 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def listener_protocols(self) -> dict[str, str]:
-        """Listener name to security protocol."""
+        """Listener name -> security protocol."""
         return {listener.name: listener.security_protocol for listener in self.listener_list}
 
     @property
     def broker_listeners(self) -> list[str]:
-        """The listeners that brokers and controllers connect to. Clients use one of them too if it is the only
+        """The listeners to which brokers and controllers connect. Clients also use one of them if it is the only
         listener."""
         control_plane = self.control_plane_listener_name
         return [self.inter_broker_listener, *([control_plane.upper()] if control_plane else [])]
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
-        """Address to ``max.connections.per.ip``."""
+        """Address -> ``max.connections.per.ip``."""
         return dict(map(parse_connections_override, self.max_connections_per_ip_overrides))
 
     @property
@@ -156,16 +157,16 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def listener_max_connections(self) -> dict[str, int]:
-        """Listener to ``listener.name.<listener>.max.connections``, where it is set."""
+        """Listener -> ``listener.name.<listener>.max.connections``, if it is set."""
         return self.of_listeners("max.connections")
 
     @property
     def listener_creation_rates(self) -> dict[str, int]:
-        """Listener to ``listener.name.<listener>.max.connection.creation.rate``, where it is set."""
+        """Listener -> ``listener.name.<listener>.max.connection.creation.rate``, if it is set."""
         return self.of_listeners("max.connection.creation.rate")
 
     def of_listeners(self, key: str) -> dict[str, int]:
-        """Listener to its own value of a numeric key, if it has one. Raises InvalidBrokerConfig."""
+        """Listener -> its own value of a numeric key, if it has one. Raises InvalidBrokerConfig."""
         names = {f"{LISTENER_PREFIX}{name.lower()}.{key}": name for name in self.listener_names}
         return {names[each]: _positive(each, text) for each, text in self.properties.items() if each in names}
 
@@ -244,7 +245,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
 
 
 def _hint(key: str) -> str:
-    """For a key that Kafka does not have, suggest a similar one that this broker uses."""
+    """Suggest a similar used key, if Kafka does not have this one."""
     used = [name for name, row in ALL_KEYS.items() if row.use is not Use.IGNORED]
     near = difflib.get_close_matches(key, used, 1, cutoff=0.8) if key not in ALL_KEYS else []
     return f"; did you mean {near[0]}?" if near else ""
@@ -295,7 +296,7 @@ def _scaled(key: str, text: str, unit_ms: int) -> str:
 
 
 def _check_no_kraft(config: KafkaConfig) -> None:
-    """Refuse the keys of KRaft: a broker that ignored them would block a migration."""
+    """Reject the keys of KRaft: a broker that ignored them would block a migration."""
     if config.process_roles:
         roles = ",".join(config.process_roles)
         raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker is one with ZooKeeper")

@@ -23,7 +23,7 @@ _THROTTLED = (
 
 
 class BadValue(Exception):
-    """A value is invalid; the message is that of Kafka's ConfigException."""
+    """A value is invalid. The message is that of Kafka's ConfigException."""
 
     def __init__(self, key: str, value: object, problem: str) -> None:
         super().__init__(f"Invalid value {value} for configuration {key}: {problem}")
@@ -102,7 +102,7 @@ def _refused(key: str, topic_key: str, definition: TopicConfig, value: Value) ->
 def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
     """Check a topic's own properties as a ZooKeeper-mode broker does. Returns the topic's configuration.
 
-    Raises BadValue; ApiError(INVALID_CONFIG) where Kafka's message is not about a single value.
+    Raises BadValue; ApiError(INVALID_CONFIG) if Kafka's message is not about a single value.
     """
     for key in properties:
         if key not in TOPIC_CONFIGS:

@@ -1,8 +1,7 @@
-"""One reign of the controller: from the won election until the broker resigns or loses its session.
+"""One reign of the controller: from winning the election until the broker resigns or loses its session.
 
 A reign owns its context, its fenced store, the channels to brokers and the watches. They end with the reign, so no
 state of an old reign reaches a new one.
-
 Source: KafkaController.onControllerFailover and onControllerResignation@3.9.
 """
 
@@ -43,6 +42,7 @@ from kafka_zk.broker.controller.topic_changes import TopicChanges
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN, WATCH_COST
 from kafka_zk.network.periodic import Periodic
 from kafka_zk.registry.brokers import BrokerRegistry
+from kafka_zk.registry.client.client import ZnodeStat
 from kafka_zk.registry.client.errors import InvalidZnode, RegistryError
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 from kafka_zk.registry.controller import ControllerRegistry, Elected
@@ -50,15 +50,15 @@ from kafka_zk.registry.features import read_features, write_operation
 from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.registry.znodes import admin, isr
 from kafka_zk.registry.znodes.feature import ENABLED, FinalizedFeatures
-from kafka_zk.registry.znodes.topics import TopicAssignment
+from kafka_zk.registry.znodes.topics import topic_path
 
 _log = Logger()
 
 BALANCE_AFTER_S = 5
-"""Delay from the start of a reign to the first check for leader imbalance; Kafka's value."""
+"""Delay from the start of a reign to the first check for leader imbalance, as in Kafka."""
 
 RETRY_INTERVAL_S = 10
-"""Interval between retries of elections for leaderless partitions and of deletions that a broker refused."""
+"""Interval between retries of elections for leaderless partitions and of deletions that a broker rejected."""
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
@@ -67,7 +67,7 @@ class Put(Protocol):
     """Adds an event (a name and the work to do) to the controller's queue."""
 
     def __call__(self, name: str, work: Work, *, once: bool = False) -> None:
-        """If ``once``, drops the event when an event with this name is already queued."""
+        """If ``once``, the event is dropped when an event with this name is already queued."""
 
 
 class ActiveController:
@@ -122,8 +122,8 @@ class ActiveController:
     async def take_over(self) -> None:
         """Run the failover: send the list of live brokers (as Kafka does), elect missing leaders, then shrink ISRs.
 
-        UpdateMetadata with partitions is sent last and contains all of them; otherwise a broker that has just started
-        would return incomplete topics to clients.
+        The last UpdateMetadata contains all partitions, because otherwise a broker that has just started would return
+        incomplete topics to clients.
         """
         await self._enable_features()
         self._watch()
@@ -149,7 +149,7 @@ class ActiveController:
         await self.elections.ordered()
 
     def end(self) -> None:
-        """Close the watches, the store and the channels. Work still in progress fails with ControllerMoved."""
+        """Close the watches, the store and the channels. Work in progress fails with ControllerMoved."""
         self._ended = True
         self._retry.stop()
         if self._balance_due is not None:
@@ -165,7 +165,7 @@ class ActiveController:
     async def alter_isrs(
         self, broker_id: int, broker_epoch: int, proposals: Mapping[TopicPartition, Proposal]
     ) -> dict[TopicPartition, Outcome]:
-        """See ``IsrChanges.alter``. Queues the reassignments that can continue."""
+        """See ``IsrChanges.alter``. Queues the reassignments that can now continue."""
         outcomes = await self._isr_changes.alter(broker_id, broker_epoch, proposals)
         moving = [tp for tp in outcomes if self.context.assignment(tp).is_being_reassigned]
         if moving:  # queued, so that the leader's response does not wait for it
@@ -180,7 +180,7 @@ class ActiveController:
     # -- the beginning --
 
     async def _initialized_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """Returns the online replicas, then the offline ones."""
+        """Return the online replicas, then the offline ones."""
         online: list[Replica] = []
         offline: list[Replica] = []
         for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):
@@ -192,7 +192,7 @@ class ActiveController:
         return online, offline
 
     async def _enable_features(self) -> None:
-        """Write ``/feature`` as enabled, like Kafka since 3.3. Finalized features are kept."""
+        """Write ``/feature`` as enabled, as Kafka does since 3.3. Finalized features are kept."""
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
@@ -206,7 +206,7 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Delete the notifications for the previous controller; this one reads all states anyway."""
+        """Delete the notifications for the previous controller. This one has read all states."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])
@@ -247,10 +247,10 @@ class ActiveController:
                 if self._ended:
                     return
                 seen = partial(self._assignment_seen, topic)
-                self._assignment_watchers[topic] = self._topic_registry.watch_assignment(topic, seen)
+                self._assignment_watchers[topic] = DataWatcher(self.client, topic_path(topic), seen, self._source)
 
-    def _assignment_seen(self, topic: str, assignment: TopicAssignment | None) -> None:
-        if self._topics.is_news(topic, assignment):
+    def _assignment_seen(self, topic: str, _: bytes | None, stat: ZnodeStat | None) -> None:
+        if stat is not None and self._topics.is_news(topic, stat.mzxid):
             self._put(f"partition change of {topic}", lambda: self._topics.assignment_changed(topic), once=True)
 
     # -- events --
@@ -269,9 +269,9 @@ class ActiveController:
         self._balance_due = self._clock.callLater(self._balance_interval_s, self._balance)
         self._put("balance of leaders", self.elections.balance, once=True)
 
-    def _retry_due(self) -> None:
+    async def _retry_due(self) -> None:
         """Retry elections and deletions that failed. No watch reports when the cause of the failure is gone."""
-        if partition_state.stuck(self.context):
+        if await self._changes.stuck():
             self._put("election of what has no leader", self._changes.elect_stuck, once=True)
         if topic_deletion.waiting(self.context):
             self._put("deletion of what was refused", self._deletions.try_refused, once=True)
@@ -312,7 +312,7 @@ class ActiveController:
             )
 
     async def _stop_replica_answered(self, broker_id: int, request: StopReplicaRequest, answer: Answer) -> None:
-        """An error for the whole request applies to each of its partitions."""
+        """Handle a response. An error for the whole request applies to each of its partitions."""
         errors = answer.partition_errors or dict.fromkeys(request.partitions, answer.error_code)
         deleting = {
             tp: code

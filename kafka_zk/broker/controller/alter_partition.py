@@ -1,6 +1,6 @@
-"""Decide whether a leader may change the ISR of its partition (AlterPartition, KIP-497). Pure.
+"""Decides whether a leader may change the ISR of its partition (AlterPartition, KIP-497). Pure.
 
-A proposal names the leader epoch and the partition epoch (the version of the state znode) that the leader knows. The
+A proposal contains the leader epoch and the partition epoch (the version of the state znode) that the leader knows. The
 leader's reaction depends on the error code, so the checks run in Kafka's order:
 
     an epoch above the controller's own     NOT_CONTROLLER             the leader looks for a newer controller
@@ -23,7 +23,8 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Proposal(NamedTuple):
-    """The state that a leader proposes. ``leader_epoch``, ``partition_epoch`` (znode version): those it knows."""
+    """The state that a leader proposes. ``leader_epoch`` and ``partition_epoch`` (znode version) are those that it
+    knows."""
 
     leader_epoch: int
     isr: tuple[int, ...]
@@ -32,7 +33,7 @@ class Proposal(NamedTuple):
 
 
 Verdict = WriteState | LeadershipInfo | ErrorCode
-"""The state to write; the current state if it already equals the proposal; or the reason for the refusal."""
+"""The state to write; the current state if it already equals the proposal; or the reason for the rejection."""
 
 
 def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Proposal) -> Verdict:
@@ -64,7 +65,7 @@ def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Propos
 
 
 def _stands(info: LeadershipInfo, broker_id: int, proposal: Proposal) -> bool:
-    """Whether the proposal equals the state, whatever partition epoch the leader knows."""
+    """True if the proposal equals the state, whatever partition epoch the leader knows."""
     known = (info.leader, tuple(info.isr), info.leader_recovery_state)
     return known == (broker_id, proposal.isr, proposal.leader_recovery_state)
 

@@ -50,11 +50,13 @@ class BrokerChanges:
         await self._read_unclean_starts()
 
     def open_channels(self) -> None:
+        self._channels.know({self._controller_id, *self._context.replica_holders()})
         for broker in self._context.brokers.values():
             self._channels.add(broker.info)
 
     async def changed(self) -> None:
-        """``/brokers/ids`` or a registration changed. A larger broker epoch is a bounce: a failure and a start."""
+        """Handle a change of ``/brokers/ids`` or of a registration. A larger broker epoch is a bounce: a failure and a
+        start."""
         known, present = self._context.brokers, await self._store.brokers()
         started = sorted(present.keys() - known.keys())
         failed = sorted(known.keys() - present.keys())
@@ -142,8 +144,8 @@ class BrokerChanges:
     async def leaders_lead(self, elected: Collection[TopicPartition]) -> None:
         """Wait until this broker has answered the LeaderAndIsr for ``elected``, but at most LEADERS_WITHIN_S.
 
-        Otherwise the work of shrinking ISRs would compete with it in the same process and make it several times slower.
-        The controller does not wait for other brokers, which may be dead or paused.
+        Otherwise shrinking ISRs in the same process would make it several times slower. The controller does not wait
+        for other brokers, which may be dead or paused.
         """
         if elected:
             await self._channels.told(LEADERS_WITHIN_S, self._controller_id)
@@ -153,7 +155,7 @@ class BrokerChanges:
     async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
         """Mark replicas with KAFKA_STORAGE_ERROR as offline, and those without an error as online.
 
-        A response from an earlier broker epoch is ignored.
+        Ignores a response from an earlier broker epoch.
         """
         broker = self._context.brokers.get(broker_id)
         if answer.error_code != ErrorCode.NONE or broker is None or broker.epoch != broker_epoch:
@@ -173,7 +175,7 @@ class BrokerChanges:
             await self._take_offline([Replica(tp, broker_id) for tp in newly_lost])
 
     async def log_dir_events(self) -> None:
-        """Ask brokers that lost log directories (with LeaderAndIsr) which replicas they still have."""
+        """Ask brokers that lost log directories which replicas they still have (with LeaderAndIsr)."""
         names = await self._store.children(isr.LOG_DIR_EVENTS)
         paths = [f"{isr.LOG_DIR_EVENTS}/{name}" for name in names]
         broker_ids = await self._store.log_dir_events(paths)
@@ -186,7 +188,8 @@ class BrokerChanges:
     # -- controlled shutdown --
 
     async def controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
-        """Move leaderships away from the broker and take its other replicas offline. Returns what it still leads.
+        """Move leaderships away from the broker and take its other replicas offline. Returns the partitions that it
+        still leads.
 
         Raises: ApiError(STALE_BROKER_EPOCH), ApiError(BROKER_NOT_AVAILABLE).
         """

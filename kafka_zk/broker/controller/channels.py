@@ -1,14 +1,13 @@
-"""Per broker, an ordered queue of requests over one connection, with one request in progress.
+"""An ordered queue of requests to each broker, over one connection, with one request in progress.
 
 A failed request is repeated after a pause over a new connection, until the broker answers or is unregistered
-(``remove``): each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
+(``remove``), so each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
 queue does not grow with every change. Large requests are encoded in slices, between which the reactor does other work.
-
 Source: ControllerChannelManager.scala@3.9.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
@@ -25,15 +24,15 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 ATTEMPTS_A_SECOND = 100
-"""Maximum failed attempts per second for all brokers together, about 0.5 ms each."""
+"""Maximum number of failed attempts per second for all brokers together. An attempt takes about 0.5 ms."""
 ATTEMPTS_AT_ONCE = 200
-"""First connections that begin without a pause."""
+"""Number of first connections that begin without a pause."""
 
 _log = Logger()
 
 
 class ControlConnection(Protocol):
-    """The part of ``KafkaConnection`` that a channel uses."""
+    """The methods of ``KafkaConnection`` that a channel uses."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -56,17 +55,25 @@ class UnsupportedPeer(Exception):
 
 class ConnectPace:
     """When brokers that failed, or appeared at once, are connected: evenly spread, so that thousands of registrations
-    without a broker behind them do not delay this broker's clients. Shared by all channels."""
+    without a broker behind them do not delay this broker's clients. Known brokers do not wait for them. Shared by all
+    channels."""
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
+        self._known: set[int] = set()  # ids of brokers that hold replicas or have answered
         self._failing: set[int] = set()  # ids of brokers whose last request failed
         self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
         self._first_s = self._retry_s = clock.seconds()  # from when the next first connection, or retry, may begin
 
+    def know(self, broker_ids: Iterable[int]) -> None:
+        """Connect these brokers without a pause, and retry them after RETRY_BACKOFF_S."""
+        self._known.update(broker_ids)
+
     def first_pause_s(self, broker_id: int) -> float:
-        """Seconds until a broker that was never connected may be; 0 for the first ATTEMPTS_AT_ONCE. After a pause, call
-        ``not_waiting``."""
+        """Seconds until a broker that was never connected may be; 0 if it is known, and for the first ATTEMPTS_AT_ONCE.
+        After a pause, call ``not_waiting``."""
+        if broker_id in self._known:
+            return 0.0
         now_s = self._clock.seconds()
         latest_s = now_s + (ATTEMPTS_AT_ONCE + len(self._waiting) + 1) / ATTEMPTS_A_SECOND
         self._first_s = min(latest_s, max(self._first_s, now_s) + 1 / ATTEMPTS_A_SECOND)
@@ -76,11 +83,13 @@ class ConnectPace:
         return pause_s
 
     def not_waiting(self, broker_id: int) -> None:
-        """The broker is connected now, or is gone: its turn does not delay others."""
+        """End the pause of a broker that is now connected or gone, so that it does not delay others."""
         self._waiting.discard(broker_id)
 
     def retry_pause_s(self, broker_id: int) -> float:
         """Seconds until a broker that just failed is tried again."""
+        if broker_id in self._known:
+            return RETRY_BACKOFF_S
         self._failing.add(broker_id)
         now_s = self._clock.seconds()
         after_others_s = self._retry_s + 1 / ATTEMPTS_A_SECOND - now_s
@@ -89,7 +98,7 @@ class ConnectPace:
         return pause_s
 
     def not_failing(self, broker_id: int) -> None:
-        """The broker answered, or is gone."""
+        """Record that the broker answered or is gone."""
         self._failing.discard(broker_id)
 
 
@@ -119,7 +128,7 @@ class BrokerChannel:
         self._closed = False
         self._queued_count = 0  # total since construction
         self._answered_count = 0  # total since construction; <= _queued_count
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers to wait for, who waits)
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers to wait for, Deferred)
 
     @property
     def queued(self) -> int:
@@ -149,7 +158,7 @@ class BrokerChannel:
         return waiting
 
     def close(self) -> None:
-        """Drop all queued requests and ignore a response that still arrives."""
+        """Drop all queued requests and ignore late responses."""
         self._closed = True
         self._pace.not_failing(self.info.broker_id)
         self._pace.not_waiting(self.info.broker_id)
@@ -160,7 +169,7 @@ class BrokerChannel:
     async def _run(self) -> None:
         if self._connection is None and (pause_s := self._pace.first_pause_s(self.info.broker_id)):
             await after(self._clock, pause_s)
-            if not self._closed:  # else the broker's next registration may be waiting
+            if not self._closed:  # otherwise the broker's next registration may be waiting
                 self._pace.not_waiting(self.info.broker_id)
         while self._queue:
             request = self._queue[0]
@@ -177,6 +186,7 @@ class BrokerChannel:
         if self._closed:
             return
         self._pace.not_failing(self.info.broker_id)
+        self._pace.know([self.info.broker_id])
         self._queue.popleft()
         self._answered_count += 1
         for answer in answers:
@@ -194,7 +204,7 @@ class BrokerChannel:
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
-        """An error of the listener does not stop the queue."""
+        """Call the listener. Its errors do not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
@@ -231,7 +241,7 @@ class BrokerChannel:
 
 
 class Channels:
-    """The channels to all registered brokers. ``versions``: those of the inter-broker protocol."""
+    """The channels to all registered brokers. ``versions``: versions of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -244,6 +254,10 @@ class Channels:
         self._channels: dict[int, BrokerChannel] = {}
         self._pace = ConnectPace(clock)
         self._closed = False
+
+    def know(self, broker_ids: Iterable[int]) -> None:
+        """Do not let these brokers wait for unknown ones (see ``ConnectPace``)."""
+        self._pace.know(broker_ids)
 
     def add(self, info: BrokerInfo) -> None:
         """Open a channel to a broker unless it already has one."""
@@ -271,7 +285,8 @@ class Channels:
             channel.send(request)
 
     async def told(self, limit_s: float, broker_id: int | None = None) -> None:
-        """Returns when all brokers (or one) have answered what is queued now or are gone, or after ``limit_s``."""
+        """Wait until all brokers (or one) have answered every request queued so far or are gone, at most
+        ``limit_s``."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
         asked = [each for each in self._channels if broker_id in (None, each)]
@@ -296,7 +311,7 @@ class Channels:
 def _common_version(
     request: ControlRequest, versions: ControlVersions, offered: Mapping[int, tuple[int, int]]
 ) -> int:
-    """The highest version that the broker supports, at most the inter-broker protocol's."""
+    """The highest version that the broker supports, at most that of the inter-broker protocol."""
     highest = request.protocol_version(versions)
     peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
     version = min(highest, peer_highest)

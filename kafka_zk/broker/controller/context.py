@@ -1,8 +1,7 @@
 """The active controller's state: brokers, topics, assignments, leadership, states. Pure data with queries.
 
-The state machines and their drivers change it only after ZooKeeper has confirmed a change. All lists are sorted, so
-equal contexts produce equal requests.
-
+State machines and drivers change it only after ZooKeeper has confirmed a change. All lists are sorted, so equal
+contexts produce equal requests.
 Source: ControllerContext.scala@3.9.
 """
 
@@ -24,7 +23,7 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch as LeadershipInfo
 from kafka_zk.registry.znodes.topics import TopicAssignment
 
-__all__ = ["Context", "LeadershipInfo", "LiveBroker", "Replica", "ReplicaAssignment", "assignments_of"]
+__all__ = ["Context", "LeadershipInfo", "LiveBroker", "Replica", "ReplicaAssignment", "assignment_of"]
 
 NO_LEADER = -1
 LEADER_DURING_DELETE = -2
@@ -33,7 +32,7 @@ EPOCH_DURING_DELETE = -2
 
 
 class Replica(NamedTuple):
-    """One replica: sorts by partition, then by broker."""
+    """One replica. Sorts by partition, then by broker."""
 
     partition: TopicPartition
     broker_id: int
@@ -49,7 +48,7 @@ class LiveBroker(NamedTuple):
 class ReplicaAssignment(NamedTuple):
     """The replicas of a partition by broker id, the preferred leader first.
 
-    ``replicas``: without duplicates. During a reassignment: the target, followed by the replicas to be removed.
+    ``replicas``: without duplicates. During a reassignment, the target comes first, then the replicas to be removed.
     ``adding``, ``removing``: subsets of ``replicas``; both are empty unless a reassignment is in progress.
     """
 
@@ -92,18 +91,17 @@ _NOBODY = ReplicaAssignment(())
 _NO_PARTITIONS: Mapping[int, ReplicaAssignment] = {}
 
 
-def assignments_of(topic: TopicAssignment) -> dict[int, ReplicaAssignment]:
-    """Assignments by partition number, from a topic's znode."""
-    return {
-        partition: ReplicaAssignment(
-            tuple(replicas), tuple(topic.adding.get(partition, ())), tuple(topic.removing.get(partition, ()))
-        )
-        for partition, replicas in topic.partitions.items()
-    }
+def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
+    """The assignment of a partition, from its topic's znode."""
+    return ReplicaAssignment(
+        tuple(topic.partitions[partition]),
+        tuple(topic.adding.get(partition, ())),
+        tuple(topic.removing.get(partition, ())),
+    )
 
 
 class Context:
-    """The state of one reign. Every field except the epochs is empty until the failover fills it."""
+    """The state of one reign. Until the failover fills it, every field except the epochs is empty."""
 
     def __init__(self, epoch: int = 0, epoch_zk_version: int = 0) -> None:
         self.epoch = epoch
@@ -115,11 +113,13 @@ class Context:
         self.shutting_down: set[int] = set()
         """Brokers that asked for a controlled shutdown: a subset of ``brokers``."""
         self.unclean_starts: set[int] = set()
-        """Brokers that announced an unclean start and may still be in a shared ISR without some of its records."""
+        """Brokers that announced an unclean start and may be in a shared ISR although they lack some of its records."""
         self.topics: set[str] = set()
         """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
         """Topic id, as the znode has it, by topic name. A topic has no entry if its znode has no id."""
+        self.topic_zxids: dict[str, int] = {}
+        """The last write of the topic's znode that ``assignments`` contains, by topic name."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         """Assignment by topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}
@@ -129,22 +129,22 @@ class Context:
         self.replica_states: dict[Replica, ReplicaState] = {}
         """No entry means NonExistent."""
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
-        """By broker id: its replicas on failed log directories. Reset when the broker starts or fails."""
+        """Broker id -> its replicas on failed log directories. Reset when the broker starts or fails."""
         self.topics_to_delete: set[str] = set()
-        """Topics whose deletion is ordered and not complete."""
+        """Topics whose deletion was requested and is not complete."""
         self.topics_with_deletion_started: set[str] = set()
-        """The subset of ``topics_to_delete`` whose partitions went to NonExistent."""
+        """The topics in ``topics_to_delete`` whose partitions are NonExistent."""
         self.topics_ineligible_for_deletion: set[str] = set()
-        """The subset of ``topics_to_delete`` that waits for a broker, a reassignment, or a retry after a refusal."""
+        """The topics in ``topics_to_delete`` that wait for a broker, a reassignment, or a retry after a rejection."""
 
     # -- brokers --
 
     def is_live(self, broker_id: int) -> bool:
-        """Whether the broker is registered and not shutting down."""
+        """True if the broker is registered and not shutting down."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     def is_replica_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
-        """Whether the broker is live (if ``or_shutting_down``: registered) and the replica's log directory works."""
+        """True if the broker is live (if ``or_shutting_down``: registered) and the replica's log directory works."""
         live = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
@@ -193,22 +193,45 @@ class Context:
         return self.replicas_of(self.partitions_of(topic))
 
     def replicas_on(self, broker_ids: Collection[int]) -> list[Replica]:
-        return [replica for replica in self.replicas_of(self.partitions()) if replica.broker_id in broker_ids]
+        return [
+            Replica(TopicPartition(topic, number), broker_id)
+            for topic, assignments in sorted(self.assignments.items())
+            for number, assignment in sorted(assignments.items())
+            for broker_id in assignment.replicas
+            if broker_id in broker_ids
+        ]
+
+    def replica_holders(self) -> set[int]:
+        """All brokers that a partition is assigned to."""
+        return {
+            broker_id
+            for assignments in self.assignments.values()
+            for assignment in assignments.values()
+            for broker_id in assignment.replicas
+        }
 
     def partitions_being_reassigned(self) -> list[TopicPartition]:
-        return [tp for tp in self.partitions() if self.assignment(tp).is_being_reassigned]
+        return [
+            TopicPartition(topic, number)
+            for topic, assignments in sorted(self.assignments.items())
+            for number in sorted(number for number, assignment in assignments.items() if assignment.is_being_reassigned)
+        ]
 
-    def remove_topic(self, topic: str) -> None:
-        """Remove all entries of a topic."""
-        for replica in self.replicas_of_topic(topic):
-            self.replica_states.pop(replica, None)
-        for tp in self.partitions_of(topic):
+    def remove_partitions(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            for broker_id in self.assignments[tp.topic].pop(tp.partition).replicas:
+                self.replica_states.pop(Replica(tp, broker_id), None)
             self.leadership.pop(tp, None)
             self.partition_states.pop(tp, None)
             for offline in self.offline_dirs.values():
                 offline.discard(tp)
+
+    def remove_topic(self, topic: str) -> None:
+        """Remove all entries of a topic."""
+        self.remove_partitions(self.partitions_of(topic))
         self.assignments.pop(topic, None)
         self.topic_ids.pop(topic, None)
+        self.topic_zxids.pop(topic, None)
         for topics in (
             self.topics,
             self.topics_to_delete,
@@ -238,7 +261,7 @@ class Context:
         return info is not None and self.is_replica_online(info.leader, partition)
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Partitions that the broker leads and that have other replicas, to which leadership could move."""
+        """Partitions that the broker leads and whose leadership could move to another replica."""
         return [
             tp
             for tp in self.partitions_with_leadership()
@@ -262,7 +285,7 @@ class Context:
     def split_legal_partitions(
         self, partitions: Iterable[TopicPartition], event: PartitionEvent
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """(legal, illegal) partitions for the event."""
+        """Split partitions into (legal, illegal) for the event."""
         legal: list[TopicPartition] = []
         illegal: list[TopicPartition] = []
         allowed = PARTITION_TRANSITIONS[event]
@@ -273,7 +296,7 @@ class Context:
     def split_legal_replicas(
         self, replicas: Iterable[Replica], event: ReplicaEvent
     ) -> tuple[list[Replica], list[Replica]]:
-        """(legal, illegal) replicas for the event."""
+        """Split replicas into (legal, illegal) for the event."""
         legal: list[Replica] = []
         illegal: list[Replica] = []
         allowed = REPLICA_TRANSITIONS[event]
@@ -282,12 +305,12 @@ class Context:
         return legal, illegal
 
     def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
-        """Raises IllegalTransition unless the event is legal for all partitions."""
+        """Raise IllegalTransition unless the event is legal for all partitions."""
         for tp in self.split_legal_partitions(partitions, event)[1]:
             raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
     def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
-        """Raises IllegalTransition unless the event is legal for all replicas."""
+        """Raise IllegalTransition unless the event is legal for all replicas."""
         for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
             raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")

@@ -1,7 +1,7 @@
 """The controller's three requests to brokers, independent of their version. Pure.
 
-Each encodes itself as messages of a version and decodes the response. It is one message, except for StopReplica below
-version 3, whose ``delete`` covers a whole message. ``inter.broker.protocol.version`` sets the version:
+Each request encodes itself for a version and decodes the response. It becomes one message, except for StopReplica below
+version 3, whose ``delete`` applies to a whole message. ``inter.broker.protocol.version`` determines the version:
 
     LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3  2 by topic (2.2)  1  0
     UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5 by topic (2.2)  4  3
@@ -42,7 +42,8 @@ _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""Maximum partitions of a request, unless one topic in UpdateMetadata has more. They block a broker for 5 to 10 ms."""
+"""Maximum number of partitions in a request; they block a broker for 5 to 10 ms. UpdateMetadata exceeds it for a topic
+with more partitions."""
 
 _LEADER_AND_ISR_BY_TOPIC_SINCE = 2
 _UPDATE_METADATA_BY_TOPIC_SINCE = 5
@@ -84,7 +85,7 @@ class PartitionMetadata(NamedTuple):
 
 @dataclass(slots=True)
 class LeaderAndIsrState:
-    """A partition under the message's field names, as the codec needs it."""
+    """A partition with the message's field names, as the codec needs it."""
 
     topic_name: str
     partition_index: int
@@ -202,7 +203,7 @@ class ClusterUpdate:
     _states: dict[TopicPartition, MetadataState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prepare(self) -> Iterator[int]:
-        """Build the partition states in slices; yields the number of partitions in each."""
+        """Build the partition states in slices. Yields the number of partitions in each slice."""
         for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
             self._states.update((tp, self._partition_state(tp)) for tp in portion)
             yield len(portion)
@@ -232,14 +233,15 @@ class ClusterUpdate:
         return [_live_broker(info) for info in self.brokers]
 
     def merged(self, newer: "ClusterUpdate") -> "ClusterUpdate | None":
-        """Both updates as one, in which ``newer`` wins. None if it would be too large or if a topic's id changed."""
+        """Combine both updates; ``newer`` takes precedence. None if the result would be too large or if a topic's id
+        changed."""
         limit = max(PARTITIONS_AT_ONCE, len(newer.partitions))
         if len(self.partitions) > limit:
             return None
         if any(newer.topic_ids.get(topic, topic_id) != topic_id for topic, topic_id in self.topic_ids.items()):
             return None
         if self.partitions.keys() <= newer.partitions.keys():
-            return newer  # keeps sharing its encoded parts with other brokers
+            return newer  # so that it keeps sharing its encoded parts with other brokers
         partitions = {**self.partitions, **newer.partitions}
         if len(partitions) > limit:
             return None
@@ -262,7 +264,7 @@ class ClusterUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataRequest:
-    """Tells a broker the live brokers and the state of partitions, as clients will see them."""
+    """Tells a broker the live brokers and the state of partitions that clients will see."""
 
     api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
     sender: Sender
@@ -287,7 +289,7 @@ class UpdateMetadataRequest:
         return Answer(response.error_code, {})
 
     def merged(self, newer: "UpdateMetadataRequest") -> "UpdateMetadataRequest | None":
-        """Both requests as one, or None; see ``ClusterUpdate.merged``."""
+        """Combine both requests; None if that is impossible. See ``ClusterUpdate.merged``."""
         update = self.update.merged(newer.update) if self.sender == newer.sender else None
         return None if update is None else replace(newer, update=update)
 
@@ -355,7 +357,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, Any]:
 
 
 def can_be_sent(partition: TopicPartition, info: LeadershipInfo, assignment: ReplicaAssignment) -> bool:
-    """Whether each number fits its field in every version; an overflow would block all other partitions."""
+    """True if each number fits its field in every version. An overflow would block all other partitions."""
     numbers = [partition.partition, info.leader, info.leader_epoch, info.controller_epoch, info.zk_version]
     for listed in (info.isr, *assignment):
         numbers.extend(listed)
@@ -374,14 +376,15 @@ def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[T
 
 
 def portions(items: Iterable[T], size: int = PARTITIONS_AT_ONCE) -> Iterator[list[T]]:
-    """Lists of up to ``size`` items."""
+    """Split items into lists of up to ``size``."""
     rest = iter(items)
     while portion := list(islice(rest, size)):
         yield portion
 
 
 def whole_topics(partitions: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """Portions of whole topics with at most PARTITIONS_AT_ONCE partitions, unless one topic has more.
+    """Split partitions into lists of whole topics with at most PARTITIONS_AT_ONCE partitions. A larger topic gets its
+    own list.
 
     Clients must not see incomplete topics.
     """
@@ -414,7 +417,7 @@ def _live_broker(info: BrokerInfo) -> Any:
                 security_protocol=SECURITY_PROTOCOL_IDS[endpoint.protocol],
             )
             for endpoint in info.endpoints
-            if endpoint.protocol in SECURITY_PROTOCOL_IDS  # skips misspelt protocols
+            if endpoint.protocol in SECURITY_PROTOCOL_IDS  # skips unknown protocols
         ],
         rack=info.rack,
     )

@@ -23,7 +23,7 @@ class WriteState(NamedTuple):
 
 
 class FailedChange(NamedTuple):
-    """A legal change of state that is impossible now; the partition keeps its state."""
+    """A legal change of state that is now impossible. The partition keeps its state."""
 
     partition: TopicPartition
     reason: str
@@ -46,7 +46,8 @@ class SendStopReplica(NamedTuple):
 
 
 class SendUpdateMetadata(NamedTuple):
-    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: the recipients; None for all."""
+    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: the recipients; None: all
+    brokers."""
 
     broker_ids: tuple[int, ...] | None
     partitions: Collection[TopicPartition] = ()
@@ -56,7 +57,7 @@ Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 
 def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
-    """The effects without UpdateMetadata for ``tps``, because every broker has just received it."""
+    """The effects without UpdateMetadata for ``tps``, which every broker has just received."""
     kept: list[Send] = []
     for effect in effects:
         if isinstance(effect, SendUpdateMetadata) and effect.partitions:

@@ -1,6 +1,6 @@
-"""Choose a partition's leader: one pure function per strategy. None means that no replica can lead.
+"""Chooses a partition's leader: one pure function per strategy. None means that no replica can lead.
 
-``assigned`` is the assignment in order (the preferred leader first); ``live`` are the assigned brokers that are live
+``assigned`` is the assignment in order (the preferred leader first). ``live`` are the assigned brokers that are live
 and whose log directory works.
 
     trigger               leader                                      new ISR
@@ -12,8 +12,8 @@ and whose log directory works.
     preferred             assigned[0] if live and in the ISR          unchanged
     controlled shutdown   first live one in the ISR that stays        ISR without those shutting down
 
-Trust is our addition (``Absences``, decision 0019). If no member of the ISR was away, the first one wins, as in Kafka.
-
+Kafka does not have trust (``Absences``, decision 0019). If no member of the ISR was away, the first one wins, as in
+Kafka.
 Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9; KIP-966 (unclean starts).
 """
 
@@ -30,10 +30,10 @@ class Elected(NamedTuple):
 
 
 class Absences(NamedTuple):
-    """Members of an ISR that were gone without a controller removing them.
+    """Members of an ISR that were gone although no controller removed them.
 
-    ``away``: registered after the ISR was written. ``unclean``: started without a clean shutdown before, so
-    acknowledged records may be missing.
+    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown, so acknowledged
+    records may be missing.
     """
 
     away: Collection[int] = ()
@@ -48,7 +48,7 @@ NO_ABSENCES = Absences()
 
 
 def new_partition(live: Sequence[int]) -> Elected | None:
-    """First leader of a partition."""
+    """Elect the first leader of a partition."""
     return Elected(live[0], list(live)) if live else None
 
 
@@ -59,7 +59,7 @@ def offline(
     unclean_allowed: bool = False,
     absences: Absences = NO_ABSENCES,
 ) -> Elected | None:
-    """The leader is gone, or a replica of a leaderless partition is back."""
+    """Elect a leader when the leader is gone, or a replica of a leaderless partition is back."""
     elected = _most_trusted(assigned, isr, live, absences)
     if elected is not None:
         return elected
@@ -73,14 +73,15 @@ def offline(
 def returned(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> Elected | None:
-    """For partitions that ``must_be_elected_again``: the leader stays unless a more trusted member can lead."""
+    """Elect a leader for partitions that ``must_be_elected_again``. The leader stays unless a more trusted member can
+    lead."""
     return _most_trusted((leader, *assigned), isr, live, absences)
 
 
 def must_be_elected_again(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> bool:
-    """Whether the leader was away and is unclean, or another member is unclean, or live and more trusted.
+    """True if the leader was away and is unclean, or another member is unclean, or a live member is more trusted.
 
     A leader that started uncleanly needs a new epoch even if it stays, because followers detect lost records only
     across epochs. A partition with one replica has no followers.
@@ -95,7 +96,7 @@ def must_be_elected_again(
 
 
 def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """The current leader is not in the reassignment's target."""
+    """Elect a leader when the current one is not in the reassignment's target."""
     for broker_id in target:
         if broker_id in live and broker_id in isr:
             return Elected(broker_id, list(isr))
@@ -114,7 +115,7 @@ def controlled_shutdown(
     live_or_shutting_down: Collection[int],
     shutting_down: Collection[int],
 ) -> Elected | None:
-    """The current leader is about to stop."""
+    """Elect a leader when the current one is about to stop."""
     for broker_id in assigned:
         if broker_id in live_or_shutting_down and broker_id in isr and broker_id not in shutting_down:
             return Elected(broker_id, [member for member in isr if member not in shutting_down])
@@ -124,7 +125,7 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The most trusted candidate, first among equals. Other members that started uncleanly leave the ISR."""
+    """The most trusted candidate, the first among equals. Other members that started uncleanly leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
     if leader is None:
         return None

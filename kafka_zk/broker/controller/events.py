@@ -1,7 +1,7 @@
 """Events of the controller for observers (flight recorder, web page, tests).
 
-Every event has the wall-clock time in ms since the Unix epoch, the actor (such as ``broker-0``), a short cause, and
-the zxid of the change behind it (0 if there is no change or it is unknown).
+Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``), a short cause, and the zxid
+of the change that caused it (0 if unknown).
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from kafka_zk.broker.controller.states import PartitionState, ReplicaState
 
 @dataclass(frozen=True, slots=True)
 class ControllerEvent(Event):
-    """Base of all."""
+    """Base of all events in this module."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,21 @@ class ControllerElected(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerReady(ControllerEvent):
-    """The failover is done."""
+    """The failover is complete."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerResigned(ControllerEvent):
-    """This broker is not the controller any more."""
+    """This broker is no longer the controller."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class BrokersChanged(ControllerEvent):
-    """Brokers came, went, came back with a new broker epoch, or changed their endpoints."""
+    """Brokers started, failed, started again with a new broker epoch, or changed their endpoints."""
 
     started: tuple[int, ...]
     failed: tuple[int, ...]
@@ -65,8 +65,8 @@ class LeadersElected(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
-    """ISRs of partitions were written: as their leaders asked, or without a broker that is gone (without a leader, if
-    it led and no other could be elected)."""
+    """ISRs of partitions were written, because their leaders asked or a broker is gone. The partition has no leader if
+    that broker led it and no other could be elected."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 
@@ -89,7 +89,7 @@ class ReplicasMoved(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ChangesRefused(ControllerEvent):
-    """Changes of state that were not possible, with the reasons."""
+    """Changes of state that were impossible, with the reasons."""
 
     refused: tuple[FailedChange, ...]
 
@@ -111,7 +111,7 @@ class RequestSent(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed(ControllerEvent):
-    """A request did not get through (it is repeated), or the broker answered with errors; the cause says which."""
+    """A request failed and will be repeated, or the broker answered with errors. The cause says which."""
 
     broker_id: int
     api: str

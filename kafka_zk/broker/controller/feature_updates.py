@@ -1,6 +1,6 @@
-"""Apply an administrator's updates to the finalized features (KIP-584). Pure.
+"""Applies an administrator's updates to the finalized features (KIP-584). Pure.
 
-A ZooKeeper-based broker supports no features. Nothing can be finalized, but features that another cluster left in
+A ZooKeeper-based broker supports no features. So no feature can be finalized, but features that another cluster left in
 ``/feature`` can be deleted.
 
 Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9. Tests:
@@ -15,7 +15,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 
 
 class UpgradeType(enum.IntEnum):
-    """Whether an update may lower a level, and lose data by it. Source: FeatureUpdate.java@3.9."""
+    """Whether an update may lower a level, even if that loses data. Source: FeatureUpdate.java@3.9."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -23,7 +23,8 @@ class UpgradeType(enum.IntEnum):
 
 
 class FeatureUpdate(NamedTuple):
-    """``level`` below 1 with a downgrade deletes the feature. ``upgrade_type``: the request's number, not validated."""
+    """``level`` below 1 with a downgrade deletes the feature. ``upgrade_type``: the number in the request, not
+    validated."""
 
     feature: str
     level: int
@@ -33,7 +34,8 @@ class FeatureUpdate(NamedTuple):
 def apply_updates(
     updates: Iterable[FeatureUpdate], finalized: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, ApiError | None]]:
-    """The features finalized afterwards, and each update's error by feature. A refused update changes nothing."""
+    """The finalized features after the updates, and each update's error by feature. A rejected update changes
+    nothing."""
     target = dict(finalized)
     outcomes: dict[str, ApiError | None] = {}
     for update in updates:
@@ -45,7 +47,7 @@ def apply_updates(
 
 
 def _problem(update: FeatureUpdate, existing: int | None) -> str | None:
-    """The reason for refusing the update; None if it deletes an existing feature."""
+    """The reason for rejecting the update; None if it deletes an existing feature."""
     _, level, kind = update
     if not update.feature:
         return "Feature name can not be empty."

@@ -1,4 +1,4 @@
-"""Changes of ISRs, requested by leaders with AlterPartition or, before 2.7, written by leaders themselves.
+"""Changes of ISRs that leaders request with AlterPartition or, before 2.7, write themselves.
 
 Neither kind changes a leader or its epoch, so the controller then sends only UpdateMetadata to all brokers.
 """
@@ -19,7 +19,7 @@ from kafka_zk.registry.znodes import isr
 
 Granted = LeadershipInfo
 Outcome = Granted | ErrorCode
-"""The partition's current state, or the reason for the refusal."""
+"""The partition's current state, or the reason for the rejection."""
 
 
 class IsrChanges:
@@ -59,7 +59,7 @@ class IsrChanges:
     async def notified(self) -> list[TopicPartition]:
         """Load the states of the partitions that leaders named in ``/isr_change_notification``. Returns the partitions.
 
-        Followers that the controller considers offline are removed from the ISRs.
+        Removes followers from the ISRs that the controller considers offline.
         """
         names = await self._store.children(isr.ISR_CHANGES)
         paths = [f"{isr.ISR_CHANGES}/{name}" for name in names]

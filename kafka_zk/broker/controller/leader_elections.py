@@ -1,4 +1,4 @@
-"""Elections without a failure: requested by administrators (by protocol or ZooKeeper), or to balance leaders."""
+"""Elections without a failure: administrators request them (by protocol or ZooKeeper), or they balance leaders."""
 
 from collections.abc import Collection
 
@@ -24,7 +24,8 @@ class LeaderElections:
         self._imbalance_percentage = imbalance_percentage
 
     async def elect(self, tps: Collection[TopicPartition], *, unclean: bool) -> dict[TopicPartition, ElectionOutcome]:
-        """Elect the preferred leaders or, if ``unclean``, any live replica where no ISR member is live."""
+        """Elect the preferred leaders. If ``unclean``, elect any live replica of partitions whose ISR has no live
+        member."""
         refusals: dict[TopicPartition, ApiError | None] = {}
         for portion in portions(tps, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -39,7 +40,7 @@ class LeaderElections:
         }
 
     async def ordered(self) -> None:
-        """Carry out ``/admin/preferred_replica_election``, then delete it whatever the result."""
+        """Carry out ``/admin/preferred_replica_election``, then delete it even if elections failed."""
         ordered = await self._store.preferred_elections()
         if ordered is None:
             return
@@ -49,7 +50,7 @@ class LeaderElections:
         await self._store.delete_all([admin.PREFERRED_REPLICA_ELECTION])
 
     async def balance(self) -> None:
-        """Return leadership to preferred leaders."""
+        """Return leadership to preferred leaders if it is imbalanced."""
         imbalance = preferred_leaders.Imbalance(self._context, self._imbalance_percentage)
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)

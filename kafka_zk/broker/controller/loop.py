@@ -2,7 +2,7 @@
 
 Theory of operation: every occurrence (the election znode, brokers or topics changed; a broker answered) becomes an
 event in one queue. One coroutine processes the queue in order and waits for each event's writes, so no event sees the
-partial result of another. The end of a reign bypasses the queue: if the session is lost, or a write is refused because
+partial result of another. The end of a reign bypasses the queue: if the session is lost, or a write fails because
 another controller was elected, the reign ends immediately and its queued events are dropped.
 
     start             watch /controller; if it is absent: elect
@@ -58,19 +58,19 @@ T = TypeVar("T")
 _log = Logger()
 
 ELECTION_BACKOFF_S = 1.0
-"""Pause after a failed failover, so that repeated failures do not spin."""
+"""Pause after a failed failover, so that repeated failures do not cause a busy loop."""
 
 
 PAUSE_AFTER_LOSS_S = 0.1
 
 TOLD_WITHIN_S = 3.0
-"""Maximum time that a stopping broker waits for the others to learn its partitions' new leaders."""
+"""How long a stopping broker waits at most until the others know its partitions' new leaders."""
 
 
 class _Event(NamedTuple):
     name: str
     work: Work
-    reign: ActiveController | None  # None: an event of the election
+    reign: ActiveController | None  # None for events of the election
     dropped: Callable[[], None] | None = None
 
 
@@ -79,7 +79,7 @@ class Controller:
 
     Args:
         observe: called with every event of ``controller.events`` and ``registry.client.events``. Its errors are logged.
-        known_epoch: returns the greatest controller epoch that this broker has received.
+        known_epoch: returns the largest controller epoch that this broker has received.
         on_kraft: called when a KRaft controller has taken ``/controller``; the broker should stop.
     """
 
@@ -96,7 +96,7 @@ class Controller:
         self.controller_id = -1
         """The broker id in ``/controller``; -1 if there is none or it is unknown."""
         self.is_kraft = False
-        """Whether a KRaft controller has taken ``/controller``; then no broker is the controller."""
+        """True if a KRaft controller has taken ``/controller``. Then no broker is the controller."""
         self._client = client
         self._clock = clock
         self._config = config
@@ -123,7 +123,7 @@ class Controller:
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller, as far as it knows."""
+        """True if this broker is the controller, as far as it knows."""
         return self._reign is not None and self.controller_id == self.broker_id
 
     @property
@@ -143,18 +143,18 @@ class Controller:
     # -- life --
 
     async def start(self) -> None:
-        """Take part in the election from now on. Returns immediately; ``controller_id`` names the winner later."""
+        """Take part in elections from now on. Returns immediately; ``controller_id`` names the winner later."""
         self._registered = True
         self._remove_session_listener = self._client.add_session_listener(self._session_changed)
         self._watcher = self._registry.watch(self._controller_seen)
 
     async def session_renewed(self) -> None:
-        """The broker registered again in a new session: elect if there is no controller."""
+        """Elect a controller if there is none. Call this after the broker registered again in a new session."""
         self._registered = True
         self._put_election()
 
     async def shutdown(self) -> None:
-        """Stop. An active controller resigns, so that another one is elected immediately."""
+        """Stop. An active controller resigns, so that another broker is elected immediately."""
         self._stopped = True
         self._remove_session_listener()
         if self._watcher is not None:
@@ -173,7 +173,7 @@ class Controller:
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> list[TopicPartition]:
         """Move the leaderships of a stopping broker away. Returns the partitions that it still leads.
 
-        On return every broker can name the new leaders to clients, unless this takes longer than TOLD_WITHIN_S.
+        On return every broker knows the new leaders, unless this takes longer than TOLD_WITHIN_S.
 
         Raises: ApiError with NOT_CONTROLLER, STALE_BROKER_EPOCH or BROKER_NOT_AVAILABLE.
         """
@@ -184,7 +184,8 @@ class Controller:
         return left
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """Apply a change of ``unclean.leader.election.enable`` for a topic or of the default, now ``by_default``."""
+        """Apply a change of ``unclean.leader.election.enable`` for a topic, or of the default, which is now
+        ``by_default``."""
         self._config = replace(self._config, unclean_leader_election_enable=by_default)
         if self._reign is not None:
             self._reign.allow_unclean_elections(by_default=by_default)
@@ -192,8 +193,8 @@ class Controller:
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
         """Run an operation in the queue and return its result.
 
-        Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller, or loses that
-        role before the operation is done.
+        Raises: the operation's ApiErrors; ApiError(NOT_CONTROLLER) if this broker is not the controller or stops being
+            it before the operation is done.
         """
         reign = self._reign
         if reign is None or not self.is_active:
@@ -247,7 +248,7 @@ class Controller:
             try:
                 await self._run(event)
             except ControllerMoved as moved:
-                if event.reign in (None, self._reign):  # None: an election, which includes the failover
+                if event.reign in (None, self._reign):  # None: an event of the election, which includes the failover
                     self._end_reign(str(moved))
                 self._put_election()
             except SessionLost as lost:
@@ -256,6 +257,7 @@ class Controller:
                 _log.failure(
                     "[{actor}] {event} failed", level=LogLevel.error, actor=self._actor, event=event.name
                 )
+            self._reporter.log_refused()
             await turns.spend(EVENT_COST)
         working, self._working = self._working, None
         if working is not None:
@@ -283,7 +285,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """Only the queued election finds out whether a claim with this broker's id is from this session."""
+        """Queue an election. Only that finds out whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -291,7 +293,7 @@ class Controller:
         self._put_once(_Event("election", self._elect, None))
 
     async def _elect(self) -> None:
-        """Run ``_stand``, and again later while an invalid znode or an ACL prevents the election of this broker."""
+        """Run ``_stand``. Repeat it later while an invalid znode or an ACL prevents the election of this broker."""
         try:
             await self._stand()
         except (InvalidZnode, NoAuth) as error:
@@ -312,7 +314,7 @@ class Controller:
         self._put_election()
 
     async def _stand(self) -> None:
-        """Read the claim: resign if another broker holds it, run for election if no broker does."""
+        """Read the claim. Resign if another broker holds it; run for election if no broker does."""
         seen = await self._answer(self._registry.claim)
         if seen is not None and seen.is_kraft:
             self._keep_out(ControlledByKRaft(seen.broker_id))
@@ -368,7 +370,7 @@ class Controller:
         return reign
 
     def _end_reign(self, cause: str) -> None:
-        """End the reign immediately: running work fails, and queued events are dropped."""
+        """End the reign immediately. Running work fails, and queued events are dropped."""
         reign, self._reign = self._reign, None
         if reign is None:
             return
@@ -404,7 +406,7 @@ class Controller:
             _log.info("[{actor}] {path} was not deleted: {error}", actor=self._actor, path=CONTROLLER, error=error)
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a read after a connection loss within the same session. Raises SessionLost."""
+        """Repeat a read after a connection loss in the same session. Raises SessionLost."""
         session_id = self._client.session_id
         while True:
             if self._stopped or self._client.session_id != session_id:

@@ -32,12 +32,12 @@ class ControllerOperation(ABC, Generic[T_co]):
 
     @property
     def name(self) -> str:
-        """The cause of the events that follow, shown to observers."""
+        """The cause of the resulting events, which observers see."""
         return type(self).__name__
 
     @abstractmethod
     async def carry_out(self, reign: ActiveController) -> T_co:
-        """Returns the result. Raises ApiError."""
+        """Do the work and return the result. Raises ApiError."""
 
 
 class PartitionKey(NamedTuple):
@@ -67,7 +67,7 @@ class ControlledShutdown(ControllerOperation[list[TopicPartition]]):
 
 @dataclass(frozen=True)
 class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
-    """A leader proposes ISRs. Result: the outcome of each proposal; UNKNOWN_TOPIC_ID for an unknown topic id.
+    """Change ISRs as a leader proposes. Result: the outcome of each proposal; UNKNOWN_TOPIC_ID for an unknown topic id.
 
     Raises: ApiError(STALE_BROKER_EPOCH).
     """
@@ -95,12 +95,12 @@ class AlterPartition(ControllerOperation[dict[PartitionKey, Outcome]]):
 
 
 def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.UUID, str]:
-    """Topic names by id, compared as text because parsing thousands is slow. An id that two topics share is left
-    out."""
+    """Topic id -> name. Ids are compared as text, because parsing thousands is slow. An id that two topics share is
+    left out."""
     asked = {uuids.to_text(topic_id): topic_id for topic_id in topic_ids}
     known = context.topic_ids
     named = [(asked[text], name) for name, text in known.items() if text in asked]
-    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or not stored in Kafka's form
+    if len({topic_id for topic_id, _ in named}) < len(asked):  # unknown, or not stored in Kafka's format
         named = [(uuids.from_text(text), name) for name, text in known.items()]
     names = dict(named)
     if len(names) < len(named):
@@ -111,7 +111,7 @@ def _names_of(context: Context, topic_ids: Collection[uuid.UUID]) -> dict[uuid.U
 
 @dataclass(frozen=True)
 class AllocateProducerIds(ControllerOperation[range]):
-    """Result: a block of producer ids reserved for this broker.
+    """Reserve a block of producer ids for a broker. Result: the block.
 
     Raises: ApiError with BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or UNKNOWN_SERVER_ERROR.
     """
@@ -137,7 +137,8 @@ class AllocateProducerIds(ControllerOperation[range]):
 
 @dataclass(frozen=True)
 class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
-    """An administrator changes the finalized features. Result: each update's error by feature, None if it succeeded."""
+    """Change the finalized features for an administrator. Result: each update's error by feature; None if it
+    succeeded."""
 
     updates: Collection[FeatureUpdate]
     validate_only: bool
@@ -161,7 +162,8 @@ class UpdateFeatures(ControllerOperation[dict[str, ApiError | None]]):
 
 @dataclass(frozen=True)
 class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]):
-    """Elect the preferred leaders or, if ``unclean``, any live replica where no ISR member is live."""
+    """Elect the preferred leaders. If ``unclean``, elect any live replica of partitions whose ISR has no live
+    member."""
 
     tps: Collection[TopicPartition]
     unclean: bool
@@ -172,9 +174,9 @@ class ElectLeaders(ControllerOperation[Mapping[TopicPartition, ElectionOutcome]]
 
 @dataclass(frozen=True)
 class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiError | None]]):
-    """Move partitions to other replicas; the target None cancels a reassignment in progress.
+    """Move partitions to other replicas. The target None cancels a reassignment in progress.
 
-    Result: each partition's error, or None if its reassignment is in progress or done.
+    Result: each partition's error; None if its reassignment is in progress or done.
     """
 
     targets: Mapping[TopicPartition, Sequence[int] | None]
@@ -185,7 +187,7 @@ class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiEr
 
 @dataclass(frozen=True)
 class ListPartitionReassignments(ControllerOperation[dict[TopicPartition, ReplicaAssignment]]):
-    """Result: the reassignments in progress among ``tps`` (None: all)."""
+    """List the reassignments in progress among ``tps`` (None: all partitions)."""
 
     tps: Collection[TopicPartition] | None
 

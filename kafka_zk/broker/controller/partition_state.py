@@ -6,8 +6,8 @@
     New, Online, Offline -> Offline   nothing: the leader is gone
     Offline -> NonExistent            nothing: the topic is being deleted
 
-Transitions that write to ZooKeeper have two steps: ``create_leadership`` and ``elect`` return what to write, and
-``established`` records what was written. A failed write leaves the partition unchanged.
+Transitions that write to ZooKeeper have two steps: ``create_leadership`` and ``elect`` return the writes, and
+``established`` records them when they have succeeded. A failed write leaves the partition unchanged.
 
 Source: PartitionStateMachine.scala@3.9. Legality: ``states.PARTITION_TRANSITIONS``.
 """
@@ -32,7 +32,7 @@ class ElectionStrategy(enum.Enum):
     """The reason for an election."""
 
     OFFLINE = "offline"
-    OFFLINE_UNCLEAN = "offline, unclean"  # ordered by an administrator
+    OFFLINE_UNCLEAN = "offline, unclean"  # requested by an administrator
     RETURNED = "returned"  # the leader or another member of the ISR was away, see ``returned``
     REASSIGN = "reassign"
     PREFERRED = "preferred"
@@ -51,7 +51,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
 
 
 def move(context: Context, partitions: Collection[TopicPartition], event: PartitionEvent) -> None:
-    """Apply an event other than BRING_ONLINE. Raises IllegalTransition; then no partition has moved."""
+    """Apply an event other than BRING_ONLINE. Raises IllegalTransition before any partition moves."""
     assert event is not PartitionEvent.BRING_ONLINE, "Online needs a leader"
     context.require_legal_partitions(partitions, event)
     context.partition_states.update(dict.fromkeys(partitions, event.target))
@@ -83,7 +83,7 @@ def elect(
 
     Args:
         current: the last known states; None for a state znode that is missing or invalid.
-        unclean_topics: topics whose configuration allows a leader from outside the ISR.
+        unclean_topics: topics whose configuration allows a leader outside the ISR.
     Raises: IllegalTransition if a partition cannot go Online.
     """
     context.require_legal_partitions(current, PartitionEvent.BRING_ONLINE)
@@ -106,7 +106,7 @@ def elect(
 def raise_leader_epochs(
     context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]
 ) -> tuple[list[WriteState], list[FailedChange]]:
-    """The given states with the next leader epoch: leaders accept a changed replica list only in a new epoch."""
+    """The given states with the next leader epoch, because leaders accept another replica list only in a new epoch."""
     writes: list[WriteState] = []
     refused: list[FailedChange] = []
     for tp, info in current.items():
@@ -121,7 +121,7 @@ def raise_leader_epochs(
 
 
 def why_final(context: Context, info: LeadershipInfo) -> str | None:
-    """The reason why this controller cannot write a successor of this state; None if it can."""
+    """The reason why this controller cannot write the next state; None if it can."""
     if info.controller_epoch > context.epoch:
         return f"controller epoch {info.controller_epoch} wrote it already"
     if info.leader_epoch + 1 not in INT32:
@@ -130,7 +130,7 @@ def why_final(context: Context, info: LeadershipInfo) -> str | None:
 
 
 def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]) -> list[str]:
-    """Topics with an ISR without live members; their configuration decides about an unclean election."""
+    """Topics with an ISR without live members. Their configuration decides whether an unclean election is allowed."""
     return sorted(
         {
             tp.topic
@@ -141,7 +141,7 @@ def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, L
 
 
 def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
-    """Record that the state znode was written; it has version ``zk_version`` and the partition is Online."""
+    """Record that the state znode was written with version ``zk_version``, and that the partition is Online."""
     tp, info = write.partition, replace(write.info, zk_version=zk_version)
     context.require_legal_partitions((tp,), PartitionEvent.BRING_ONLINE)
     context.leadership[tp] = info
@@ -152,14 +152,9 @@ def established(context: Context, write: CreateState | WriteState, zk_version: i
 
 
 def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> None:
-    """A New partition already has a state in ZooKeeper: move it to Offline, so that a leader is elected."""
+    """Move a New partition that already has a state in ZooKeeper to Offline, so that a leader is elected."""
     move(context, (partition,), PartitionEvent.TAKE_OFFLINE)
     context.leadership[partition] = info
-
-
-def stuck(context: Context) -> list[TopicPartition]:
-    """Leaderless partitions that have a live candidate; the obstacle to their election may have disappeared."""
-    return [tp for tp in electable(context) if _has_candidate(context, tp)]
 
 
 def electable(context: Context) -> list[TopicPartition]:
@@ -169,7 +164,7 @@ def electable(context: Context) -> list[TopicPartition]:
 
 
 def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Online partitions that need an election because a member of the ISR was away unnoticed or started uncleanly."""
+    """Online partitions that need an election, because a member of the ISR was away unnoticed or started uncleanly."""
     newest = max((broker.epoch for broker in context.brokers.values()), default=-1)
     found = []
     for tp in partitions:
@@ -195,7 +190,8 @@ def dealt_with(context: Context) -> set[int]:
     return context.unclean_starts - shared
 
 
-def _has_candidate(context: Context, tp: TopicPartition) -> bool:
+def has_candidate(context: Context, tp: TopicPartition) -> bool:
+    """Whether a live broker could be elected."""
     info = context.leadership.get(tp)
     return any(info is None or broker_id in info.isr for broker_id in context.live_replicas(tp))
 

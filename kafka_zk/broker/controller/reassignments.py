@@ -12,9 +12,10 @@ from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
+from kafka_zk.broker.controller.store import StoredTopic
 from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol.errors import ApiError, ErrorCode
-from kafka_zk.registry.client.client import Delete, Operation, SetData
+from kafka_zk.registry.client.client import Delete, Operation, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, InvalidZnode, NoNode, NotEmpty, RegistryError
 from kafka_zk.registry.znodes import admin
 from kafka_zk.registry.znodes import topics as znodes
@@ -23,7 +24,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 class Reassignments:
-    """Call ``advance`` after any event that may unblock a reassignment."""
+    """Carries out reassignments. Call ``advance`` after any event that may unblock one."""
 
     def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -32,23 +33,23 @@ class Reassignments:
     # -- events --
 
     async def resume_all(self) -> None:
-        """Continue reassignments at failover. Orders in ZooKeeper replace those of the previous controller."""
+        """Continue reassignments at failover. Requests in ZooKeeper replace those of the previous controller."""
         moving = self._context.partitions_being_reassigned()
         replaced = await self.ordered()
         await self._run([tp for tp in moving if tp not in replaced])
 
     async def resume_on(self, broker_ids: Collection[int]) -> None:
-        """These brokers started: reassignments to them can begin or complete."""
+        """Begin or complete reassignments to brokers that have started."""
         moving = self._context.partitions_being_reassigned()
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
     async def advance(self, tps: Iterable[TopicPartition]) -> None:
-        """The ISRs of these partitions changed: complete reassignments that wait for nothing else."""
+        """Complete the reassignments of partitions whose ISRs have changed, if they wait for nothing else."""
         moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
         await self._complete(await self._completable(moving))
 
     async def ordered(self) -> set[TopicPartition]:
-        """``/admin/reassign_partitions`` changed. Returns the partitions whose reassignments begin."""
+        """Handle a change of ``/admin/reassign_partitions``. Returns the partitions whose reassignments begin."""
         orders = (await self._store.reassignment_orders()).targets
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         refused: dict[TopicPartition, ApiError] = {}
@@ -64,7 +65,7 @@ class Reassignments:
         refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
         if refused:
             self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
-        # A partition that does not move is settled, even without a leader.
+        # A partition that does not move is settled, even if it has no leader.
         settled = [tp for tp in begun if not planned[tp].is_being_reassigned]
         over = {tp: orders[tp] for tp in (*refused, *settled)}
         if over:
@@ -74,7 +75,8 @@ class Reassignments:
     async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Start or (target None) cancel reassignments. Outcome None: the reassignment is in progress or done."""
+        """Start or (target None) cancel reassignments. Result: the error; None if the reassignment is in progress or
+        done."""
         outcomes: dict[TopicPartition, ApiError | None] = {}
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         for portion in portions(targets.items(), PARTITIONS_A_TURN):
@@ -93,7 +95,7 @@ class Reassignments:
         return {tp: outcomes[tp] for tp in targets}
 
     def listed(self, tps: Collection[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
-        """The reassignments in progress among ``tps`` (None: all)."""
+        """The reassignments in progress among ``tps`` (None: all partitions)."""
         asked = self._context.partitions_being_reassigned() if tps is None else tps
         assignments = {tp: self._context.assignment(tp) for tp in asked}
         return {tp: assignment for tp, assignment in assignments.items() if assignment.is_being_reassigned}
@@ -101,7 +103,7 @@ class Reassignments:
     # -- phases --
 
     async def _begin(self, planned: Assignments) -> set[TopicPartition]:
-        """Returns the partitions whose new assignments are in ZooKeeper."""
+        """Write the new assignments. Returns the partitions for which that succeeded."""
         if not planned:
             return set()
         written = await self._write_assignments(planned)
@@ -116,7 +118,7 @@ class Reassignments:
         return set(written)
 
     async def _run(self, tps: Sequence[TopicPartition]) -> None:
-        """Phase B where it can begin, else phase A (again)."""
+        """Run phase B if it can begin, otherwise phase A (again)."""
         topic_deletion.halt(self._context, {tp.topic for tp in tps})
         completable = await self._completable(tps)
         done = set(completable)
@@ -128,7 +130,7 @@ class Reassignments:
         return [tp for tp in tps if reassignment.is_complete(self._context, tp, states[tp])]
 
     async def _add_replicas(self, tps: Sequence[TopicPartition]) -> None:
-        """Phase A."""
+        """Run phase A."""
         context = self._context
         sends: list[Send] = []
         for tp in await self._changes.raise_leader_epochs(tps):
@@ -141,7 +143,7 @@ class Reassignments:
         await self._changes.replicas(new, ReplicaEvent.CREATE)
 
     async def _complete(self, tps: Sequence[TopicPartition]) -> None:
-        """Phase B."""
+        """Run phase B."""
         if not tps:
             return
         context = self._context
@@ -153,7 +155,7 @@ class Reassignments:
             context.assign(tp, ReplicaAssignment(moving[tp].target))
         led = await self._lead_by_target(tps)
         for tp in set(tps) - led:
-            context.assign(tp, moving[tp])  # the target has no leader now; a later event retries
+            context.assign(tp, moving[tp])  # no replica of the target can lead now; a later event retries
         done = [tp for tp in tps if tp in led]
         await self._remove([Replica(tp, broker_id) for tp in done for broker_id in moving[tp].removing])
         await self._write_assignments({tp: context.assignment(tp) for tp in done})
@@ -177,7 +179,7 @@ class Reassignments:
         return {*elected, *raised}
 
     async def _remove(self, replicas: Sequence[Replica]) -> None:
-        """Remove replicas without assignment from the ISR and delete them. Leaders are replaced first."""
+        """Remove replicas that are no longer assigned from the ISR and delete them. Leaders are replaced first."""
         if not replicas:
             return
         going = {(r.partition, r.broker_id) for r in replicas}
@@ -199,12 +201,13 @@ class Reassignments:
     # -- ZooKeeper --
 
     async def _write_assignments(self, assignments: Assignments) -> list[TopicPartition]:
-        """Other fields of the znodes are kept. Returns the written partitions."""
+        """Write the assignments, keeping other fields of the znodes. Returns the written partitions."""
         written: list[TopicPartition] = []
         topics = {topic: list(tps) for topic, tps in by_topic(assignments)}
         while topics:
             await self._turns.spend(sum(map(len, topics.values())) * PARTITION_COST)
-            operations = await self._assignment_operations(topics, assignments)
+            stored = await self._store.topics(list(topics))
+            operations = self._assignment_operations(stored, topics, assignments)
             again: dict[str, list[TopicPartition]] = {}
             outcomes = await self._store.write(list(operations.values()))
             for topic, outcome in zip(operations, outcomes, strict=True):
@@ -214,25 +217,30 @@ class Reassignments:
                     self._reporter.info("the assignment of %s is not written: %r", topic, outcome)
                 else:
                     written += topics[topic]
+                    if isinstance(outcome, ZnodeStat) and stored[topic].zxid == self._context.topic_zxids.get(topic):
+                        self._context.topic_zxids[topic] = outcome.mzxid  # the write is no news
             topics = again
         return written
 
-    async def _assignment_operations(
-        self, topics: Mapping[str, Sequence[TopicPartition]], assignments: Assignments
+    def _assignment_operations(
+        self,
+        stored: Mapping[str, StoredTopic],
+        topics: Mapping[str, Sequence[TopicPartition]],
+        assignments: Assignments,
     ) -> dict[str, Operation]:
         operations: dict[str, Operation] = {}
-        for topic, stored in (await self._store.topics(list(topics))).items():
+        for topic, entry in stored.items():
             changed: dict[int, znodes.Moving] = {tp.partition: assignments[tp] for tp in topics[topic]}
             try:
-                data = znodes.with_replicas(topic, stored.data, changed)
+                data = znodes.with_replicas(topic, entry.data, changed)
             except InvalidZnode as error:
                 self._reporter.info("the assignment of %s is not written: %s", topic, error)
             else:
-                operations[topic] = SetData(znodes.topic_path(topic), data, stored.zk_version)
+                operations[topic] = SetData(znodes.topic_path(topic), data, entry.zk_version)
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Remove orders that are done or replaced. Orders that an administrator adds meanwhile stay.
+        """Remove requests that are done or replaced. Requests that an administrator adds concurrently are kept.
 
         They are lost only if the znode is deleted and created again, because its version may be equal.
         """

@@ -19,14 +19,14 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger("kafka_zk.broker.controller")
 
 NAMED_COUNT = 5
-"""Maximum number of partitions that a log line names; the rest is counted."""
+"""Maximum number of partitions that a log line names. The others are only counted."""
 
 UNREACHABLE_COUNT = 20
-"""Maximum number of unreachable brokers that are logged one by one. One further line covers the rest."""
+"""Maximum number of unreachable brokers with a log line each. One more line covers the others."""
 
 
 class ControllerReporter:
-    """One per controller. ``cause``: name of the event in progress."""
+    """Reporter of one controller. ``cause``: name of the event in progress."""
 
     def __init__(self, source: EventSource) -> None:
         self.source = source
@@ -35,6 +35,7 @@ class ControllerReporter:
         self._unreachable: set[int] = set()
         self._many_are_unreachable = False
         self._refused: dict[tuple[TopicPartition, str], str] = {}  # (partition, target) -> reason already logged
+        self._not_logged: dict[str, list[FailedChange]] = {}
         self.cause = ""
 
     def event(self, kind: type[ControllerEvent], *fields: Any, cause: str | None = None, zxid: int = 0) -> None:
@@ -51,7 +52,7 @@ class ControllerReporter:
             self.event(events.PartitionsMoved, tuple(partitions), state)
 
     def forget(self, topics: Collection[str]) -> None:
-        """Forget deleted topics, whose names other topics may get."""
+        """Forget deleted topics, because new topics may get their names."""
         gone = set(topics)
         self._refused = {key: reason for key, reason in self._refused.items() if key[0].topic not in gone}
         self._known_errors = {
@@ -59,7 +60,7 @@ class ControllerReporter:
         }
 
     def reign_over(self) -> None:
-        """The next reign reports everything again."""
+        """Forget all reported problems, so that the next reign reports everything again."""
         self._refused.clear()
         self._known_errors.clear()
         self._unreachable.clear()
@@ -84,7 +85,7 @@ class ControllerReporter:
             self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
 
     def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
-        """The code decides whether the leader retries or waits for LeaderAndIsr."""
+        """Report rejected proposals. The code decides whether the leader retries or waits for LeaderAndIsr."""
         if refused:
             self.info(
                 "ISRs that broker %d proposed are refused: %s",
@@ -93,24 +94,30 @@ class ControllerReporter:
             )
 
     def refused(self, refused: Collection[FailedChange], target: str) -> None:
-        """Report refused changes, each reason once per partition and target."""
+        """Report refused changes, each reason once per partition and target. ``log_refused`` logs them."""
         new = [entry for entry in refused if self._refused.get((entry.partition, target)) != entry.reason]
         if new:
             self._refused.update({(entry.partition, target): entry.reason for entry in new})
             self.event(events.ChangesRefused, tuple(new))
+            self._not_logged.setdefault(target, []).extend(new)
+
+    def log_refused(self) -> None:
+        """Log what was refused since the last call, one line per target."""
+        refused, self._not_logged = self._not_logged, {}
+        for target, changes in refused.items():
             _log.warn(
                 "[{actor}] cannot go to {target}: {partitions}, because {reason}",
                 actor=self._actor,
                 target=target,
-                partitions=few([entry.partition for entry in new]),
-                reason=new[0].reason,
+                partitions=few([change.partition for change in changes]),
+                reason=changes[0].reason,
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:
-        """Each error of a broker and partition is logged once until it is gone.
+        """Report a response. Each error of a broker and partition is logged once until it is gone.
 
-        STALE_CONTROLLER_EPOCH of a partition is no error: Kafka's brokers return it if they have the leader epoch
-        already.
+        STALE_CONTROLLER_EPOCH of a partition is not an error: Kafka's brokers return it if they already have the leader
+        epoch.
         """
         self._unreachable.discard(broker_id)
         self._many_are_unreachable &= len(self._unreachable) > UNREACHABLE_COUNT // 2
@@ -136,7 +143,7 @@ class ControllerReporter:
         )
 
     def not_sent(self, broker_id: int, request: ControlRequest, error: Exception) -> None:
-        """A request failed and will be repeated; logged once per broker until one succeeds."""
+        """Report a request that failed and will be repeated, once per broker until a request succeeds."""
         self.event(events.RequestFailed, broker_id, request.api_key.name, cause=repr(error))
         if broker_id not in self._unreachable:
             self._unreachable.add(broker_id)
@@ -152,7 +159,7 @@ class ControllerReporter:
             )
 
     def _many_unreachable(self) -> None:
-        """Logged once, until half of the brokers are reachable again."""
+        """Report that many brokers are unreachable, once until half of the brokers are reachable again."""
         if not self._many_are_unreachable:
             self._many_are_unreachable = True
             _log.warn(

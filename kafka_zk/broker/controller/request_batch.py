@@ -1,9 +1,8 @@
 """Combines the effects of the state machines into few requests. Pure.
 
 All LeaderAndIsr effects for a broker become one request, all partition updates one UpdateMetadata to every live broker,
-and so on; more than PARTITIONS_AT_ONCE partitions become several. Requests are built in steps, between which the
-reactor does other work, in Kafka's order: LeaderAndIsr, UpdateMetadata, StopReplica.
-
+and so on. More than PARTITIONS_AT_ONCE partitions become several requests. Requests are built in steps, between which
+the reactor does other work, in Kafka's order: LeaderAndIsr, UpdateMetadata, StopReplica.
 Source: AbstractControllerBrokerRequestBatch in ControllerChannelManager.scala@3.9.
 """
 
@@ -36,8 +35,8 @@ from kafka_zk.broker.controller.turns import PARTITIONS_A_TURN
 
 
 class Step(NamedTuple):
-    """``handled``: partitions in this step, at most PARTITIONS_AT_ONCE; also the number that each request's sending
-    starts with. ``requests``: the (broker id, request) pairs that the step completes."""
+    """``handled``: number of partitions in this step, at most PARTITIONS_AT_ONCE; sending a request begins with the
+    same number. ``requests``: the (broker id, request) pairs that the step completes."""
 
     handled: int
     requests: list[tuple[int, ControlRequest]]
@@ -62,7 +61,7 @@ class RequestBatch:
         self._refused: list[FailedChange] = []
 
     def add(self, effects: Iterable[Send]) -> None:
-        """Collect effects. A partition is new, or to be deleted, if one of its effects says so."""
+        """Collect effects. A partition is new, or to be deleted, if any of its effects says so."""
         for effect in effects:
             match effect:
                 case SendLeaderAndIsr(broker_ids, tp, is_new):
@@ -77,7 +76,7 @@ class RequestBatch:
                     self._add_update(brokers, tps)
 
     def full(self) -> Iterator[Step]:
-        """The full LeaderAndIsr requests; other effects stay collected. Do not ``add`` before the last step."""
+        """The full LeaderAndIsr requests. Other effects stay collected. Do not call ``add`` before the last step."""
         collected = self._leader_and_isr
         while full := [each for each in self._registered(collected) if len(collected[each]) >= PARTITIONS_AT_ONCE]:
             for broker_id in full:
@@ -86,7 +85,7 @@ class RequestBatch:
                 yield Step(len(is_new), self._leader_and_isr_request(broker_id, is_new))
 
     def flush(self) -> Iterator[Step]:
-        """All requests. Do not ``add`` before the last step.
+        """All requests. Do not call ``add`` before the last step.
 
         Unregistered brokers get no requests. ``take_refused`` returns partitions that could not be sent.
         """
@@ -107,7 +106,7 @@ class RequestBatch:
 
     @contextmanager
     def updates_held(self) -> Iterator[None]:
-        """``flush`` keeps the effects for UpdateMetadata for a later ``flush``."""
+        """Within the context, ``flush`` keeps the effects for UpdateMetadata for a later ``flush``."""
         self._holds_updates = True
         try:
             yield
@@ -115,7 +114,7 @@ class RequestBatch:
             self._holds_updates = False
 
     def take_refused(self) -> list[FailedChange]:
-        """The partitions left out of requests since the last call."""
+        """The partitions that were left out of requests since the last call."""
         refused, self._refused = self._refused, []
         return refused
 
@@ -148,7 +147,7 @@ class RequestBatch:
     def _update_metadata_requests(
         self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]
     ) -> Iterator[Step]:
-        """Without changed partitions: one request with the live brokers."""
+        """The UpdateMetadata requests. If no partition changed, one request contains only the live brokers."""
         leadership = self._context.leadership
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
         known = [tp for tp in partitions if tp in leadership] if broker_ids else []

@@ -1,7 +1,8 @@
-"""Runs the two state machines: reads and writes the znodes they need, then sends the requests they cause.
+"""Runs the two state machines: reads and writes the znodes that they need, then sends the resulting requests.
 
-One call is one ``handleStateChanges`` of Kafka: its requests are sent together at its end. Illegal or impossible
-changes are reported and change nothing. Many changes are made in portions, between which the reactor does other work.
+One call corresponds to one ``handleStateChanges`` in Kafka, whose requests are sent together at its end. Illegal or
+impossible changes are reported and change nothing. Many changes are made in portions, between which the reactor does
+other work.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ States = Mapping[TopicPartition, LeadershipInfo | None]
 
 
 class Decision(NamedTuple):
-    """States to write, failures, and states that are already right."""
+    """States to write, failures, and states that are already correct."""
 
     writes: list[WriteState]
     refused: list[FailedChange]
@@ -44,9 +45,9 @@ class StateChanges:
     """Changes the context, ZooKeeper and (through ``send``) the brokers, in this order.
 
     Args:
-        collect: takes effects of a step in progress and sends full LeaderAndIsr requests.
-        send: takes the last effects of a step and sends all its requests.
-        unclean_by_default: for topics without their own setting.
+        collect: accepts effects of a step in progress and sends full LeaderAndIsr requests.
+        send: accepts the last effects of a step and sends all its requests.
+        unclean_by_default: setting of topics that have none.
     """
 
     def __init__(
@@ -83,9 +84,10 @@ class StateChanges:
     async def bring_online(
         self, partitions: Sequence[TopicPartition], strategy: ElectionStrategy
     ) -> dict[TopicPartition, LeadershipInfo]:
-        """Elect the first leader of New partitions, and a leader by ``strategy`` of others. Returns the new leadership.
+        """Elect the first leader of New partitions, and a leader of other partitions by ``strategy``. Returns the new
+        leadership.
 
-        Works in portions: brokers open the logs of one while ZooKeeper writes the znodes of the next.
+        Works in portions: brokers open the logs of one portion while ZooKeeper writes the znodes of the next.
         """
         elected: dict[TopicPartition, LeadershipInfo] = {}
         for portion in portions(partitions, PARTITIONS_A_TURN):
@@ -106,7 +108,7 @@ class StateChanges:
         return await self.bring_online(partition_state.electable(self._context), ElectionStrategy.OFFLINE)
 
     async def elect_returned(self) -> dict[TopicPartition, LeadershipInfo]:
-        """Elect again where a member of the ISR was away unnoticed or started uncleanly."""
+        """Elect leaders again if a member of the ISR was away unnoticed or started uncleanly."""
         returned: list[TopicPartition] = []
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -115,14 +117,22 @@ class StateChanges:
 
     async def elect_stuck(self) -> None:
         """Elect leaders of leaderless partitions that have a live candidate."""
-        await self.bring_online(partition_state.stuck(self._context), ElectionStrategy.OFFLINE)
+        await self.bring_online(await self.stuck(), ElectionStrategy.OFFLINE)
+
+    async def stuck(self) -> list[TopicPartition]:
+        """Leaderless partitions that have a live candidate; the obstacle to their election may have disappeared."""
+        found: list[TopicPartition] = []
+        for portion in portions(partition_state.electable(self._context), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            found += [tp for tp in portion if partition_state.has_candidate(self._context, tp)]
+        return found
 
     async def replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> None:
         """Apply an event to replicas and send the requests that it causes."""
         await self._send(await self.move_replicas(replicas, event))
 
     async def move_replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> list[Send]:
-        """Like ``replicas``, but returns the effects, so that several changes can share requests."""
+        """Like ``replicas``, but return the effects, so that several changes can share requests."""
         sends: list[Send] = []
         target = event.target
         for portion in portions(replicas, PARTITIONS_A_TURN):
@@ -139,8 +149,15 @@ class StateChanges:
             self._reporter.replicas_moved(moved, target)
         return sends
 
+    async def forget_topic(self, topic: str) -> None:
+        """Remove all entries of a topic that is gone."""
+        for portion in portions(self._context.partitions_of(topic), PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            self._context.remove_partitions(portion)
+        self._context.remove_topic(topic)
+
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Raise leader epochs in ZooKeeper. Returns the partitions written. Sends no requests."""
+        """Raise leader epochs in ZooKeeper without sending requests. Returns the written partitions."""
 
         async def decide(current: States) -> Decision:
             writes, refused = partition_state.raise_leader_epochs(self._context, current)
@@ -172,7 +189,8 @@ class StateChanges:
         return [*sends, *await self._elect_present(present)]
 
     async def _elect_present(self, partitions: Sequence[TopicPartition]) -> list[SendLeaderAndIsr]:
-        """They seemed New because their topic or state was invalid when the reign began."""
+        """Elect leaders of partitions that seemed New, because their topic or state was invalid when the reign
+        began."""
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]
         self._reporter.refused(
@@ -184,7 +202,7 @@ class StateChanges:
         return await self._elect(list(known), ElectionStrategy.OFFLINE)
 
     def _create_operations(self, creates: Iterable[CreateState]) -> list[Operation]:
-        """Per topic the parent znode (unless a partition has a leader), per partition two znodes."""
+        """Per topic, create the parent znode (unless a partition has a leader); per partition, two znodes."""
         operations: list[Operation] = []
         infos = {create.partition: create.info for create in creates}
         for topic, partitions in by_topic(infos):
@@ -240,10 +258,11 @@ class StateChanges:
     async def _write_decided(
         self, partitions: Iterable[TopicPartition], decide: Decide, target: str
     ) -> tuple[list[WriteState], list[WriteState]]:
-        """Write the states that ``decide`` returns. Returns the written states and those that were already right.
+        """Write the states that ``decide`` returns. Returns the written states and those that were already correct.
 
-        Only controllers create and delete state znodes, so the known state is used without a read: an outdated one
-        fails the version check. After such a failure, or a refusal by ``decide``, the state is read and decided again.
+        Only controllers create and delete state znodes, so the known state is used without a read; if it is outdated,
+        the version check fails. After such a failure, or a rejection by ``decide``, the state is read and decided
+        again.
         """
         written: list[WriteState] = []
         unchanged: list[WriteState] = []
@@ -264,8 +283,8 @@ class StateChanges:
     async def write_states(
         self, writes: Sequence[WriteState]
     ) -> tuple[list[WriteState], list[TopicPartition], list[FailedChange]]:
-        """Returns the written states with their new versions, the partitions that another client changed, and
-        failures."""
+        """Write states. Returns the written states with their new versions, the partitions that another client changed,
+        and failures."""
         operations: list[Operation] = [
             SetData(
                 topics.state_path(write.partition.topic, write.partition.partition),

@@ -13,7 +13,7 @@ class PartitionState(enum.Enum):
     """State of a partition as the controller knows it."""
 
     NON_EXISTENT = "NonExistentPartition"
-    NEW = "NewPartition"  # assigned, never had a leader
+    NEW = "NewPartition"  # assigned; never had a leader
     ONLINE = "OnlinePartition"  # has a leader
     OFFLINE = "OfflinePartition"  # its leader is gone
 
@@ -31,7 +31,7 @@ class ReplicaState(enum.Enum):
 
 
 class PartitionEvent(enum.Enum):
-    """What the controller does with a partition."""
+    """An action of the controller on a partition."""
 
     CREATE = "create"
     BRING_ONLINE = "bring online"
@@ -40,12 +40,12 @@ class PartitionEvent(enum.Enum):
 
     @property
     def target(self) -> PartitionState:
-        """The state that the event leads to."""
+        """The state to which the event leads."""
         return next(iter(PARTITION_TRANSITIONS[self].values()))
 
 
 class ReplicaEvent(enum.Enum):
-    """What the controller does with a replica."""
+    """An action of the controller on a replica."""
 
     CREATE = "create"
     BRING_ONLINE = "bring online"
@@ -57,7 +57,7 @@ class ReplicaEvent(enum.Enum):
 
     @property
     def target(self) -> ReplicaState:
-        """The state that the event leads to."""
+        """The state to which the event leads."""
         return next(iter(REPLICA_TRANSITIONS[self].values()))
 
 
@@ -75,7 +75,7 @@ PARTITION_TRANSITIONS: Mapping[PartitionEvent, Mapping[PartitionState, Partition
     },
     PartitionEvent.DELETE: {PartitionState.OFFLINE: PartitionState.NON_EXISTENT},
 }
-"""The state that each event leads to, by current state. A missing entry is an illegal transition."""
+"""Event -> state before -> state after. A missing entry is an illegal transition."""
 
 REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] = {
     ReplicaEvent.CREATE: {ReplicaState.NON_EXISTENT: ReplicaState.NEW},
@@ -99,4 +99,4 @@ REPLICA_TRANSITIONS: Mapping[ReplicaEvent, Mapping[ReplicaState, ReplicaState]] 
     },
     ReplicaEvent.FORGET: {ReplicaState.DELETION_SUCCESSFUL: ReplicaState.NON_EXISTENT},
 }
-"""The state that each event leads to, by current state. A missing entry is an illegal transition."""
+"""Event -> state before -> state after. A missing entry is an illegal transition."""

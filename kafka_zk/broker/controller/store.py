@@ -1,8 +1,8 @@
 """All reads and writes of one reign in ZooKeeper, in pipelines.
 
-Writes are fenced by the version of ``/controller_epoch`` that the reign wrote, and begin only while the session's lease
-is held; they wait while the connection is suspended. After a connection loss, the store looks up which operations were
-applied and repeats the rest. A caller therefore sees a result, an expected refusal (NodeExists, NoNode, BadVersion,
+Writes are fenced by the version of ``/controller_epoch`` that the reign wrote. They begin only while the session's
+lease is held, and wait while the connection is suspended. After a connection loss, the store finds out which operations
+were applied and repeats the others. So a caller sees a result, an expected refusal (NodeExists, NoNode, BadVersion,
 NotEmpty), or the end of the reign as ControllerMoved or SessionLost.
 """
 
@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import worked_off
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.context import LeadershipInfo, LiveBroker
 from kafka_zk.protocol.topic_names import is_legal_name
@@ -48,15 +49,16 @@ SHOWN_PATH_CHARACTERS = 300
 
 
 class StoredTopic(NamedTuple):
-    """A topic's znode: its decoded content, its version, and its data."""
+    """A topic's znode: its decoded content, its version, the zxid of its last write, and its data."""
 
     assignment: TopicAssignment
     zk_version: int
+    zxid: int
     data: bytes | None = None
 
 
 class StoredOrders(NamedTuple):
-    """The valid reassignment orders, and their znode's stat; None if there is no znode."""
+    """The valid reassignment requests and their znode's stat; None as the stat if there is no znode."""
 
     targets: dict[TopicPartition, list[int]]
     stat: ZnodeStat | None
@@ -85,7 +87,7 @@ class ControllerStore:
         self._wake()
 
     async def ready(self) -> None:
-        """Returns when the session is certainly alive. Raises ControllerMoved, SessionLost."""
+        """Wait until the session is certainly alive. Raises ControllerMoved, SessionLost."""
         while True:
             self._require_reign()
             if self._client.state is SessionState.SUSPENDED:
@@ -100,7 +102,7 @@ class ControllerStore:
     # -- reading --
 
     async def repeated(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Run a read, again after each connection loss."""
+        """Run a read, and repeat it after each connection loss."""
         while True:
             await self.ready()
             try:
@@ -113,22 +115,23 @@ class ControllerStore:
         return {broker_id: LiveBroker(*entry) for broker_id, entry in live.items()}
 
     async def unclean_starts(self) -> dict[int, list[str]]:
-        """Announcements' paths by broker id. Read it after ``brokers``: one transaction writes both."""
+        """Broker id -> paths of its announcements. Call this after ``brokers``, because one transaction writes both."""
         return await self.repeated(lambda: read_unclean_starts(self._client))
 
     async def children(self, path: str) -> list[str]:
-        """Sorted names; empty if ``path`` does not exist. Raises: NoAuth."""
+        """Sorted names of the children; empty if ``path`` does not exist. Raises: NoAuth."""
         (answer,) = await self.repeated(lambda: found([self._client.children(path)]))
         return [] if answer is None else answer[0]
 
     async def children_of(self, paths: Sequence[str]) -> dict[str, list[str]]:
-        """Sorted names by path; empty if it does not exist or (with an ERROR in the log) an ACL hides it."""
+        """Path -> sorted names of its children; empty if it does not exist or an ACL hides it, which is logged as an
+        ERROR."""
         read = await self.repeated(lambda: readable(self._client.children(path) for path in paths))
         answers = self._faults.visible(paths, read)
         return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
 
     async def topic_names(self) -> set[str]:
-        """All topics with legal names; illegal ones are logged and ignored."""
+        """All topics with legal names. Illegal names are logged and ignored."""
         names = set(await self.children(topics.TOPICS))
         illegal = {name for name in names if not is_legal_name(name)}
         for name in self._illegal_topics - illegal:
@@ -145,9 +148,19 @@ class ControllerStore:
             paths = [topics.topic_path(name) for name in window]
             for name, path, answer in zip(window, paths, await self.get_all(paths), strict=True):
                 if answer is not None:
-                    assignment = self._understood(path, partial(topics.decode_assignment, name, answer[0]))
-                    stored[name] = StoredTopic(assignment or TopicAssignment({}), answer[1].version, answer[0])
+                    data, stat = answer
+                    stored[name] = StoredTopic(await self._assignment(name, path, data), stat.version, stat.mzxid, data)
         return stored
+
+    async def _assignment(self, topic: str, path: str, data: bytes | None) -> TopicAssignment:
+        """Decoded in turns, because it may have tens of thousands of partitions; empty if the znode is invalid."""
+        try:
+            assignment: TopicAssignment = await worked_off(self._clock, topics.decode_assignment_in_steps(topic, data))
+        except InvalidZnode as error:
+            self._faults.found(path, [str(error)])
+            return TopicAssignment({})
+        self._faults.found(path, assignment.faults)
+        return assignment
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
         """The state of each partition with its znode's version and zxid; None if the znode is missing or invalid."""
@@ -172,7 +185,7 @@ class ControllerStore:
         return configs
 
     async def log_dir_events(self, paths: Sequence[str]) -> set[int]:
-        """The brokers that notifications at these paths name."""
+        """The brokers that the notifications at these paths name."""
         told = [
             self._understood(path, partial(isr.decode_log_dir_event, path, answer[0]))
             for path, answer in zip(paths, await self.get_all(paths), strict=True)
@@ -183,7 +196,7 @@ class ControllerStore:
         return {broker_id for broker_id in told if broker_id is not None}
 
     async def isr_changes(self, paths: Sequence[str]) -> set[TopicPartition]:
-        """The partitions that notifications at these paths name."""
+        """The partitions that the notifications at these paths name."""
         told: set[TopicPartition] = set()
         for path, answer in zip(paths, await self.get_all(paths), strict=True):
             if answer is not None:
@@ -193,7 +206,7 @@ class ControllerStore:
         return told
 
     async def reassignment_orders(self) -> StoredOrders:
-        """The ordered targets by partition; empty if the znode is missing or invalid."""
+        """The requested targets by partition; empty if the znode is missing or invalid."""
         path = admin.REASSIGN_PARTITIONS
         (answer,) = await self.get_all([path])
         if answer is None:
@@ -202,7 +215,7 @@ class ControllerStore:
         return StoredOrders(self._understood(path, partial(admin.decode_reassignment, answer[0])) or {}, answer[1])
 
     async def preferred_elections(self) -> set[TopicPartition] | None:
-        """The partitions of the order; empty if it is invalid, None if there is none."""
+        """The partitions of the request; empty if it is invalid, None if there is none."""
         path = admin.PREFERRED_REPLICA_ELECTION
         (answer,) = await self.get_all([path])
         self._faults.forget(path)
@@ -211,7 +224,7 @@ class ControllerStore:
         return self._understood(path, partial(admin.decode_partitions, path, answer[0])) or set()
 
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
-        """Data and stat of each path; None if it does not exist or (with an ERROR in the log) an ACL hides it."""
+        """Data and stat of each path; None if it does not exist or an ACL hides it, which is logged as an ERROR."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
         for window in _windows(paths):
             read = await self.repeated(partial(read_all, self._client, window))
@@ -223,10 +236,11 @@ class ControllerStore:
     async def write(
         self, operations: Sequence[Operation], czxids: Mapping[str, int] | None = None
     ) -> list[Result | RegistryError]:
-        """The result or refusal of each operation. Operations run in order, many per multi.
+        """Run operations in order, many per multi. Returns the result or refusal of each.
 
         Args:
-            czxids: of znodes to delete, by path. A repeated deletion spares a znode that was created there meanwhile.
+            czxids: path -> czxid of the znodes to delete. A repeated deletion keeps a znode that was created in
+                between.
         """
         await self.ready()
         outcomes = await self._registry.fenced_writes(self._epoch_zk_version, operations)
@@ -265,9 +279,10 @@ class ControllerStore:
                     raise each
 
     async def delete_topics(self, partitions: Mapping[str, Sequence[int]]) -> None:
-        """Delete all znodes of topics, leaves first, and finally the orders to delete them.
+        """Delete all znodes of topics, leaves first, and finally the requests to delete them.
 
-        A configuration is deleted before its topic, because then a topic with the same name can be created.
+        A topic's configuration is deleted before the topic, because after that a topic with the same name can be
+        created.
         """
         operations: list[Operation] = []
         topic_at: dict[str, int] = {}  # index of the operation that deletes the topic's znode
@@ -291,7 +306,7 @@ class ControllerStore:
         await self.delete_all((admin.delete_topic_path(topic) for topic in partitions), czxids)
 
     async def _tree(self, path: str) -> list[str]:
-        """A znode and its descendants, leaves first; one round trip per level."""
+        """A znode and its descendants, leaves first. One round trip per level."""
         paths: list[str] = []
         level = [path]
         while level:
@@ -317,7 +332,7 @@ class ControllerStore:
         return {path: answer[1].czxid for path, answer in zip(wanted, answers, strict=True) if answer is not None}
 
     async def _deleted_already(self, operations: Sequence[Operation], czxids: Mapping[str, int]) -> set[Operation]:
-        """The applied ones: their znode is gone or has another czxid."""
+        """The operations that were applied: their znode is gone or has another czxid."""
         deletions = [operation for operation in operations if isinstance(operation, Delete)]
         present = await self._czxids(deletion.path for deletion in deletions)
         return {
@@ -334,13 +349,13 @@ class ControllerStore:
         except InvalidZnode as error:
             self._faults.found(path, [str(error)])
             return None
-        self._faults.found(path, understood.faults if isinstance(understood, TopicAssignment | EntityConfig) else ())
+        self._faults.found(path, understood.faults if isinstance(understood, EntityConfig) else ())
         return understood
 
     async def _resolved(
         self, operations: Sequence[Operation], outcomes: Sequence[Result | RegistryError]
     ) -> list[Result | RegistryError]:
-        """Turns refusals into results where the first attempt had succeeded."""
+        """Replace refusals by results if an earlier attempt had succeeded."""
         doubtful = [
             (index, operation)
             for index, (operation, outcome) in enumerate(zip(operations, outcomes, strict=True))
@@ -355,7 +370,7 @@ class ControllerStore:
         return resolved
 
     async def _renew_lease(self) -> None:
-        """Without a response, the session's state changes."""
+        """Renew the lease. If there is no response, the session's state changes."""
         try:
             await self._client.sync()
         except ConnectionLoss:
@@ -387,7 +402,7 @@ def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:
-    """Whether ``present`` is what the successful operation leaves behind."""
+    """True if the znode is in the state that a successful operation would leave."""
     match operation:
         case Create(_, data):
             return present is not None and present[0] == data

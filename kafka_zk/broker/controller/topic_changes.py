@@ -1,23 +1,23 @@
-"""Handle topics and assignments that change in ZooKeeper.
+"""Handles topics and assignments that change in ZooKeeper.
 
 The znodes are the source of truth. A watch is only a hint: each event reads again and compares with the context.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.controller.context import ReplicaAssignment, assignments_of
-from kafka_zk.broker.controller.control_requests import whole_topics
+from kafka_zk.broker.controller.context import Replica, ReplicaAssignment, assignment_of
+from kafka_zk.broker.controller.control_requests import portions, whole_topics
 from kafka_zk.broker.controller.partition_state import ElectionStrategy
 from kafka_zk.broker.controller.reign_tools import ReignTools
 from kafka_zk.broker.controller.reporter import few
 from kafka_zk.broker.controller.states import PartitionEvent, ReplicaEvent
 from kafka_zk.broker.controller.store import StoredTopic
-from kafka_zk.broker.controller.turns import PARTITION_COST
+from kafka_zk.broker.controller.turns import PARTITION_COST, PARTITIONS_A_TURN
 from kafka_zk.protocol import uuids
-from kafka_zk.registry.client.client import Operation, SetData
+from kafka_zk.registry.client.client import Operation, SetData, ZnodeStat
 from kafka_zk.registry.client.errors import BadVersion, NoNode, RegistryError
 from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import TopicAssignment
@@ -39,12 +39,12 @@ class TopicChanges:
         context.leadership = {tp: info for tp, info in states.items() if info is not None}
 
     async def names_changed(self) -> tuple[list[str], list[str]]:
-        """``/brokers/topics`` changed. Returns the added topics, then the removed ones."""
+        """Handle a change of ``/brokers/topics``. Returns the added topics, then the removed ones."""
         context = self._context
         names = await self._store.topic_names()
         added, removed = sorted(names - context.topics), sorted(context.topics - names)
         for topic in removed:
-            context.remove_topic(topic)
+            await self._changes.forget_topic(topic)
         if removed:
             self._reporter.forget(removed)
             self._store.forget(removed)
@@ -56,35 +56,30 @@ class TopicChanges:
         return added, removed
 
     async def assignment_changed(self, topic: str) -> None:
-        """A topic's znode changed: create new partitions. Changed replicas of others are ignored, as in Kafka."""
+        """Create the new partitions of a topic whose znode changed. Changed replicas of others are ignored, as in
+        Kafka."""
         stored = (await self._read([topic])).get(topic)
         if stored is None or topic not in self._context.topics:
             return
         if stored.assignment.topic_id is not None:
             self._context.topic_ids.setdefault(topic, stored.assignment.topic_id)
+        self._context.topic_zxids[topic] = stored.zxid
         known = self._context.assignments.get(topic, {})
-        added = {number: a for number, a in assignments_of(stored.assignment).items() if number not in known}
+        added = sorted(stored.assignment.partitions.keys() - known.keys())
         if added and topic in self._context.topics_to_delete:
             self._reporter.info("%s is being deleted: partitions %s are not added", topic, few(added))
             await self._write_assignment(topic, self._stored_form(topic, known), stored.zk_version)
         elif added:
-            partitions = [TopicPartition(topic, number) for number in sorted(added)]
-            for tp in partitions:
-                self._context.assign(tp, added[tp.partition])
-            self._reporter.info("%s has %d new partitions", topic, len(partitions))
-            await self._make(partitions)
+            await self._assign(topic, added, stored.assignment)
+            self._reporter.info("%s has %d new partitions", topic, len(added))
+            await self._make([TopicPartition(topic, number) for number in added])
 
-    def is_news(self, topic: str, assignment: TopicAssignment | None) -> bool:
-        """Whether the content that a watch saw requires another read."""
-        if assignment is None or topic not in self._context.topics:
-            return False
-        known = self._context.assignments.get(topic, {})
-        return (
-            assignment.topic_id is None or bool(assignment.faults) or not assignment.partitions.keys() <= known.keys()
-        )
+    def is_news(self, topic: str, zxid: int) -> bool:
+        """Whether the znode that a watch saw requires another read. ``zxid``: of its last write."""
+        return topic in self._context.topics and zxid != self._context.topic_zxids.get(topic)
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """Topics with ids. A missing id is written to the znode: the known one, else a new one."""
+        """Read topics with ids. A missing id is written to the znode: the known id, otherwise a new one."""
         found: dict[str, StoredTopic] = {}
         wanted = list(names)
         while wanted:
@@ -95,7 +90,7 @@ class TopicChanges:
         return {topic: found[topic] for topic in names if topic in found}
 
     async def _with_new_ids(self, stored: Mapping[str, StoredTopic]) -> tuple[dict[str, StoredTopic], list[str]]:
-        """Returns the topics with ids, then those that another client changed meanwhile."""
+        """Returns the topics with ids, then those that another client changed concurrently."""
         ids = {topic: self._context.topic_ids.get(topic) or self._new_id() for topic in stored}
         operations: list[Operation] = [
             SetData(znodes.topic_path(topic), znodes.with_topic_id(topic, entry.data, ids[topic]), entry.zk_version)
@@ -109,10 +104,10 @@ class TopicChanges:
             elif isinstance(outcome, RegistryError) and not isinstance(outcome, NoNode):
                 self._store.cannot_use(znodes.topic_path(topic), f"no topic id can be added: {outcome!r}")
                 is_known = topic in self._context.topic_ids  # a topic without an id is not served
-                found[topic] = entry if is_known else StoredTopic(TopicAssignment({}), entry.zk_version)
-            elif not isinstance(outcome, NoNode):
+                found[topic] = entry if is_known else entry._replace(assignment=TopicAssignment({}))
+            elif isinstance(outcome, ZnodeStat):
                 assignment = replace(entry.assignment, topic_id=ids[topic])
-                found[topic] = StoredTopic(assignment, entry.zk_version + 1)
+                found[topic] = StoredTopic(assignment, outcome.version, outcome.mzxid)
         return found, again
 
     def _new_id(self) -> str:
@@ -120,21 +115,34 @@ class TopicChanges:
 
     async def _adopt(self, stored: Mapping[str, StoredTopic]) -> list[TopicPartition]:
         for topic, entry in stored.items():
-            await self._turns.spend(len(entry.assignment.partitions) * PARTITION_COST)
+            self._context.topic_zxids[topic] = entry.zxid
             if entry.assignment.topic_id is not None:
                 self._context.topic_ids[topic] = entry.assignment.topic_id
-            for number, assignment in assignments_of(entry.assignment).items():
-                self._context.assign(TopicPartition(topic, number), assignment)
+            await self._assign(topic, entry.assignment.partitions, entry.assignment)
         return [tp for topic in sorted(stored) for tp in self._context.partitions_of(topic)]
 
+    async def _assign(self, topic: str, numbers: Iterable[int], assignment: TopicAssignment) -> None:
+        for portion in portions(numbers, PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            for number in portion:
+                self._context.assign(TopicPartition(topic, number), assignment_of(assignment, number))
+
     async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """In portions: brokers open the logs of one while ZooKeeper writes the znodes of the next."""
+        """Create partitions in portions: brokers open the logs of one portion while ZooKeeper writes the znodes of the
+        next."""
         for portion in whole_topics(partitions):
-            replicas = self._context.replicas_of(portion)
+            replicas = await self._replicas_of(portion)
             await self._changes.partitions(portion, PartitionEvent.CREATE)
             await self._changes.replicas(replicas, ReplicaEvent.CREATE)
             await self._changes.bring_online(portion, ElectionStrategy.OFFLINE)
             await self._changes.replicas(replicas, ReplicaEvent.BRING_ONLINE)
+
+    async def _replicas_of(self, partitions: Sequence[TopicPartition]) -> list[Replica]:
+        replicas: list[Replica] = []
+        for portion in portions(partitions, PARTITIONS_A_TURN):
+            await self._turns.spend(len(portion) * PARTITION_COST)
+            replicas += self._context.replicas_of(portion)
+        return replicas
 
     def _stored_form(self, topic: str, known: Mapping[int, ReplicaAssignment]) -> TopicAssignment:
         return TopicAssignment(
@@ -145,6 +153,6 @@ class TopicChanges:
         )
 
     async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
-        """If another client changed it meanwhile, the watch causes the next attempt."""
+        """Write an assignment. If another client has changed the znode, the watch causes the next attempt."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])

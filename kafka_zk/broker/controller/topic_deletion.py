@@ -1,11 +1,10 @@
-"""Decide which topics can be deleted now, and the steps of a deletion. Pure.
+"""Decides which topics can be deleted now, and the steps of a deletion. Pure.
 
-A znode under ``/admin/delete_topics`` orders a deletion, which first moves all partitions to NonExistent and notifies
+A znode under ``/admin/delete_topics`` requests a deletion. It first moves all partitions to NonExistent and notifies
 every broker (UpdateMetadata with leader -2). Then every replica goes to Offline and DeletionStarted. Each broker's
-response moves its replicas to DeletionSuccessful or DeletionIneligible; when all are successful, the topic's znodes are
-deleted. A replica on a dead broker makes the topic ineligible until the broker is back, a reassignment until it is
-complete.
-
+response moves its replicas to DeletionSuccessful or DeletionIneligible. When all are successful, the topic's znodes are
+deleted. A topic with a replica on a dead broker is ineligible until the broker is back; a topic with a reassignment is
+ineligible until that is complete.
 Source: TopicDeletionManager.scala@3.9.
 """
 
@@ -32,7 +31,7 @@ class ReplicasToDelete(NamedTuple):
 
 
 def enqueue(context: Context, topics: Iterable[str]) -> None:
-    """Record ordered deletions. Topics with a reassignment have to wait."""
+    """Record requested deletions. Topics with a reassignment have to wait."""
     ordered = set(topics)
     context.topics_to_delete |= ordered
     moving = {tp.topic for tp in context.partitions_being_reassigned()}
@@ -40,7 +39,7 @@ def enqueue(context: Context, topics: Iterable[str]) -> None:
 
 
 def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
-    """Record deletions that the previous controller left. Topics with an offline replica have to wait."""
+    """Record deletions that the previous controller did not finish. Topics with an offline replica have to wait."""
     enqueue(context, topics)
     halt(
         context,
@@ -53,24 +52,24 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """Topics of these that are to be deleted have to wait for ``resume``."""
+    """Let those of these topics that are being deleted wait for ``resume``."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 
 def resume(context: Context, topics: Iterable[str]) -> None:
-    """These topics no longer have to wait."""
+    """Let the deletions of these topics continue."""
     context.topics_ineligible_for_deletion -= set(topics)
 
 
 def waiting(context: Context) -> set[str]:
-    """Topics whose deletion is ordered and has to wait."""
+    """Topics whose deletion was requested and has to wait."""
     return context.topics_to_delete & context.topics_ineligible_for_deletion
 
 
 def is_refused(context: Context, topic: str) -> bool:
-    """Whether only a refusal blocks the deletion: all replicas are online and no partition is being reassigned.
+    """True if only a rejection blocks the deletion: all replicas are online and no partition is being reassigned.
 
-    Kafka's controller retries a deletion that a live broker refused only after the broker was away.
+    Kafka's controller retries a deletion that a live broker rejected only after the broker was away.
     """
     if any(context.assignment(tp).is_being_reassigned for tp in context.partitions_of(topic)):
         return False
@@ -78,7 +77,7 @@ def is_refused(context: Context, topic: str) -> bool:
 
 
 def plan(context: Context) -> DeletionPlan:
-    """The steps that are possible now. Repeating plan and execution ends when no step is left."""
+    """The steps that are possible now. Repeat plan and execution until no step is left."""
     complete: list[str] = []
     retry: list[Replica] = []
     start: list[str] = []

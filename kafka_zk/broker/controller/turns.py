@@ -6,12 +6,12 @@ Only queued events change the context, one at a time, so yielding during an even
 from kafka_zk.base.turns import TURN_COST
 
 PARTITIONS_A_TURN = 500
-"""Number of partitions or replicas for which one operation fits in a turn (a few milliseconds)."""
+"""Number of partitions or replicas that one operation handles in a turn (a few milliseconds)."""
 
 PARTITION_COST = TURN_COST // PARTITIONS_A_TURN + 1
 
 WATCH_COST = TURN_COST // 50
-"""Cost of setting a watch, which is a request to ZooKeeper."""
+"""Cost of setting a watch, which sends a request to ZooKeeper."""
 
 EVENT_COST = TURN_COST // 50
 """Cost of an event that changes nothing."""

@@ -1,4 +1,4 @@
-"""Maps the result of an append to a coordinator's log to an error code, and this to the client's error.
+"""Maps the result of an append to a coordinator's log to an error code, and that code to the client's error.
 
 Source: GroupMetadataManager.storeGroup, TransactionStateManager.appendTransactionToLog@3.9.
 """
@@ -15,7 +15,7 @@ COORDINATOR_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
 }
-"""Client errors that both coordinators share, by the error of the append."""
+"""Error of the append -> client error, for both coordinators."""
 
 
 def code_of(result: AppendResult) -> ErrorCode:

@@ -1,4 +1,4 @@
-"""Limits the memory that clients can make a coordinator hold: group members, transactional ids."""
+"""Limits the memory that clients can make a coordinator use: group members, transactional ids."""
 
 from collections import Counter
 
@@ -9,10 +9,10 @@ _log = Logger()
 
 
 class HeldMemory:
-    """``used_bytes`` can exceed ``limit_bytes`` after a log was loaded: loading is never refused.
+    """``used_bytes`` can exceed ``limit_bytes`` after loading a log, which is never rejected.
 
     Args:
-        holders: what uses the memory, in the plural, for log lines.
+        holders: plural noun for the users of the memory, for log lines.
     """
 
     def __init__(self, holders: str, limit_bytes: int) -> None:
@@ -21,10 +21,10 @@ class HeldMemory:
         self.used_bytes = 0
         self._is_full = False
         self.refused_counts: Counter[str] = Counter()
-        """Refusals by client address since memory was last free; at most 1,000 addresses."""
+        """Number of rejections by client address since memory was last free, for at most 1,000 addresses."""
 
     def has_room(self, size_bytes: int, peer: str = "") -> bool:
-        """Whether ``size_bytes`` more fit; always True if the size is not positive. ``peer``: the client's address."""
+        """True if ``size_bytes`` more fit, or if the size is not positive. ``peer``: the client's address."""
         has_room = size_bytes <= 0 or self.used_bytes + size_bytes <= self.limit_bytes
         if not has_room and not self._is_full:
             self._is_full = True

@@ -1,10 +1,8 @@
 """Creates a coordinator's internal topic at the first request for the coordinator.
 
 A configured replication factor is binding: until that many brokers are live, the topic is not created and clients retry
-(KIP-115). Without one, the factor is Kafka's default of 3, or the number of live brokers if that is lower, so a single
-broker works without configuration.
-
-Source: AutoTopicCreationManager.scala@3.9.
+(KIP-115). If none is configured, the factor is 3 or the number of live brokers if that is lower, so a single broker
+works without configuration. Source: AutoTopicCreationManager.scala@3.9.
 """
 
 from collections.abc import Callable
@@ -40,7 +38,7 @@ class InternalTopicSettings(NamedTuple):
 
 
 class InternalTopic:
-    """Creates the topic. This broker runs one attempt at a time; several brokers may try concurrently."""
+    """Creates the topic. This broker makes one attempt at a time; several brokers may try concurrently."""
 
     def __init__(
         self,
@@ -56,7 +54,7 @@ class InternalTopic:
         self._topics = topics
         self._random = random
         self._is_creating = False
-        self._fault = ""  # last logged error: clients retry
+        self._fault = ""  # last logged error, because clients retry
 
     @property
     def name(self) -> str:
@@ -65,12 +63,12 @@ class InternalTopic:
 
     @property
     def is_creatable(self) -> bool:
-        """Whether enough brokers are live for the replication factor; True while no live brokers are known."""
+        """True if enough brokers are live for the replication factor, or if no live brokers are known yet."""
         live_count = len(self._metadata.brokers)
         return not live_count or self._replication_factor() <= live_count
 
     def create(self) -> None:
-        """Start creating the topic, unless an attempt is in progress or no live brokers are known yet."""
+        """Begin to create the topic, unless an attempt is in progress or no live brokers are known yet."""
         if self._is_creating or not self._metadata.brokers:
             return
         self._is_creating = True

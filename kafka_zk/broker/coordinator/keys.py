@@ -15,7 +15,7 @@ _LONGEST_CACHED = 255
 
 
 def is_storable(text: str) -> bool:
-    """Whether the string fits in a record as UTF-8. Invalid UTF-8 from a client may have become longer by decoding."""
+    """True if the string fits in a record as UTF-8. Decoding a client's invalid UTF-8 may have made it longer."""
     return len(text) <= MAX_STRING_BYTES // 4 or len(text.encode()) <= MAX_STRING_BYTES
 
 
@@ -32,7 +32,7 @@ _cached_hash = lru_cache(maxsize=4096)(_hash)
 
 
 def _java_hash(text: str) -> int:
-    """Java's String.hashCode as an unsigned 32-bit number, over UTF-16 units. Linear: 2 ms for the longest id."""
+    """Java's String.hashCode as an unsigned 32-bit number, over UTF-16 units. Takes 2 ms for the longest id."""
     encoded = text.encode("utf-16-be", "surrogatepass")
     units = struct.unpack(f">{len(encoded) // 2}H", encoded)
     hashed = 0

@@ -20,14 +20,14 @@ _log = Logger()
 _RECORDS_A_STEP = 100
 
 LastValues = dict[bytes, tuple[int, bytes]]
-"""By key: base offset of the batch with its last record, and that record's value."""
+"""Key -> base offset of the batch with its last record, and that record's value."""
 
 
 class LogReading:
     """Reads a partition's log and decodes the last record of each key. Subclasses decode keys and values.
 
-    ``skipped_count`` records were invalid; ``first_skipped`` describes the one with the lowest offset. Keys that start
-    with ``OLD_VERSION`` (two bytes) are equivalent to those that start with ``NEW_VERSION``.
+    ``skipped_count``: number of invalid records. ``first_skipped``: describes the one with the lowest offset. Keys that
+    start with ``OLD_VERSION`` (two bytes) are equivalent to those that start with ``NEW_VERSION``.
     """
 
     OLD_VERSION = NEW_VERSION = b""
@@ -40,10 +40,9 @@ class LogReading:
         self._last: LastValues = {}
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """Read the log of a partition that this broker leads, up to its end; a step takes about a millisecond.
+        """Read the log of a partition that this broker leads, up to its end. A step takes about a millisecond.
 
-        At damage, reading stops with what was read so far. The rest of a batch that cannot be decoded is skipped.
-
+        Reading stops at damage. The rest of a batch that cannot be decoded is skipped.
         Raises: ApiError, OSError.
         """
         for found in _batches_of(replicas, tp, buffer_bytes, self._skip):
@@ -63,7 +62,7 @@ class LogReading:
             yield
 
     def tell(self, tp: TopicPartition, what: str) -> None:
-        """Log what was loaded, for example ``3 groups``, and how many records were skipped."""
+        """Log the loaded items, for example ``3 groups``, and the number of skipped records."""
         if self.skipped_count:
             _log.error(
                 "{tp}: {count} records were skipped, the first {first}",
@@ -104,7 +103,7 @@ class LogReading:
         """Process a control batch. Raises: StorageError."""
 
     def _before_decoding(self) -> Iterator[None]:
-        """Runs at the end of the log, before ``_decode``."""
+        """Called at the end of the log, before ``_decode``."""
         yield from ()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:

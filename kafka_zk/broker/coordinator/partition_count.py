@@ -1,9 +1,8 @@
 """The partition count of a coordinator's topic. It decides the partition of each key, so all brokers must agree.
 
-A starting broker reads it from ZooKeeper, like Kafka's: a newly elected controller may first send only some partitions.
-A topic created later arrives as a whole. The count stays fixed for a topic id: with added partitions, keys would map to
-partitions without their records; and a broker with a new session receives all topics again, one by one.
-
+A starting broker reads it from ZooKeeper, as in Kafka, because a new controller may first send only some partitions. A
+topic that is created later arrives complete. The count is fixed for a topic id: after an increase, keys would map to
+partitions without their records.
 Source: GroupCoordinator.startup, TransactionCoordinator.startup, KafkaZkClient.getTopicPartitionCount@3.9.
 """
 
@@ -35,17 +34,17 @@ class PartitionCount:
         if counted is None:
             counted = self._counted = topic_id, len(partitions)
         elif counted[0] is not topic_id and counted[0] != topic_id and topic_id is not None:
-            # Without topic ids from an older controller, a re-created topic cannot be recognised.
+            # An older controller sends no topic ids, so a re-created topic cannot be recognised.
             counted = self._counted = topic_id, counted[1] if counted[0] is None else len(partitions)
         return counted[1]
 
     def found(self, topic_id: UUID | None, count: int) -> None:
-        """Set the count found in ZooKeeper."""
+        """Set the count that was read from ZooKeeper."""
         self._counted = topic_id, count
 
 
 async def count_in_zookeeper(topics: TopicRegistry, counts: Iterable[PartitionCount]) -> None:
-    """Read the counts of existing topics, except invalid znodes: these are left to the controller.
+    """Read the counts of existing topics. Invalid znodes are left to the controller.
 
     Raises: RegistryError.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 _BATCH_BYTES = 256 * 1024
-_RECORD_BYTES = 24  # of a record without its key
+_RECORD_BYTES = 24  # size of a record without its key
 
 T = TypeVar("T")
 

@@ -1,11 +1,11 @@
 """Writes the records of groups to ``__consumer_offsets`` and returns Kafka's error codes.
 
-Appends start in call order. Each waits for acks=all, at most ``offsets.commit.timeout.ms``.
-
+Appends begin in call order. Each waits for acks=all, at most ``offsets.commit.timeout.ms``.
 Source: GroupMetadataManager.storeGroup, maybeConvertOffsetCommitError, cleanupGroupMetadata@3.9.
 """
 
 from collections.abc import Awaitable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from twisted.internet.defer import ensureDeferred
@@ -22,6 +22,7 @@ from kafka_zk.broker.replica.delayed_produce import AppendResult
 from kafka_zk.broker.replica.manager import ReplicaManager
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.files.errors import InvalidProducerEpoch, InvalidTransactionState
+from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.verification_state import VerificationStateEntry
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
@@ -45,7 +46,7 @@ class OffsetsWritten(NamedTuple):
 
 
 class Appends:
-    """See the module's docstring; ``partition`` is always one of ``__consumer_offsets``."""
+    """Writes to ``__consumer_offsets``, of which ``partition`` is always a partition."""
 
     def __init__(self, replicas: ReplicaManager, clock: Clock, timeout_ms: int) -> None:
         self._replicas = replicas
@@ -69,7 +70,7 @@ class Appends:
 
         Args:
             producer: the producer, if the offsets belong to a transaction.
-            guard: proof that the transaction was verified.
+            guard: the verification of the transaction.
         """
         appended = self._append_batch(partition, batch.build(producer), guard)
         return _offsets_written(appended) if isinstance(appended, _SETTLED) else _offsets_written_later(appended)
@@ -77,12 +78,12 @@ class Appends:
     async def remove(
         self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
     ) -> ErrorCode:
-        """Write tombstones for offsets, and for the group itself. Returns the first error: a later cleanup retries."""
+        """Write tombstones for offsets and for the group itself. Returns the first error; a later cleanup retries."""
         encode = OffsetKeys(group_id).encode
         keys = [encode(tp) for tp in offsets]
         if with_group:
             keys.append(encode_group_key(group_id))
-        # All start now: a tombstone appended after the next commit would remove that commit.
+        # All appends begin now: a tombstone appended after the next commit would remove that commit.
         begun = [
             ensureDeferred(self._append(partition, [(key, None) for key in part]))
             for part in batches_of_tombstones(keys, bytes)
@@ -102,7 +103,8 @@ class Appends:
         self, partition: int, batch: bytearray, guard: VerificationStateEntry | None = None
     ) -> AppendResult | Awaitable[AppendResult]:
         tp = TopicPartition(OFFSETS_TOPIC, partition)
-        return self._replicas.append_own(tp, memoryview(batch), self._timeout_ms, guard)
+        write = Log.append_own_batch if guard is None else partial(Log.append_own_batch, guard=guard)
+        return self._replicas.append_own(tp, write, batch, self._clock.wall_ms(), self._timeout_ms)
 
 
 async def _offsets_written_later(appended: Awaitable[AppendResult]) -> OffsetsWritten:

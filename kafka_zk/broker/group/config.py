@@ -17,8 +17,8 @@ class GroupConfig:
 class CoordinatorConfig:
     """The keys ``group.*`` and ``offsets.*``. ``partition_count`` applies only until the offsets topic exists.
 
-    ``members_max_bytes`` and ``offsets_max_bytes`` have no keys. They limit the members of all groups and all committed
-    offsets (5,000 groups with 50 partitions each), so that the broker stays below 300 MB.
+    ``members_max_bytes`` and ``offsets_max_bytes`` have no keys. They limit the members and the committed offsets of
+    all groups (5,000 groups with 50 partitions each), so that the broker stays below 300 MB.
     """
 
     group: GroupConfig = field(default_factory=GroupConfig)

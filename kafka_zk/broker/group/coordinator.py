@@ -1,9 +1,7 @@
 """A broker's group coordinator: the operations of the group APIs.
 
-A thin driver around ``Group``: it finds the group and supplies the time; ``LiveGroup`` carries out the effects. Client
-errors are returned as Kafka's error codes, not raised.
-
-Source: GroupCoordinator.scala@3.9.
+It finds the group and supplies the time; ``LiveGroup`` carries out the effects. Client errors are returned as Kafka's
+error codes, not raised. Source: GroupCoordinator.scala@3.9.
 """
 
 from collections.abc import Collection, Iterable
@@ -92,11 +90,10 @@ class GroupDescription(NamedTuple):
 
 
 class GroupCoordinator:
-    """See the module's docstring. ``offsets`` handles committed offsets, ``transactional_commits`` those in
-    transactions.
+    """``offsets`` handles committed offsets, ``transactional_commits`` those in transactions.
 
     Args:
-        tell: called with each group event after it was logged.
+        tell: called with each group event after it is logged.
     """
 
     def __init__(
@@ -130,13 +127,13 @@ class GroupCoordinator:
         return self._manager.partition_for(group_id)
 
     def close(self) -> None:
-        """Shut down: all waiting requests get a response."""
+        """Shut down. All waiting requests get a response."""
         self._manager.close()
 
     # Membership.
 
     async def join(self, group_id: str, request: JoinGroup) -> JoinResult:
-        """Join, and wait for the next generation. Assigns ``new_member_id``. Raises: ClientGone."""
+        """Join, and wait for the next generation. Sets the request's ``new_member_id``. Raises: ClientGone."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.NONE and not self._allows(request.session_timeout_ms):
             error = ErrorCode.INVALID_SESSION_TIMEOUT
@@ -187,7 +184,7 @@ class GroupCoordinator:
         """Extend a member's session."""
         error = self._manager.refusal(group_id)
         if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            return ErrorCode.NONE  # its session starts when the group is loaded
+            return ErrorCode.NONE  # its session begins when the group is loaded
         if error is not ErrorCode.NONE:
             return error
         live = self._manager.groups.get(group_id)
@@ -251,7 +248,7 @@ class GroupCoordinator:
         ]
 
     def describe(self, group_id: str) -> GroupDescription:
-        """Describe a group; the state of an unknown group is Dead."""
+        """Describe a group. An unknown group is Dead."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return GroupDescription(error)
@@ -295,7 +292,7 @@ class GroupCoordinator:
 
 
 def _is_storable(request: JoinGroup) -> bool:
-    """Whether a record can hold the member and its protocol. Its id is one of the names plus a UUID."""
+    """True if a record can contain the member and its protocols. Its id is one of the names plus a UUID."""
     names = [request.client_id + _ANY_UUID, (request.group_instance_id or "") + _ANY_UUID, request.protocol_type]
     return all(map(is_storable, (*names, *(name for name, _ in request.protocols))))
 

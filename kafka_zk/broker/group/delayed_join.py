@@ -1,7 +1,7 @@
 """The join phase of a rebalance: how long a group waits for its members to join.
 
-If the group was empty, an initial delay lets the first members join together. Each delay in which another member came
-is followed by one more, up to the rebalance timeout. Otherwise the phase ends as soon as all members have joined.
+If the group was empty, an initial delay lets the first members join together. The delay is repeated while new members
+join during it, up to the rebalance timeout. Otherwise the phase ends when all members have joined.
 
 Pure. Source: DelayedJoin.scala, InitialDelayedJoin in DelayedJoin.scala@3.9; KIP-134. Tests:
 tests/kafka_zk/broker/group/test_delayed_join.py.
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class DelayedJoin:
-    """See the module's docstring.
+    """The join phase of one rebalance.
 
     Attributes:
-        deadline_ms: monotonic time in ms at which the phase ends, or the initial delay is extended.
+        deadline_ms: monotonic time in ms at which the phase ends, or the initial delay is repeated.
         delay_ms: length of the current initial delay; 0 if the group was not empty.
-        remaining_ms: by how much the initial delay can still be extended. None if the group was not empty.
-        has_new_member: True if a member of the first generation came during the current initial delay.
+        remaining_ms: by how much the initial delay can still be extended; None if the group was not empty.
+        has_new_member: True if a member of the first generation joined during the current initial delay.
     """
 
     deadline_ms: int
@@ -36,7 +36,7 @@ class DelayedJoin:
         return self.remaining_ms is not None
 
     def extended(self, now_ms: int, delay_ms: int) -> "DelayedJoin | None":
-        """After ``deadline_ms``: the phase with another delay of at most ``delay_ms``; None if the phase ends."""
+        """The phase after ``deadline_ms``, with another delay of at most ``delay_ms``; None if the phase ends."""
         if not self.remaining_ms or not self.has_new_member:
             return None
         delay_ms = min(delay_ms, self.remaining_ms)

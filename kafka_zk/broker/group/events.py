@@ -4,7 +4,7 @@ Each event has a wall-clock timestamp in ms since the epoch, an actor such as ``
 Order during a rebalance: ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each member
 ``MemberToldToRejoin`` and ``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``, ``AssignmentCompleted``.
 
-Offset commits produce no events: there are too many.
+Offset commits produce no events, because they are too frequent.
 """
 
 from collections.abc import Mapping
@@ -17,29 +17,29 @@ from kafka_zk.base.types import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorEvent(Event):
-    """Base of all. Members are named by their member ids."""
+    """Base of all events in this module. Members are named by their member ids."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RebalancePrepared(CoordinatorEvent):
-    """The group is in PreparingRebalance from now on, after this generation; ``cause`` names the reason that a client
-    gave (KIP-800), too."""
+    """The group entered PreparingRebalance after this generation. ``cause`` includes the client's reason (KIP-800)."""
 
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class MemberIdAssigned(CoordinatorEvent):
-    """A client that joins for the first time was sent away, to come back with this member id."""
+    """A client that joins for the first time must join again with this member id."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class MemberJoined(CoordinatorEvent):
-    """A JoinGroup was accepted. ``owned``: the partitions that the member has not given back; an eager one has none."""
+    """A JoinGroup was accepted. ``owned``: the partitions that a cooperative member still owns; empty for an eager
+    member."""
 
     member: str
     is_new: bool
@@ -49,14 +49,14 @@ class MemberJoined(CoordinatorEvent):
 
 @dataclass(frozen=True, slots=True)
 class MemberToldToRejoin(CoordinatorEvent):
-    """A heartbeat was answered by REBALANCE_IN_PROGRESS: this is how a member learns of a rebalance."""
+    """A heartbeat got REBALANCE_IN_PROGRESS, which notifies the member of a rebalance."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class JoinCompleted(CoordinatorEvent):
-    """A new generation has these members (CompletingRebalance), or none (Empty); its leader assigns."""
+    """A new generation has these members (CompletingRebalance), or none (Empty). Its leader assigns the partitions."""
 
     generation: int
     protocol: str
@@ -66,31 +66,31 @@ class JoinCompleted(CoordinatorEvent):
 
 @dataclass(frozen=True, slots=True)
 class MemberSynced(CoordinatorEvent):
-    """A SyncGroup came: the member asks for its assignment, or brings all of them as the leader."""
+    """A member sent SyncGroup to get its assignment. The leader also sent all assignments."""
 
     member: str
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentCompleted(CoordinatorEvent):
-    """The leader's assignment is stored and valid (Stable); members of other kinds than consumers have nothing."""
+    """The leader's assignment is stored and valid (Stable). It is empty for members that are not consumers."""
 
     generation: int
     assignments: Mapping[str, tuple[TopicPartition, ...]]
 
 
 class Departure(Enum):
-    """How a member goes."""
+    """How a member leaves."""
 
     LEFT = "left"
     SESSION_ENDED = "session ended"
     DROPPED = "dropped"
-    """The member may be alive, but missed a deadline of the rebalance, or the group is full."""
+    """The member may be alive, but it missed a deadline of the rebalance, or the group is full."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberDeparted(CoordinatorEvent):
-    """A member is removed."""
+    """A member was removed."""
 
     member: str
     departure: Departure
@@ -98,7 +98,7 @@ class MemberDeparted(CoordinatorEvent):
 
 @dataclass(frozen=True, slots=True)
 class StaticMemberReturned(CoordinatorEvent):
-    """A static member takes its old place under a new member id; a client that still uses the old one is fenced."""
+    """A static member returned under a new member id. A client that still uses the old id is fenced."""
 
     group_instance_id: str
     old_member: str

@@ -1,6 +1,6 @@
 """One consumer group: a state machine without clock, I/O or randomness.
 
-Each method takes an event, and the time where needed, and returns effects: responses to send, a record to store, events
+Each method receives an event, and the time if needed, and returns effects: responses to send, a record to store, events
 for observers. The group keeps its deadlines: call ``tick`` at ``earliest_deadline_ms``.
 
 Source: GroupCoordinator.scala, DelayedJoin.scala, GroupMetadata.scala@3.9; KIP-62, KIP-134 (initial delay), KIP-345
@@ -52,13 +52,14 @@ _EMPTY, _PREPARING, _COMPLETING, _STABLE, _ = GroupState
 
 
 class Group(GroupMetadata):
-    """See the module's docstring. The caller keeps the group's partition, and whether it is loaded.
+    """One consumer group. The caller keeps the group's partition, and whether it is loaded.
 
     Attributes:
-        earliest_deadline_ms: monotonic time in ms, not after the next deadline; None without one. ``tick`` advances it.
+        earliest_deadline_ms: monotonic time in ms, not after the next deadline; None if there is none. ``tick``
+            advances it.
         _join: the join phase; None outside PreparingRebalance.
         _awaited_syncs: ids of this generation's members that have not sent SyncGroup.
-        _sync_deadline_ms: monotonic time in ms at which these are removed; None if there are none.
+        _sync_deadline_ms: monotonic time in ms at which the awaited members are removed; None if there are none.
         _effects: effects of the current call; empty between calls.
     """
 
@@ -75,7 +76,8 @@ class Group(GroupMetadata):
     def loaded(
         cls, group_id: str, config: GroupConfig, value: GroupMetadataValue, now: Now
     ) -> tuple["Group", list[Effect]]:
-        """A group from its stored record. Each member must send a request within its session timeout from now."""
+        """Create a group from its stored record. Each member must send a request within its session timeout from
+        now."""
         group = cls(group_id, config, now)
         group.load(value)
         for member in group.members:
@@ -87,7 +89,7 @@ class Group(GroupMetadata):
     # Requests.
 
     def join(self, request: JoinGroup, reply: Reply, now: Now) -> list[Effect]:
-        """A client joins, or a member rejoins."""
+        """Handle a client that joins, or a member that rejoins."""
         member_id = request.member_id
         refusal = self.refusal_by_state(Event.JOIN)
         if refusal is not ErrorCode.NONE:
@@ -107,7 +109,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def sync(self, request: SyncGroup, reply: Reply, now: Now) -> list[Effect]:
-        """A member requests its assignment; the leader also sends all assignments."""
+        """Handle a member's request for its assignment. The leader also sends all assignments."""
         refusal = self.refusal(Event.SYNC, request.member_id, request.group_instance_id, request.generation_id)
         is_member = refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS)
         if is_member and not request.agrees_with(self.protocol_type, self.protocol_name):
@@ -166,7 +168,7 @@ class Group(GroupMetadata):
     # Results and time.
 
     def stored(self, then: Stored, error: ErrorCode, now: Now) -> list[Effect]:
-        """The write of a ``StoreGroup`` effect succeeded or failed."""
+        """Handle the result of the write of a ``StoreGroup`` effect."""
         if isinstance(then, AssignmentStored):
             self._assignment_stored(then, error, now)
         elif isinstance(then, StaticMemberStored):
@@ -174,7 +176,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def tick(self, now: Now) -> list[Effect]:
-        """Act on the deadlines that have passed."""
+        """Handle the deadlines that have passed."""
         now_ms = now.monotonic_ms
         if self.earliest_deadline_ms is None or now_ms < self.earliest_deadline_ms:
             return []
@@ -196,7 +198,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def unload(self, error: ErrorCode = ErrorCode.NOT_COORDINATOR) -> list[Effect]:
-        """Answer all waiting requests with ``error``: the group is deleted or has another coordinator."""
+        """Answer all waiting requests with ``error``, because the group is deleted or has another coordinator."""
         for member in self.members:
             if member.joining is not None:
                 self._refuse_join(member.joining, member.member_id, error)
@@ -248,7 +250,7 @@ class Group(GroupMetadata):
         is_same = member.protocols == request.protocols
         is_leader = member_id == self.members.leader
         if is_same and (self.state is _COMPLETING or (self.state is _STABLE and not is_leader)):
-            # The client did not get its last JoinGroup response, or is about to sync: repeat this generation.
+            # The client did not receive its last JoinGroup response, or is about to sync: repeat this generation.
             self._effects.append(AnswerJoin(reply, self.joined(member, self.state is _COMPLETING and is_leader)))
             return
         self._update(member, request, reply)
@@ -309,7 +311,7 @@ class Group(GroupMetadata):
     def _static_member_stored(self, then: StaticMemberStored, error: ErrorCode, now: Now) -> None:
         member = self.members.get(then.new_member_id)
         if member is None or member.joining is None or self.state is not _STABLE:
-            return  # the rebalance responds to it
+            return  # the rebalance sends the response
         reply = member.joining
         self.members.set_joining(member, None)
         if error is not ErrorCode.NONE:
@@ -320,7 +322,7 @@ class Group(GroupMetadata):
             self._refuse_join(reply, UNKNOWN_MEMBER_ID, error)
         else:
             is_leader = self.members.leader == member.member_id
-            # An older client must not consider itself the leader: the group does not wait for its assignment.
+            # An older client must not consider itself the leader, because the group does not wait for its assignment.
             leader = (self.members.leader or "") if then.can_skip_assignment else then.previous_leader
             skips = is_leader and then.can_skip_assignment
             self._effects.append(AnswerJoin(reply, self.joined(member, skips, leader=leader, skip_assignment=skips)))
@@ -332,7 +334,7 @@ class Group(GroupMetadata):
     # Rebalancing.
 
     def _rebalance(self, event: Event, reason: str, now: Now) -> None:
-        """Make all members rejoin, unless they have to already."""
+        """Make all members rejoin, unless they already must."""
         before = self.state
         self.enter(event, now)
         if before is _PREPARING:
@@ -366,7 +368,7 @@ class Group(GroupMetadata):
             self._wake_at(self._join.deadline_ms)
 
     def _complete_join(self, now: Now) -> None:
-        """Start the next generation with the members that joined. Static members stay without joining."""
+        """Begin the next generation with the members that joined. Static members stay without joining."""
         for member in self.members:
             if member.joining is None and member.group_instance_id is None:
                 self._remove(member.member_id, Departure.DROPPED, "did not join again in time")
@@ -416,7 +418,7 @@ class Group(GroupMetadata):
 
     def _assignment_stored(self, then: AssignmentStored, error: ErrorCode, now: Now) -> None:
         if self.state is not _COMPLETING or then.generation_id != self.generation_id:
-            return  # overtaken by a rebalance
+            return  # a rebalance came first
         if error is not ErrorCode.NONE:
             self._propagate({}, error, now)
             self._rebalance(Event.ASSIGNMENT_NOT_STORED, f"the assignment could not be stored: {error.name}", now)
@@ -448,7 +450,7 @@ class Group(GroupMetadata):
         self._rebalance(event, f"member {member_id} {reason}", now)
 
     def _remove(self, member_id: str, departure: Departure, reason: str) -> None:
-        """The caller must start a rebalance if one is needed."""
+        """Remove a member. The caller must begin a rebalance if one is needed."""
         member = self.members.remove(member_id)
         self._synced(member_id)
         if member is None:

@@ -1,7 +1,7 @@
 """A group with its timer and its clients: carries out the core's effects.
 
-Effects are carried out in order, even if one of them leads to the next request, which a client may send as soon as it
-gets a response.
+Effects are carried out in order, even if one causes another request: a client may send one as soon as it gets a
+response.
 """
 
 from collections import deque
@@ -34,7 +34,7 @@ def now_of(clock: Clock) -> Now:
 class LiveGroup:
     """A group of this broker, stored in ``partition`` of ``__consumer_offsets``.
 
-    ``counted_bytes``, ``counted_offsets_bytes``: its share of the memory counted for members and for offsets.
+    ``counted_bytes``, ``counted_offsets_bytes``: the group's share of the memory for members and for offsets.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LiveGroup:
         self._changed(self)
 
     def wake_in_time(self) -> None:
-        """Make sure the timer fires at the group's earliest deadline."""
+        """Make the timer fire at the group's earliest deadline."""
         deadline_ms = self.group.earliest_deadline_ms
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return

@@ -31,7 +31,7 @@ _INT32 = struct.Struct(">i")
 class LoadedPartition(LogReading):
     """The groups and committed offsets of one partition; complete after ``load_steps``.
 
-    ``ended``: by producer id, the first marker that was written after loading began.
+    ``ended``: producer id -> first marker that was written after loading began.
     """
 
     OLD_VERSION, NEW_VERSION = b"\0\0", b"\0\1"  # 0.8.2 wrote offset keys with version 0
@@ -43,14 +43,14 @@ class LoadedPartition(LogReading):
         self.offsets: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
         self.open_transactions: dict[str, OpenTransactions] = {}
         self.group_count = 0
-        self._front: bytes | None = None  # key prefix decoded last; _topic and _of_group belong to it
+        self._front: bytes | None = None  # last decoded key prefix, to which _topic and _of_group belong
         self._topic = ""
         self._of_group: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._pending: dict[int, LastValues] = {}  # by producer id: transactions without a marker so far
+        self._pending: dict[int, LastValues] = {}  # producer id -> records of its transaction without a marker so far
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """Like ``LogReading.load_steps``. Keeping the records before damage matters: without them, members would be
-        unknown and consumers would lose their commits."""
+        """Like ``LogReading.load_steps``. Records before damage are kept, because otherwise members would be unknown
+        and consumers would lose their commits."""
         yield from super().load_steps(replicas, tp, buffer_bytes)
         self.group_count = len(self.group_ids)
 
@@ -65,7 +65,7 @@ class LoadedPartition(LogReading):
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
         marker = marker_of(memoryview(data)[position : position + header.size_bytes], header)
         if marker is None:
-            return  # compacted away, together with the transaction's records
+            return  # compaction removed it, together with the transaction's records
         pending = self._pending.pop(header.producer_id, {})
         if marker.type == NO_TYPE:
             self._skip(header.base_offset, "a control record without a type")
@@ -75,7 +75,7 @@ class LoadedPartition(LogReading):
                     self._last[key] = base_offset, value
 
     def _before_decoding(self) -> Iterator[None]:
-        """Keep open transactions with their base offsets: decoding discards those."""
+        """Save open transactions with their base offsets, which decoding discards."""
         for producer_id, pending in self._pending.items():
             for raw_key, (base_offset, value) in pending.items():
                 try:
@@ -111,7 +111,7 @@ class LoadedPartition(LogReading):
 
 
 def _consistent(group: GroupMetadataValue) -> GroupMetadataValue:
-    """Raises: ProtocolError if the members cannot belong to one group."""
+    """Check that the members can belong to one group. Raises: ProtocolError."""
     members = group.members
     instance_ids = [member.group_instance_id for member in members if member.group_instance_id is not None]
     if len({member.member_id for member in members}) < len(members) or len(set(instance_ids)) < len(instance_ids):

@@ -17,7 +17,7 @@ _PENDING_BYTES = 200
 
 
 def protocols_bytes(protocols: Protocols) -> int:
-    """Memory that the protocols take."""
+    """Memory of the protocols."""
     return sum(2 * sys.getsizeof(name) + sys.getsizeof(metadata) for name, metadata in protocols)
 
 
@@ -27,16 +27,16 @@ class Member:
 
     Attributes:
         member_id: unique in the group; changes only when a static member returns.
-        group_instance_id: unique among static members; None for a dynamic one.
-        session_timeout_ms: how long the member may send no request.
-        rebalance_timeout_ms: how long it may take to rejoin.
+        group_instance_id: unique among static members; None for a dynamic member.
+        session_timeout_ms: maximum time between two requests.
+        rebalance_timeout_ms: maximum time to rejoin.
         protocols: names and metadata in order of preference.
-        assignment: the last one that took effect; b"" after a generation that ended without one.
-        joining, syncing: the waiting JoinGroup or SyncGroup.
+        assignment: the last assignment that took effect; b"" after a generation without an assignment. joining,
+            syncing: the waiting JoinGroup or SyncGroup.
         is_new: True until its first generation. Only a new member can expire while its JoinGroup waits.
-        deadline_ms: monotonic time in ms at which the member fails unless it sends a request. None if it passed while
-            the group owed a response; the response sets it again.
-        size_bytes: its share of ``Members.size_bytes``.
+        deadline_ms: monotonic time in ms at which the member fails unless it sends a request. None if the deadline
+            passed while a request waited; the response sets the next one.
+        size_bytes: the member's share of ``Members.size_bytes``.
     """
 
     member_id: str
@@ -54,7 +54,7 @@ class Member:
     size_bytes: int = 0
 
     def metadata(self, protocol_name: str) -> bytes:
-        """Its metadata for the assignor of that name. Raises: KeyError if the member does not support it."""
+        """The metadata for the assignor of that name. Raises: KeyError if the member does not support it."""
         for name, metadata in self.protocols:
             if name == protocol_name:
                 return metadata
@@ -62,16 +62,16 @@ class Member:
 
     @property
     def protocol_names(self) -> frozenset[str]:
-        """Names of its protocols; a client may repeat one."""
+        """Names of the protocols. A client may repeat one."""
         return frozenset(name for name, _ in self.protocols)
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The candidate that it prefers. Raises: StopIteration if it supports none."""
+        """The candidate that the member prefers. Raises: StopIteration if it supports none."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
     def waits_for_the_group(self) -> bool:
-        """Whether the group owes it a response: until then, it cannot send heartbeats."""
+        """True if a request of the member waits, so that it cannot send heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
@@ -79,10 +79,9 @@ class Members:
     """The members of a group, oldest first.
 
     Attributes:
-        leader: member id of the leader; None exactly if there are no members.
-        static: member ids of all static members, by group instance id.
-        pending: member ids given to clients that have not joined with them, with their expiry (monotonic, in ms). None
-            of them is a member.
+        leader: member id of the leader; None if there are no members.
+        static: group instance id -> member id, for static members.
+        pending: member ids that were given to clients but not used yet -> expiry (monotonic, in ms).
         joining_count: number of members whose ``joining`` is set.
         size_bytes: memory of members and pending ids.
         _supporters: number of members that support each protocol; never 0.
@@ -110,7 +109,7 @@ class Members:
         return self._members[member_id]
 
     def get(self, member_id: str) -> Member | None:
-        """The member with that id, or None."""
+        """The member with that id; None if there is none."""
         return self._members.get(member_id)
 
     def whose_place(self, member_id: str, group_instance_id: str | None) -> Member | None:
@@ -126,16 +125,16 @@ class Members:
 
     @property
     def all_joined(self) -> bool:
-        """Whether every member has joined, and every pending id was used."""
+        """True if every member has joined, and every pending id was used."""
         return self.joining_count == len(self._members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of the members; 0 without members."""
+        """The longest rebalance timeout of the members; 0 if there are none."""
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def add(self, member: Member) -> None:
-        """Add a member whose member id and group instance id are not taken. Ends a pending id."""
+        """Add a member whose member id and group instance id are unused. The id is no longer pending."""
         assert member.member_id not in self._members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static
@@ -165,7 +164,7 @@ class Members:
         member.size_bytes = size_bytes
 
     def remove(self, member_id: str) -> Member | None:
-        """Remove a member or a pending id; None if it was no member. The oldest member replaces a removed leader."""
+        """Remove a member or a pending id; None if it was not a member. The oldest member replaces a removed leader."""
         self._end_pending(member_id)
         member = self._members.pop(member_id, None)
         if member is None:
@@ -180,7 +179,7 @@ class Members:
         return member
 
     def rename_static(self, group_instance_id: str, new_member_id: str) -> Member:
-        """Change the member id of a static member, which keeps its place."""
+        """Change the member id of a static member, whose position does not change."""
         old_member_id = self.static[group_instance_id]
         member = self._members[old_member_id]
         member.member_id = new_member_id
@@ -191,7 +190,7 @@ class Members:
         return member
 
     def set_joining(self, member: Member, reply: Reply | None) -> Reply | None:
-        """Set the waiting JoinGroup; returns the previous one."""
+        """Set the waiting JoinGroup. Returns the previous one."""
         previous, member.joining = member.joining, reply
         self.joining_count += (reply is not None) - (previous is not None)
         return previous
@@ -204,7 +203,7 @@ class Members:
         self._measure(member)
 
     def _end_support(self, names: Iterable[str]) -> None:
-        """Forgets protocols without members: clients could invent names without limit."""
+        """Forget protocols that no member supports, because clients could invent names without limit."""
         for name in names:
             self._supporters[name] -= 1
             if not self._supporters[name]:
@@ -221,11 +220,11 @@ class Members:
         return sum(len(member.assignment) for member in self._members.values())
 
     def support(self, protocols: Protocols) -> bool:
-        """Whether one of these protocols is supported by all members."""
+        """True if all members support one of these protocols."""
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, the oldest member that has becomes the leader. False if none has joined."""
+        """If the leader has not joined, make the oldest member that has joined the leader. False if none has joined."""
         if self.leader is None or self._members[self.leader].joining is not None:
             return self.leader is not None
         joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)
@@ -235,20 +234,20 @@ class Members:
         return True
 
     def choose_protocol(self) -> str:
-        """The protocol preferred by most members, of those that all support. The first one voted for wins a tie."""
+        """The protocol that most members prefer, of those that all support. The first one voted for wins a tie."""
         candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]
 
     def joined(self, protocol_name: str) -> tuple[JoinedMember, ...]:
-        """The members as sent to the leader."""
+        """The members as they are sent to the leader."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name))
             for member in self._members.values()
         )
 
     def stored(self, protocol_name: str | None, assignments: Mapping[str, bytes]) -> tuple[StoredMember, ...]:
-        """The members' stored form, with these assignments by member id."""
+        """The stored form of the members. ``assignments``: by member id."""
         return tuple(
             StoredMember(
                 member.member_id,
@@ -264,7 +263,7 @@ class Members:
         )
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Add a stored group's members; each supports the group's protocol."""
+        """Add a stored group's members. Each supports the group's protocol."""
         for stored in value.members:
             protocols = ((value.protocol_name or "", stored.subscription),)
             member = Member(

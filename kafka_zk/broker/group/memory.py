@@ -22,7 +22,7 @@ def offsets_bytes(group: Group) -> int:
 
 
 def growth_bytes(group: Group | None, offsets: Offsets) -> int:
-    """How much memory committing these offsets adds; ``group`` is None if it is new."""
+    """Additional memory for committing these offsets. ``group`` is None if it is new."""
     if group is None:
         return GROUP_BYTES + GroupOffsets().growth_bytes(offsets)
     return group.offsets.growth_bytes(offsets)

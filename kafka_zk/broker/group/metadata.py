@@ -17,16 +17,16 @@ _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
 
 
 class GroupMetadata:
-    """See the module's docstring.
+    """The state, generation and members of one group.
 
     Attributes:
         state: changes only through ``load`` and ``enter``; Dead is final.
         state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP if the stored group has none.
         generation_id: 0 before the first generation, then from 1 to LAST_GENERATION and from 1 again.
         protocol_type: type of the members, such as "consumer"; None before the first member.
-        protocol_name: assignor of this generation; None before the first one and without members.
-        subscribed_topics: topics of this generation's members. None if unknown: before the first generation, in groups
-            of other types than consumers, or if a member's metadata is invalid.
+        protocol_name: assignor of this generation; None before the first generation and if there are no members.
+        subscribed_topics: topics of this generation's members; None if unknown: before the first generation, in groups
+            that are not consumer groups, or if a member's metadata are invalid.
     """
 
     def __init__(self, group_id: str, now: Now) -> None:
@@ -41,7 +41,7 @@ class GroupMetadata:
         self.subscribed_topics: frozenset[str] | None = None
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Take over a stored group."""
+        """Load a stored group."""
         self.state = _STABLE if value.members else _EMPTY
         self.state_timestamp_ms = value.state_timestamp_ms
         self.generation_id = value.generation_id
@@ -60,13 +60,13 @@ class GroupMetadata:
 
     @property
     def is_consumer_group(self) -> bool:
-        """Whether its members are consumers, and not for example Connect workers."""
+        """True if the members are consumers, not for example Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     # State.
 
     def enter(self, event: Event, now: Now | None) -> None:
-        """Change the state by the table of transitions. Raises: IllegalTransition."""
+        """Change the state according to the transition table. Raises: IllegalTransition."""
         after = outcome(TRANSITIONS, event, self.state)
         if isinstance(after, ErrorCode):
             raise IllegalTransition(f"{event.value} in {self.state.value}")
@@ -75,7 +75,7 @@ class GroupMetadata:
         self.state = after
 
     def begin_generation(self) -> None:
-        """Start the next generation with the current members."""
+        """Begin the next generation with the current members."""
         self.generation_id = self.generation_id % LAST_GENERATION + 1
         self.protocol_name = self.members.choose_protocol() if len(self.members) else None
         self.subscribed_topics = self._subscribed_topics()
@@ -102,7 +102,7 @@ class GroupMetadata:
     # Checks of requests.
 
     def accepts(self, member_id: str, max_size: int) -> bool:
-        """Whether this member fits in a group of at most ``max_size`` members."""
+        """True if this member fits in a group of at most ``max_size`` members."""
         if self.state is _EMPTY:
             return True
         member = self.members.get(member_id)
@@ -112,7 +112,7 @@ class GroupMetadata:
         return member is not None or len(self.members) < max_size
 
     def supports(self, request: JoinGroup) -> bool:
-        """Whether the client has the group's type and supports an assignor that all members support."""
+        """True if the client has the group's type and supports an assignor that all members support."""
         if self.state is _EMPTY:
             return bool(request.protocol_type) and bool(request.protocols)
         return request.protocol_type == self.protocol_type and self.members.support(request.protocols)
@@ -120,9 +120,9 @@ class GroupMetadata:
     def commit_refusal(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool = False
     ) -> ErrorCode:
-        """The error for a client that must not commit offsets now, otherwise NONE."""
+        """The error if the client must not commit offsets now, otherwise NONE."""
         names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None
-        if generation_id < 0 and self.state is _EMPTY:  # assigns partitions itself
+        if generation_id < 0 and self.state is _EMPTY:  # the client assigns partitions itself
             names_member = False
         event = Event.COMMIT if names_member else Event.COMMIT_WITHOUT_MEMBER
         if transactional:
@@ -134,7 +134,7 @@ class GroupMetadata:
     def refusal(
         self, event: Event, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> ErrorCode:
-        """The error for a request with a member and a generation, NONE if it is accepted."""
+        """The error for a request with a member and a generation; NONE if it is accepted."""
         by_state = self.refusal_by_state(event)
         if self.state is _DEAD:
             return by_state
@@ -144,12 +144,12 @@ class GroupMetadata:
         return by_state if generation_id == self.generation_id else ErrorCode.ILLEGAL_GENERATION
 
     def refusal_by_state(self, event: Event) -> ErrorCode:
-        """The error that the state gives a request, NONE if it is accepted."""
+        """The error for a request in the current state; NONE if it is accepted."""
         after = TRANSITIONS[event][self.state]
         return after if isinstance(after, ErrorCode) else ErrorCode.NONE
 
     def member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE if the member id exists and the group instance id, if given, belongs to it; otherwise the error."""
+        """NONE if the member id exists and has this group instance id (or none is given); otherwise the error."""
         if group_instance_id is not None:
             current = self.members.static.get(group_instance_id)
             if current is not None and current != member_id:

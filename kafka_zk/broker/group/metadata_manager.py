@@ -62,11 +62,11 @@ class GroupMetadataManager:
     # Groups.
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of ``__consumer_offsets`` that holds the group."""
+        """The partition of ``__consumer_offsets`` that contains the group."""
         return partition_for(group_id, self.partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
-        """The error if this broker cannot serve the group now, otherwise NONE. Some APIs accept an empty id."""
+        """The error if this broker cannot serve the group now, otherwise NONE. ``may_be_empty``: accept an empty id."""
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
         if group_id in self.groups:
@@ -87,11 +87,11 @@ class GroupMetadataManager:
 
     @property
     def is_loading(self) -> bool:
-        """Whether a partition is being loaded, so that groups may be missing."""
+        """True if a partition is being loaded, so that groups may be missing."""
         return bool(self._loading)
 
     def get_or_create(self, group_id: str) -> LiveGroup:
-        """The group, created if needed. ``refusal`` must be NONE for it."""
+        """The group, created if needed. ``refusal`` must return NONE for it."""
         live = self.groups.get(group_id)
         if live is None:
             group = Group(group_id, self._config.group, now_of(self._clock))
@@ -99,7 +99,7 @@ class GroupMetadataManager:
         return live
 
     def forget(self, live: LiveGroup, error: ErrorCode) -> None:
-        """Drop a group; its waiting requests get ``error``."""
+        """Drop a group. Its waiting requests get ``error``."""
         del self.groups[live.group.group_id]
         live.close(error)
 
@@ -117,7 +117,7 @@ class GroupMetadataManager:
             ensureDeferred(self._load(number, loaded)).addErrback(_log_bug)
 
     def close(self) -> None:
-        """Shut down: all waiting requests get a response."""
+        """Shut down. All waiting requests get a response."""
         self._is_active = False
         self._owned.clear()
         self._loading.clear()
@@ -125,20 +125,20 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.NOT_COORDINATOR)
 
     async def _load(self, partition: int, loaded: LoadedPartition) -> None:
-        """One partition at a time, in short steps."""
+        """Load one partition at a time, in short steps."""
         async with self._loads:
             try:
                 await in_slices(self._clock, self._load_steps(partition, loaded))
             except APPEND_ERRORS as error:
                 _log.error("{topic}-{p} cannot be read: {error}", topic=OFFSETS_TOPIC, p=partition, error=error)
         if self._loading.get(partition) is not loaded:
-            return  # unloaded meanwhile
+            return  # unloaded in between
         del self._loading[partition]
         self._owned.add(partition)
         loaded.tell(TopicPartition(OFFSETS_TOPIC, partition), f"{loaded.group_count} groups")
 
     def _load_steps(self, partition: int, loaded: LoadedPartition) -> Iterator[None]:
-        """Each group is available as soon as it is complete."""
+        """Load groups one by one. Each is available as soon as it is complete."""
         tp = TopicPartition(OFFSETS_TOPIC, partition)
         for _ in loaded.load_steps(self._replicas, tp, self._config.load_buffer_bytes):
             if self._loading.get(partition) is not loaded:
@@ -155,7 +155,7 @@ class GroupMetadataManager:
     def _loaded_group(
         self, partition: int, group_id: str, loaded: LoadedPartition
     ) -> tuple[LiveGroup, list[Effect]]:
-        """A group without a stored value has no members and only holds offsets."""
+        """Create a group. If there is no stored value, it has no members and only contains offsets."""
         now = now_of(self._clock)
         value = loaded.groups.pop(group_id, None)
         if value is None:
@@ -171,10 +171,10 @@ class GroupMetadataManager:
         return self._live(group, partition), effects
 
     def transaction_ended(self, partition: int, producer_id: int, marker: Marker) -> None:
-        """A marker is in the partition's log: the transaction's offsets take effect or are dropped.
+        """Handle a marker in the partition's log: the transaction's offsets take effect or are dropped.
 
-        Groups that are being loaded process it afterwards. Only a producer's first marker matters to them: it commits
-        nothing to them meanwhile.
+        Groups that are being loaded process the marker afterwards. Only a producer's first marker is needed, because it
+        cannot commit offsets to these groups in between.
         """
         loaded = self._loading.get(partition)
         if loaded is not None:
@@ -187,7 +187,7 @@ class GroupMetadataManager:
             self.transaction_changed(partition, group_id, producer_id)
 
     def transaction_changed(self, partition: int, group_id: str, producer_id: int) -> None:
-        """Remove the group from the index of open transactions if the producer has none there."""
+        """Remove the group from the index of open transactions if the producer has none in it."""
         live = self.groups.get(group_id)
         if live is None or not live.group.offsets.has_transaction_of(producer_id):
             self.open_transactions.remove(partition, group_id, producer_id)
@@ -216,10 +216,10 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def has_room_for(self, group_id: str, offsets: Offsets) -> bool:
-        """Whether these offsets fit; always True if they do not need more memory."""
+        """True if these offsets fit, or if they do not need more memory."""
         memory, live = self.offsets_memory, self.groups.get(group_id)
         most_bytes = GROUP_BYTES + len(offsets) * (OFFSET_BYTES + self._config.metadata_max_bytes)
-        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # the common case: they fit even if all are new
+        if memory.used_bytes + most_bytes <= memory.limit_bytes:  # the common case: the offsets fit even if all are new
             return True
         return memory.has_room(growth_bytes(None if live is None else live.group, offsets))
 

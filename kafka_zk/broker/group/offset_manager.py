@@ -45,7 +45,7 @@ class Committer(NamedTuple):
 
 
 class OffsetManager:
-    """See the module's docstring."""
+    """Commits, fetches, deletes and expires the offsets of this broker's groups."""
 
     def __init__(self, config: CoordinatorConfig, clock: Clock, manager: GroupMetadataManager) -> None:
         self._config = config
@@ -53,7 +53,7 @@ class OffsetManager:
         self._manager = manager
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        """Store offsets; returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
+        """Store offsets. Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
         error = self._refusal(group_id, committer)
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -75,7 +75,7 @@ class OffsetManager:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
                 self._manager.count_offsets(live)
             else:
-                live.carry_out([])  # drops a group created for this commit
+                live.carry_out([])  # drops a group that was created for this commit
         return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
@@ -101,7 +101,7 @@ class OffsetManager:
             if turns.is_over:
                 await turns.next()
             batch.add(part)
-        error = self._refusal(group_id, committer)  # the group may have changed meanwhile
+        error = self._refusal(group_id, committer)  # the group may have changed in between
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
         if batch.offsets:
@@ -128,7 +128,7 @@ class OffsetManager:
                 offsets.written(part, written.record_offset)
             else:
                 offsets.failed(part)
-        live.carry_out([])  # counts the offsets, or drops a group created for them
+        live.carry_out([])  # counts the offsets, or drops a group that was created for them
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
@@ -138,7 +138,7 @@ class OffsetManager:
         return error, GroupOffsets() if live is None or error is not ErrorCode.NONE else live.group.offsets
 
     def delete(self, group_id: str, tps: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
-        """Delete committed offsets, except for topics that members subscribe to."""
+        """Delete committed offsets, except for topics to which members subscribe."""
         error = self._manager.refusal(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
@@ -182,7 +182,8 @@ class OffsetManager:
                 yield
 
     async def remove_group(self, live: LiveGroup) -> None:
-        """Remove an empty group and its offsets. The group is Dead meanwhile: a tombstone would delete a new commit."""
+        """Remove an empty group and its offsets. The group is Dead during that, because a tombstone would delete a new
+        commit."""
         live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await in_slices(self._clock, self._removal_steps(live))
 
@@ -190,7 +191,7 @@ class OffsetManager:
         group = live.group
         for part in _parts(group.offsets.tps):
             if self._manager.groups.get(group.group_id) is not live:
-                return  # unloaded meanwhile
+                return  # unloaded in between
             self._bury(live, group.offsets.remove(part), with_group=False)
             yield
         if self._manager.groups.get(group.group_id) is live:
@@ -229,7 +230,7 @@ class OffsetManager:
 
 
 async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
-    """Await a commit that continues even if the client disconnects. Raises: ClientGone."""
+    """Await a commit, which continues even if the client disconnects. Raises: ClientGone."""
     done: ClientWait[T] = ClientWait()
 
     def finished(result: T | Failure) -> None:
@@ -243,7 +244,7 @@ async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
 
 
 def codes_of(offsets: Offsets, batch: OffsetsBatch, error: ErrorCode) -> Codes:
-    """Codes by partition: ``error`` for the offsets in the batch, OFFSET_METADATA_TOO_LARGE for the others."""
+    """Codes by partition: ``error`` for offsets in the batch, OFFSET_METADATA_TOO_LARGE for the others."""
     if len(batch.offsets) == len(offsets):
         return dict.fromkeys(offsets, error)
     codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -258,12 +259,13 @@ def _parts(items: Iterable[T]) -> Iterator[list[T]]:
 
 
 def _reads(group: Group, topic: str) -> bool:
-    """Whether members may subscribe to the topic."""
+    """True if members may subscribe to the topic."""
     return group.subscribed_topics is None or topic in group.subscribed_topics
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """KIP-211: an empty group's offsets expire together, a stable group's unless members subscribe to the topic."""
+    """The expired offsets (KIP-211). Offsets of an empty group expire together; offsets of a stable group expire unless
+    members subscribe to the topic."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:

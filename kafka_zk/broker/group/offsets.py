@@ -1,8 +1,7 @@
 """The offsets that one group has committed, and those being appended. Pure.
 
-Several commits of a partition can be in progress: the last one in the log wins. Offsets in transactions (KIP-98,
-KIP-447) wait for the marker; for them, too, their own position in the log decides.
-
+Several commits of a partition can be in progress; the last one in the log wins. Offsets in transactions (KIP-98,
+KIP-447) wait for the marker, but their own position in the log decides.
 Source: GroupMetadata.scala@3.9 (onOffsetCommitAppend, removeExpiredOffsets), KIP-211 (retention).
 """
 
@@ -21,29 +20,29 @@ _METADATA = attrgetter("metadata")
 
 
 def _metadata_bytes(offsets: Iterable[OffsetAndMetadata]) -> int:
-    """Total length of the metadata, in a C loop: commits can have many partitions."""
+    """Total length of the metadata, computed in a C loop, because commits can have many partitions."""
     return sum(map(len, map(_METADATA, offsets)))
 
 
 @dataclass
 class OpenTransactions:
-    """A group's open transactions in the log: ``offsets`` by producer id; for the same partitions, ``committed`` has
-    the base offset of the batch with the committed offset."""
+    """A group's open transactions in the log. ``offsets``: by producer id. ``committed``: for the same partitions, the
+    base offset of the batch with the committed offset."""
 
     offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
 
 class GroupOffsets:
-    """See the module's docstring.
+    """The offsets of one group.
 
     Attributes:
         size_bytes: memory of the committed offsets.
-        _committed: the offset in effect, by partition.
-        _pending: by partition, the last commit outside transactions whose append is in progress.
+        _committed: partition -> offset in effect.
+        _pending: partition -> last commit outside transactions whose append is in progress.
         _pending_count: number of offsets in these appends, including repeated partitions.
-        _record_offsets: by partition, base offset of the batch with the committed offset. Kept only while an append or
-            transaction is open; a partition is missing if its offset is older than these.
+        _record_offsets: partition -> base offset of the batch with the committed offset. Kept only while an append or
+            transaction is open. A partition is missing if its offset is older.
         _transactional: offsets of transactions that have not ended.
     """
 
@@ -62,28 +61,28 @@ class GroupOffsets:
         return iter(self._committed)
 
     def __bool__(self) -> bool:
-        """Whether any offset is committed or may become so."""
+        """True if an offset is committed or may become so."""
         return bool(self._committed or self._pending or self._transactional)
 
     def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:
-        """The committed offset, or None."""
+        """The committed offset; None if there is none."""
         return self._committed.get(tp)
 
     def among(self, tps: frozenset[TopicPartition]) -> set[TopicPartition]:
-        """Those partitions that have a committed offset."""
+        """The partitions in ``tps`` that have a committed offset."""
         return self._committed.keys() & tps
 
     def is_pending(self, tp: TopicPartition) -> bool:
-        """Whether an append or open transaction may replace the committed offset."""
+        """True if an append or open transaction may replace the committed offset."""
         return tp in self._pending or tp in self._transactional
 
     def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Take over the offsets found in the log, without copying."""
+        """Use the offsets that were read from the log, without copying them."""
         self._committed = offsets
         self.size_bytes = OFFSET_BYTES * len(offsets) + _metadata_bytes(offsets.values())
 
     def load_open(self, open_transactions: "OpenTransactions") -> None:
-        """Take over the open transactions found in the log."""
+        """Use the open transactions that were read from the log."""
         for producer_id, offsets in open_transactions.offsets.items():
             for tp, written in offsets.items():
                 self._transactional.load(producer_id, {tp: written.offset}, written.record_offset)
@@ -99,12 +98,12 @@ class GroupOffsets:
                 self._pending.pop(tp, None)
 
     def begin(self, offsets: Offsets) -> None:
-        """The append of these offsets starts."""
+        """Record the start of an append of these offsets."""
         self._pending.update(offsets)
         self._pending_count += len(offsets)
 
     def written(self, offsets: Offsets, record_offset: int) -> None:
-        """The append succeeded; its batch starts at ``record_offset``."""
+        """Record a successful append, whose batch begins at ``record_offset``."""
         for tp, offset in offsets.items():
             if tp in self._pending and self._record_offsets.get(tp, -1) < record_offset:
                 self._put(tp, offset)
@@ -112,7 +111,7 @@ class GroupOffsets:
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
-        """The append ended. A later commit of the same partition stays pending."""
+        """Record the end of an append. A later commit of the same partition stays pending."""
         for tp, offset in offsets.items():
             if self._pending.get(tp) == offset:
                 del self._pending[tp]
@@ -120,26 +119,26 @@ class GroupOffsets:
         self._forget_record_offsets()
 
     def begin_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
-        """The append of these offsets starts, in a transaction."""
+        """Record the start of an append of these offsets in a transaction."""
         self._transactional.begin(producer_id, offsets.keys())
 
     def written_in_transaction(self, producer_id: int, offsets: Offsets, record_offset: int) -> None:
-        """The append succeeded. The offsets take effect when the transaction commits."""
+        """Record a successful append. The offsets take effect when the transaction commits."""
         marker = self._transactional.written(producer_id, offsets, record_offset)
         if marker is not None:
             self._end(marker, {tp: Written(offset, record_offset) for tp, offset in offsets.items()})
 
     def failed_in_transaction(self, producer_id: int, offsets: Offsets) -> None:
-        """The append failed; the client gets an error and will not commit the transaction."""
+        """Record a failed append. The client gets an error and will not commit the transaction."""
         self._transactional.failed(producer_id, offsets.keys())
         self._forget_record_offsets()
 
     def end_transaction(self, producer_id: int, marker: Marker) -> None:
-        """The marker is in the log. A committed offset takes effect unless the partition has one later in the log."""
+        """Apply a marker in the log. A committed offset takes effect unless the partition has one later in the log."""
         self._end(marker, self._transactional.end(producer_id, marker))
 
     def has_transaction_of(self, producer_id: int) -> bool:
-        """Whether the producer has an open transaction or an append in progress."""
+        """True if the producer has an open transaction or an append in progress."""
         return self._transactional.has(producer_id)
 
     def _end(self, marker: Marker, ended: Mapping[TopicPartition, Written]) -> None:
@@ -150,7 +149,7 @@ class GroupOffsets:
         self._forget_record_offsets()
 
     def growth_bytes(self, offsets: Offsets) -> int:
-        """How much more memory these need than the committed offsets that they replace."""
+        """Additional memory for these offsets, compared with the committed offsets that they replace."""
         committed = self._committed
         new_count = len(offsets.keys() - committed.keys())
         replaced = filter(None, map(committed.get, offsets))
@@ -170,7 +169,7 @@ class GroupOffsets:
             self._record_offsets.clear()
 
     def remove(self, tps: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Remove committed and pending offsets; returns the partitions that had one outside transactions."""
+        """Remove committed and pending offsets. Returns the partitions that had one outside transactions."""
         removed = []
         for tp in tps:
             self._transactional.remove(tp)
@@ -196,14 +195,14 @@ class GroupOffsets:
         unused_since_ms: int | None,
         subscribed: Collection[str] = (),
     ) -> list[TopicPartition]:
-        """Those partitions whose offset has expired; nothing is removed.
+        """The partitions whose offset has expired. Removes nothing.
 
         An offset stays while an append or open transaction may replace it. Kafka 3.9 removes it; compaction may then
-        remove the transaction's offset too, because it precedes the tombstone.
+        also remove the transaction's offset, because it precedes the tombstone.
 
         Args:
             retention_ms: offsets.retention.minutes.
-            unused_since_ms: wall-clock time at which the group became empty; None counts from each commit.
+            unused_since_ms: wall-clock time at which the group became empty; None: count from each commit.
             subscribed: topics whose offsets are in use.
         """
         expired = []

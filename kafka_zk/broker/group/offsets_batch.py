@@ -24,14 +24,14 @@ header count are 0."""
 
 _VALUE_BEGINS = encode_varint(24) + b"\0\3"  # length and version of the value
 _RECORD_BEGINS = b"\0\0"  # attributes and timestamp delta
-_MANY = 8  # offsets; from here on, columns are faster than a loop
+_MANY = 8  # number of offsets from which columns are faster than a loop
 _NO_PRODUCER = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE)
-_SEQUENCE = 0  # in every batch of a transaction, as in Kafka: no reader checks it
+_SEQUENCE = 0  # in every batch of a transaction, as in Kafka; no reader checks it
 _LONGEST_CACHED = 255  # characters of a group id; topic names are never longer
 
 
 class OffsetsBatch:
-    """``offsets`` are those added; offsets with metadata longer than ``metadata_max_bytes`` are left out."""
+    """``offsets``: the added ones. Offsets with metadata longer than ``metadata_max_bytes`` are left out."""
 
     def __init__(self, group_id: str, now_ms: int, metadata_max_bytes: int) -> None:
         self.offsets: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -66,8 +66,8 @@ class OffsetsBatch:
             added[tp] = committed
 
     def _add_plain(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> bool:
-        """Add many offsets by column, which takes half the time. Adds nothing and returns False if one has metadata or
-        an expiry time."""
+        """Add many offsets by column, which takes half the time. If one has metadata or an expiry time, adds nothing
+        and returns False."""
         tps, committed = zip(*offsets, strict=True)
         values, epochs, metadata, commits_ms, expires_ms = zip(*committed, strict=True)
         if any(metadata) or expires_ms.count(NO_EXPIRY) < len(expires_ms):
@@ -101,7 +101,7 @@ class OffsetsBatch:
 
 
 def _front(group_id: str, topic: str) -> bytes:
-    """Start of the keys of a topic, with their length; the partition follows."""
+    """Start of a topic's keys, including their length. The partition follows."""
     front = OffsetKeys(group_id).front(topic)
     return encode_varint(len(front) + _PARTITION.size) + front
 

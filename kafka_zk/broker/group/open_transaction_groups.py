@@ -7,13 +7,14 @@ from collections.abc import Collection
 
 
 class OpenTransactionGroups:
-    """Group ids by partition of ``__consumer_offsets``, whose log gets the marker, and producer id. No set is empty."""
+    """Group ids by partition of ``__consumer_offsets``, whose log gets the marker, and by producer id. No set is
+    empty."""
 
     def __init__(self) -> None:
         self._groups: dict[int, dict[int, set[str]]] = {}
 
     def add(self, partition: int, group_id: str, producer_ids: Collection[int]) -> None:
-        """The producers commit offsets of the group in open transactions."""
+        """Record that the producers commit offsets of the group in open transactions."""
         for producer_id in producer_ids:
             self._groups.setdefault(partition, {}).setdefault(producer_id, set()).add(group_id)
 
@@ -22,7 +23,7 @@ class OpenTransactionGroups:
         return sorted(self._groups.get(partition, {}).get(producer_id, ()))
 
     def remove(self, partition: int, group_id: str, producer_id: int) -> None:
-        """The producer has no open transaction in the group."""
+        """Record that the producer has no open transaction in the group."""
         producers = self._groups.get(partition, {})
         groups = producers.get(producer_id, set())
         groups.discard(group_id)
@@ -32,5 +33,5 @@ class OpenTransactionGroups:
             self._groups.pop(partition, None)
 
     def unload(self, partition: int) -> None:
-        """Another broker leads the partition now."""
+        """Forget a partition that another broker now leads."""
         self._groups.pop(partition, None)

@@ -1,8 +1,8 @@
 """Keys and values of the records in ``__consumer_offsets``, in Kafka's formats.
 
-Key versions 0 and 1 are offsets, 2 is a group. The value has its own version; a tombstone removes the key. Writes what
-Kafka 3.9 writes: offsets in version 3 (1 with an expiry time), groups in version 3. Reads all versions, including the
-flexible version 4.
+Keys of versions 0 and 1 are offsets, those of version 2 groups. The value has its own version; a tombstone removes the
+key. Writes the versions of Kafka 3.9: offsets in version 3 (1 with an expiry time), groups in version 3. Reads all
+versions, including the flexible version 4.
 
 Source: OffsetCommitKey, OffsetCommitValue, GroupMetadataKey, GroupMetadataValue (messages of 3.9),
 GroupMetadataManager.scala@3.9.
@@ -76,7 +76,7 @@ class OffsetAndMetadata(NamedTuple):
         offset: the next offset to consume.
         leader_epoch: epoch of the last consumed record; NO_LEADER_EPOCH if unknown.
         metadata: text from the client.
-        commit_timestamp_ms: wall-clock time of the commit, or the client's own (version 1).
+        commit_timestamp_ms: wall-clock time of the commit, or the client's timestamp (version 1).
         expire_timestamp_ms: wall-clock time, only from clients before 2.1; otherwise NO_EXPIRY.
     """
 
@@ -94,7 +94,7 @@ class StoredMember:
     Attributes:
         group_instance_id: None for a dynamic member, and before version 3.
         rebalance_timeout_ms: the session timeout before version 1.
-        subscription: its metadata for the group's protocol; b"" without one.
+        subscription: the member's metadata for the group's protocol; b"" if there is none.
         assignment: from the leader, at the time of the write.
     """
 
@@ -114,8 +114,8 @@ class GroupMetadataValue:
 
     Attributes:
         protocol_type: "" before the first member.
-        protocol_name: the assignor; None without members.
-        leader: member id of the leader; None without members.
+        protocol_name: the assignor; None if there are no members.
+        leader: member id of the leader; None if there are no members.
         state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP before version 2.
         members: oldest member first.
     """
@@ -144,12 +144,12 @@ class OffsetKeys:
         return self._front + _INT32.pack(partition)
 
     def front(self, topic: str) -> bytes:
-        """Prefix of the topic's keys; four bytes for the partition follow."""
+        """Prefix of the topic's keys. Four bytes for the partition follow."""
         return self._group + string(topic, False)
 
     @classmethod
     def front_of(cls, raw_key: bytes, key: OffsetKey) -> bytes | None:
-        """Prefix of all keys of this group and topic. None if ``encode`` would write the key in another way."""
+        """Prefix of all keys of this group and topic; None if ``encode`` would write the key differently."""
         front = cls(key.group_id).front(key.tp.topic)
         return front if front + _INT32.pack(key.tp.partition) == raw_key else None
 
@@ -160,7 +160,7 @@ def encode_group_key(group_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> Key:
-    """Decode a record's key. Raises: ProtocolError if it is malformed."""
+    """Decode a record's key. Raises: ProtocolError if it is invalid."""
     try:
         (version,) = _INT16.unpack_from(key, 0)
         if version in _OFFSET_KEY_VERSIONS:
@@ -190,7 +190,7 @@ def encode_offset_value(committed: OffsetAndMetadata) -> bytes:
 
 
 def decode_offset_value(value: Buffer) -> OffsetAndMetadata:
-    """Decode a committed offset. Raises: ProtocolError if it is malformed or of an unknown version."""
+    """Decode a committed offset. Raises: ProtocolError if it is invalid or has an unknown version."""
     try:
         if len(value) == _OFFSET_WITHOUT_METADATA.size:  # the usual commit, or a truncated value
             version, offset, leader_epoch, size, commit_timestamp_ms = _OFFSET_WITHOUT_METADATA.unpack(value)
@@ -241,7 +241,7 @@ def encode_group_value(group: GroupMetadataValue) -> bytes:
 
 
 def decode_group_value(value: Buffer) -> GroupMetadataValue:
-    """Decode a group. Raises: ProtocolError if it is malformed or of an unknown version."""
+    """Decode a group. Raises: ProtocolError if it is invalid or has an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         _check_version(version)

@@ -1,6 +1,6 @@
 """Requests to a group's core, its results, and its effects.
 
-A ``Reply`` identifies a waiting request. The core only passes it back.
+A ``Reply`` identifies a waiting request. The core only returns it.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Now(NamedTuple):
-    """The current time: ``monotonic_ms`` for deadlines, ``wall_ms`` (since 1970) for records."""
+    """The current time: ``monotonic_ms`` for deadlines, ``wall_ms`` (since the epoch) for records."""
 
     monotonic_ms: int
     wall_ms: int
@@ -32,8 +32,8 @@ class JoinGroup(NamedTuple):
 
     Args:
         new_member_id: an unused id, for a client with UNKNOWN_MEMBER_ID.
-        requires_known_member_id: whether the client must first get its id and then join with it (KIP-394, version 4).
-        can_skip_assignment: whether the client understands ``skip_assignment`` (version 9).
+        requires_known_member_id: the client must first get its id and then join with it (KIP-394, version 4).
+        can_skip_assignment: the client understands ``skip_assignment`` (version 9).
     """
 
     member_id: str
@@ -51,7 +51,7 @@ class JoinGroup(NamedTuple):
 
 
 class SyncGroup(NamedTuple):
-    """A SyncGroup request; protocol type and name are None before version 5."""
+    """A SyncGroup request. Protocol type and name are None before version 5."""
 
     member_id: str
     generation_id: int
@@ -61,7 +61,7 @@ class SyncGroup(NamedTuple):
     assignments: Mapping[str, bytes] | None = None
 
     def agrees_with(self, protocol_type: str | None, protocol_name: str | None) -> bool:
-        """Whether protocol type and name match the group's; True before version 5."""
+        """True if protocol type and name match the group's, or if the request has none (before version 5)."""
         return self.protocol_type in (None, protocol_type) and self.protocol_name in (None, protocol_name)
 
 
@@ -77,8 +77,8 @@ class JoinResult(NamedTuple):
     """The response to a JoinGroup.
 
     Attributes:
-        member_id: the requested, or a newly assigned one.
-        generation_id: NO_GENERATION with an error.
+        member_id: the requested id, or a newly assigned one.
+        generation_id: NO_GENERATION if there is an error.
         skip_assignment: True only for a returning static leader, which must not assign.
         members: empty except for the leader.
     """
@@ -102,15 +102,12 @@ class SyncResult(NamedTuple):
     assignment: bytes = b""
 
 
-# What to do after a group record was written.
+# Actions after a group record was written.
 
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The leader's assignment takes effect, unless the group has another generation by then.
-
-    ``assignments``: by member id, for each member of ``generation_id``.
-    """
+    """The leader's assignment takes effect, unless the group has another generation by then."""
 
     generation_id: int
     assignments: Mapping[str, bytes]
@@ -136,7 +133,7 @@ class StaticMemberStored:
 
 @dataclass(frozen=True, slots=True)
 class EmptyStored:
-    """The last member is gone; no request waits for the write."""
+    """The last member has left. No request waits for the write."""
 
     generation_id: int
 
@@ -172,7 +169,7 @@ class StoreGroup:
 class Happened(NamedTuple):
     """An event for observers, its cause, and the fields that ``kind`` adds to CoordinatorEvent.
 
-    Members' metadata and assignments are bytes from clients, which ``GroupReporter`` decodes.
+    Members' metadata and assignments are bytes from clients. ``GroupReporter`` decodes them.
     """
 
     kind: type[CoordinatorEvent]

@@ -19,14 +19,14 @@ class GroupState(enum.Enum):
     PREPARING_REBALANCE = "PreparingRebalance"
     """Members must rejoin."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """All members have joined; the leader has not assigned yet."""
+    """All members have joined. The leader has not assigned partitions yet."""
     STABLE = "Stable"
     DEAD = "Dead"
-    """Removed, or coordinated by another broker: final."""
+    """Removed, or coordinated by another broker. Final."""
 
 
 class Event(enum.Enum):
-    """Events of a group. The first seven are client requests; ids and generation are checked separately."""
+    """Events of a group. The first seven are client requests, whose ids and generation are checked separately."""
 
     __hash__ = object.__hash__
 
@@ -76,7 +76,7 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
         _DEAD: _UNAVAILABLE,
     },
     Event.LEAVE: {
-        _EMPTY: _EMPTY,  # the client was given a member id and has not joined with it
+        _EMPTY: _EMPTY,  # the client has a member id and has not joined with it
         _PREPARING: _PREPARING,
         _COMPLETING: _PREPARING,
         _STABLE: _PREPARING,
@@ -112,4 +112,5 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
     Event.ASSIGNMENT_NOT_STORED: {_COMPLETING: _PREPARING},
     Event.UNLOADED: dict.fromkeys(GroupState, _DEAD),
 }
-"""The next state, or the sender's error. Requests are listed for every state; one that keeps the state is accepted."""
+"""Event -> state before -> state after, or the sender's error. Requests are listed for every state; one that keeps the
+state is accepted."""

@@ -1,4 +1,4 @@
-"""The topics in the metadata of joining consumers; a broker reads nothing else in it.
+"""The topics in the metadata of joining consumers. A broker reads nothing else in them.
 
 Source: ConsumerProtocolSubscription.json@3.9, GroupMetadata.computeSubscribedTopics@3.9.
 """
@@ -12,11 +12,11 @@ from kafka_zk.protocol.primitives import MALFORMED, read_count, read_name
 _VERSION_BYTES = struct.calcsize(">h")
 
 MAX_TOPICS = 100_000
-"""Maximum number of subscriptions that are read: the sum over all members of a group."""
+"""Maximum number of subscribed topics that are read, summed over all members of a group."""
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """Topics of all members; None if a member's metadata is invalid, or there are more than MAX_TOPICS."""
+    """Topics of all members; None if a member's metadata are invalid, or if there are more than MAX_TOPICS."""
     topics: set[str] = set()
     left = MAX_TOPICS
     try:

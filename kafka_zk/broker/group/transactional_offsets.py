@@ -28,7 +28,7 @@ class Written(NamedTuple):
 
 
 class Marker(NamedTuple):
-    """A transaction marker: its offset in the log, and whether it commits."""
+    """A transaction marker: its offset in the log, and whether it commits the transaction."""
 
     offset: int
     is_committed: bool
@@ -36,23 +36,23 @@ class Marker(NamedTuple):
 
 @dataclass
 class _Appending:
-    """Number of a producer's appends in progress, and the markers reported meanwhile. ``count`` is at least 1."""
+    """Number of a producer's appends in progress, and the markers reported during them. ``count`` is at least 1."""
 
     count: int = 0
     markers: list[Marker] = field(default_factory=list)
 
 
 class TransactionalOffsets:
-    """Offsets by producer; of several for a partition, the last one in the log is kept.
+    """Offsets by producer. Of several offsets for a partition, the last one in the log is kept.
 
-    An append in progress replaces nothing: if the log refuses a zombie's commit, that of its successor with the same
-    producer id stays, unlike in Kafka. The order in the log decides, not that of the calls: with ``flush.messages``, a
-    marker can be reported before offsets that precede it.
+    Unlike in Kafka, an append in progress replaces nothing: if the log rejects a zombie's commit, the commit of its
+    successor with the same producer id stays. The order in the log decides, not the order of the calls: with
+    ``flush.messages``, a marker can be reported before offsets that precede it.
 
     Attributes:
-        _of: appended offsets that wait for their marker, by producer id; no inner dict is empty.
-        _writing: number of appends in progress, by partition; never 0.
-        _appending: appends in progress, by producer id.
+        _of: producer id -> appended offsets that wait for their marker; no inner dict is empty.
+        _writing: partition -> number of appends in progress; never 0.
+        _appending: producer id -> appends in progress.
     """
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class TransactionalOffsets:
         self._appending: dict[int, _Appending] = {}
 
     def __bool__(self) -> bool:
-        """Whether a transaction is open or an append in progress."""
+        """True if a transaction is open or an append is in progress."""
         return bool(self._of or self._appending)
 
     def __contains__(self, tp: TopicPartition) -> bool:
-        """Whether an open transaction has an offset of the partition, or one is being appended."""
+        """True if an open transaction has an offset of the partition, or one is being appended."""
         return tp in self._writing or any(tp in offsets for offsets in self._of.values())
 
     @property
@@ -73,18 +73,19 @@ class TransactionalOffsets:
         return list(self._of)
 
     def has(self, producer_id: int) -> bool:
-        """Whether the producer has an open transaction or an append in progress."""
+        """True if the producer has an open transaction or an append in progress."""
         return producer_id in self._of or producer_id in self._appending
 
     def begin(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
-        """An append of offsets for these partitions starts."""
+        """Record the start of an append of offsets for these partitions."""
         self._writing.update(tps)
         self._appending.setdefault(producer_id, _Appending()).count += 1
 
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> Marker | None:
-        """The append succeeded. Returns the marker if it was reported already; otherwise the offsets wait for it."""
+        """Record a successful append. Returns the marker if it was already reported; otherwise the offsets wait for
+        it."""
         markers = self._appending[producer_id].markers
         marker = min((each for each in markers if each.offset > record_offset), default=None)
         self.failed(producer_id, offsets.keys())
@@ -95,14 +96,14 @@ class TransactionalOffsets:
     def load(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> None:
-        """Appended offsets wait for their marker."""
+        """Add appended offsets that wait for their marker."""
         staged = self._of.setdefault(producer_id, {})
         for tp, offset in offsets.items():
             if tp not in staged or staged[tp].record_offset < record_offset:
                 staged[tp] = Written(offset, record_offset)
 
     def failed(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
-        """An append ended."""
+        """Record the end of an append."""
         self._writing.subtract(tps)
         self._writing = +self._writing
         self._appending[producer_id].count -= 1
@@ -110,12 +111,12 @@ class TransactionalOffsets:
             del self._appending[producer_id]
 
     def end(self, producer_id: int, marker: Marker) -> dict[TopicPartition, Written]:
-        """End a transaction; returns its appended offsets. Empty for a marker that was processed before."""
+        """End a transaction. Returns its appended offsets; empty if the marker was already processed."""
         if producer_id in self._appending:
             self._appending[producer_id].markers.append(marker)
         staged = self._of.pop(producer_id, {})
         ended = {tp: each for tp, each in staged.items() if each.record_offset < marker.offset}
-        if len(ended) < len(staged):  # the rest belongs to the next transaction
+        if len(ended) < len(staged):  # the others belong to the next transaction
             self._of[producer_id] = {tp: each for tp, each in staged.items() if tp not in ended}
         return ended
 

@@ -11,7 +11,7 @@ from kafka_zk.protocol.frame import UNCOUNTED_BYTES
 from kafka_zk.protocol.request import RequestContext, RequestHeader, response_header
 
 MessageHandler = Callable[[Services, RequestContext, RequestHeader, Any], Awaitable[Any]]
-"""Takes a decoded request; returns a message, or the parts of its encoded body."""
+"""Receives a decoded request; returns a message, or the parts of its encoded body."""
 
 
 async def answer(

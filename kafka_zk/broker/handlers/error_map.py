@@ -38,7 +38,7 @@ def controller_error_code(error: Exception) -> ErrorCode:
     controller.
 
     Kafka responds UNKNOWN_SERVER_ERROR, after which its clients give up. The operation may have taken effect, so a
-    retry can get an error that the resource already exists.
+    retry may get the error that the resource already exists.
     """
     return ErrorCode.NOT_CONTROLLER if isinstance(error, registry.SessionLost) else error_code(error)
 

@@ -1,4 +1,4 @@
-"""Decodes and encodes messages with many elements in turns, so that other requests are served meanwhile.
+"""Decodes and encodes messages with many elements in turns, so that other requests are served in between.
 
 Their memory is taken from the broker's budget. Tests: tests/fuzz/test_request_attacks.py.
 """
@@ -11,7 +11,7 @@ from kafka_zk.base.turns import Turns
 from kafka_zk.protocol.request import RequestContext
 
 LARGE_BODY_BYTES = 16 * 1024
-"""Larger requests are decoded in turns. A smaller one has few enough elements for a single turn."""
+"""Larger requests are decoded in turns. A smaller one fits in a single turn."""
 
 _RESERVE_AT_ONCE_BYTES = 64 * 1024
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 async def coded_in_turns(clock: Timers, context: RequestContext, steps: Generator[int, None, T]) -> T:
     """Run ``steps`` and return their result. They yield the number of bytes that they need or have used.
 
-    Raises: ProtocolError; ClientGone if the connection closes meanwhile.
+    Raises: ProtocolError; ClientGone if the connection closes in between.
     """
     turns = Turns(clock)
     needed_bytes = 0

@@ -1,9 +1,7 @@
-"""Long responses: the memory of each element is reserved before it is made, and other requests get their turns.
+"""Long responses: reserves the memory of each element before it is created, and lets other requests run in between.
 
-Handlers await ``ResponseTurns.make`` before each element. If elements can be large, or more than the request names, an
-``EncodedArray`` keeps their encoded bytes instead of objects.
-
-Why: decision 0009.
+Handlers await ``ResponseTurns.make`` before each element. If elements can be large, or can be more than the request
+names, an ``EncodedArray`` keeps their encoded bytes instead of objects. See decision 0009.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -32,7 +30,7 @@ class ResponseTurns(Turns):
         self._due_bytes = 0  # counted, but not reserved yet
 
     async def make(self, size_bytes: int = OBJECT_BYTES) -> None:
-        """Reserve ``size_bytes`` for the next element; end the turn if it is over.
+        """Reserve ``size_bytes`` for the next element. Ends the turn if it is over.
 
         Raises: ClientGone; ProtocolError if the response needs more than the whole budget.
         """
@@ -45,13 +43,13 @@ class ResponseTurns(Turns):
             await self.next()
 
     async def each(self, items: Iterable[T], size_bytes: int = OBJECT_BYTES) -> AsyncIterator[T]:
-        """Yield the items, after reserving ``size_bytes`` for each. Raises: as ``make``."""
+        """Yield the items, after reserving ``size_bytes`` for each. Raises: like ``make``."""
         for item in items:
             await self.make(size_bytes)
             yield item
 
     async def encoded(self, size_bytes: int) -> None:
-        """Reserve ``size_bytes`` for an encoded part of the response. Raises: as ``make``."""
+        """Reserve ``size_bytes`` for an encoded part of the response. Raises: like ``make``."""
         await self._memory.reserve(size_bytes)
         if self.is_over:
             await self.next()
@@ -61,7 +59,7 @@ class ResponseTurns(Turns):
         self._objects_bytes = 0
 
     def drop_objects(self) -> None:
-        """Release the memory of objects since ``keep_objects``: they are encoded now."""
+        """Release the memory of objects since ``keep_objects``, because they are encoded now."""
         objects_bytes, self._objects_bytes, self._due_bytes = self._objects_bytes, 0, 0
         if objects_bytes:
             self._memory.give_back(objects_bytes)
@@ -70,7 +68,7 @@ class ResponseTurns(Turns):
 class EncodedArray:
     """An array of a long response. Each element is encoded when it is added.
 
-    ``name``: the array's field in the response itself.
+    ``name``: the array's field in the response.
     """
 
     def __init__(self, turns: ResponseTurns, header: RequestHeader, name: str) -> None:
@@ -84,7 +82,7 @@ class EncodedArray:
         self._small_bytes = 0
 
     async def add(self, element: Any) -> None:
-        """Encode and add an element. Raises: as ``ResponseTurns.make``."""
+        """Encode and add an element. Raises: like ``ResponseTurns.make``."""
         self._count += 1
         for part in self._encoder.parts(element):
             self._small.append(part)

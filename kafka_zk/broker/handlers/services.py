@@ -1,4 +1,4 @@
-"""The broker's parts that handlers use."""
+"""The parts of the broker that handlers use."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -35,20 +35,22 @@ T = TypeVar("T")
 
 
 class ControllerRole(Protocol):
-    """The controller of this broker, as handlers use it."""
+    """The controller's methods that handlers use."""
 
     @property
     def is_active(self) -> bool:
-        """Whether this broker is the controller."""
+        """True if this broker is the controller."""
 
     async def handle_controlled_shutdown(self, broker_id: int, broker_epoch: int) -> Iterable[TopicPartition]:
-        """Move leaderships away from a stopping broker; returns those that it still has. Raises: ApiError."""
+        """Move leaderships away from a stopping broker. Returns the partitions that it still leads. Raises:
+        ApiError."""
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
-        """Queue an operation; returns its result. Raises: ApiError."""
+        """Queue an operation and return its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
-        """A topic's ``unclean.leader.election.enable`` or its default changed. ``by_default``: the current default."""
+        """Apply a change of ``unclean.leader.election.enable`` of a topic or of the default, which is now
+        ``by_default``."""
 
 
 @dataclass(slots=True)
@@ -56,10 +58,10 @@ class Services:
     """One broker's parts.
 
     Attributes:
-        config: replaced when the dynamic configuration changes, so do not keep a reference.
-        broker_epoch: returns the czxid of the broker's registration, -1 while it is not registered.
+        config: replaced when the dynamic configuration changes. Do not keep a reference.
+        broker_epoch: returns the czxid of the broker's registration; -1 while it is not registered.
         group_offsets: returns a group's offset registry in ZooKeeper.
-        delegation_tokens: None without delegation.token.secret.key.
+        delegation_tokens: None if delegation.token.secret.key is not set.
         unconfirmed_peers: addresses whose unconfirmed controller epochs were logged.
     """
 

@@ -1,7 +1,7 @@
 """The handler of each API, and the function that dispatches requests.
 
 Handlers of frequent requests (Produce, Fetch, OffsetCommit, group members, transactional producers) read and write
-bytes themselves. The others take a decoded request and return a message, or the bytes of its body.
+bytes themselves. The others receive a decoded request and return a message, or the bytes of its body.
 """
 
 from collections.abc import Callable, Coroutine
@@ -167,8 +167,8 @@ def _of_brokers(handler: MessageHandler) -> RawHandler:
 
 
 def _acts_for_the_cluster(services: Services, context: RequestContext, api_key: int) -> bool:
-    """Whether the sender may send requests of brokers; if not, its refused ones count towards its quota, as in Kafka
-    (RequestHandlerHelper.handleError@3.9)."""
+    """True if the sender may send requests of brokers. Otherwise, rejected requests count towards its quota, as in
+    Kafka (RequestHandlerHelper.handleError@3.9)."""
     authorizer = services.authorizer
     if authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
         return True
@@ -189,13 +189,13 @@ class Dispatcher:
         self._raw_handler = self._raw_handlers.get
 
     def limit_fetches(self, clients: Clients | None) -> None:
-        """Apply the fetch quotas in ``clients``; None for no quotas."""
+        """Apply the fetch quotas in ``clients``; None: no quotas."""
         self._raw_handlers[ApiKey.FETCH] = fetch.handle if clients is None else _limited_fetch(clients)
 
     def dispatch(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
-        """The parts of the response, or None without one. Raises: ProtocolError to close the connection."""
+        """The parts of the response; None if there is no response. Raises: ProtocolError to close the connection."""
         raw = self._raw_handler(header.api_key)
         if raw is not None:
             return raw(self._services, context, header, body)

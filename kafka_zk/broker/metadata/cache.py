@@ -1,11 +1,9 @@
 """The controller's metadata about the cluster: brokers, topics, leaders.
 
-UpdateMetadata brings all of it. For partitions with a replica on this broker, LeaderAndIsr brings a new leader earlier;
-the cache adopts it, so that clients that the old leader refuses find the new one. (The refusal names it to newer
-clients: KIP-951.)
+UpdateMetadata contains all of it. For partitions with a replica on this broker, LeaderAndIsr announces a new leader
+earlier. The cache adopts that leader, so that clients that the old leader rejects find the new one.
 
 Pure state: no I/O. Everything happens on the reactor thread, so readers see an update as a whole.
-
 Source: ZkMetadataCache.scala@3.9.
 """
 
@@ -34,7 +32,7 @@ class AliveBroker(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """The controller's last decision about a partition. Leader -1: none; -2: being deleted."""
+    """The controller's last decision about a partition. Leader -1: none; -2: the partition is being deleted."""
 
     controller_epoch: int
     leader: int
@@ -55,12 +53,12 @@ class PartitionChange(NamedTuple):
 
 
 PARTITIONS_OF_CHUNK = 256
-"""Partitions with consecutive numbers whose encoded form is dropped when one of them changes."""
+"""Number of partitions, with consecutive numbers, whose encoded form is dropped when one of them changes."""
 
 
 class EncodedTopic:
-    """The encoded response for a topic. ``parts``: all of it; None after a change. ``chunks``: the encoded partitions
-    by number // PARTITIONS_OF_CHUNK, without changed chunks."""
+    """The encoded response for a topic. ``parts``: the whole response; None after a change. ``chunks``: the encoded
+    partitions by number // PARTITIONS_OF_CHUNK, without changed chunks."""
 
     __slots__ = ("chunks", "parts")
 
@@ -69,7 +67,7 @@ class EncodedTopic:
         self.chunks: dict[int, bytes] = {}
 
     def forget(self, partition: int) -> None:
-        """The partition has changed."""
+        """Drop the encoded form of a partition that has changed."""
         self.parts = None
         self.chunks.pop(partition // PARTITIONS_OF_CHUNK, None)
 
@@ -77,18 +75,19 @@ class EncodedTopic:
 class MetadataCache:
     """The cluster according to the last UpdateMetadata, with newer leaders from LeaderAndIsr.
 
-    After a new registration, the first update with partitions replaces all metadata: the controller sends everything
-    again, except topics deleted meanwhile. All partitions of an unknown topic arrive in one request (from Kafka's
-    controller and ours); an incomplete topic would mislead keyed producers and the search for a coordinator.
+    After a new registration, the first update with partitions replaces all metadata, because the controller sends all
+    topics again. All partitions of an unknown topic arrive in one request: an incomplete topic would mislead keyed
+    producers and the search for a coordinator.
 
     Attributes:
         controller_id: the last update's controller; -1 before the first update.
         brokers: live brokers by id.
         topics: by name and partition number; a topic without partitions has no entry.
         topic_ids, topic_names: inverse mappings, for topics with an id.
-        encoded: by topic, then by everything else that the bytes depend on. A changed partition drops its chunk,
-            changed live brokers drop all.
-        updates: held by an update that is prepared over several turns, so that an older one cannot overwrite a newer.
+        encoded: by topic, then by the other parameters of the response. A changed partition drops its chunk, changed
+            live brokers drop everything.
+        updates: lock held while an update is prepared over several turns, so that an older one cannot overwrite a
+            newer.
         broker_epoch: this broker's newest registration in an update; -1 before the first.
     """
 
@@ -101,7 +100,7 @@ class MetadataCache:
         self.encoded: dict[str, dict[Hashable, EncodedTopic]] = {}
         self.updates = DeferredLock()
         self.broker_epoch = -1
-        self._is_old = False  # the content precedes this registration
+        self._is_old = False  # True if the content is older than this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
         """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if already computed."""
@@ -140,7 +139,7 @@ class MetadataCache:
                 partitions[partition] = info
 
     def _is_news(self, known: PartitionInfo | None, told: PartitionInfo) -> bool:
-        """Whether responses change. Readers know by themselves that replicas on dead brokers are offline."""
+        """True if responses change. Readers know by themselves that replicas on dead brokers are offline."""
         if known is None or known[:-1] != told[:-1]:  # all fields except offline_replicas
             return True
         return any(broker in self.brokers for broker in {*known.offline_replicas} ^ {*told.offline_replicas})
@@ -148,7 +147,7 @@ class MetadataCache:
     def new_leader(self, topic: str, topic_id: uuid.UUID, partition: int, info: PartitionInfo) -> None:
         """Adopt a leader from LeaderAndIsr, which lacks offline replicas, if its epoch is newer.
 
-        Unknown partitions are left to UpdateMetadata.
+        Unknown partitions are ignored until UpdateMetadata.
         """
         partitions = self.topics.get(topic, {})
         known = partitions.get(partition)
@@ -164,7 +163,7 @@ class MetadataCache:
         return self.topics.get(topic, {}).get(partition)
 
     def knows(self, topic: str | bytes, partition: int) -> bool:
-        """Whether the partition exists. ``topic``: a name, or an id of 16 bytes."""
+        """True if the partition exists. ``topic``: a name, or an id of 16 bytes."""
         name = self.topic_names.get(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
         return name is not None and self.partition(name, partition) is not None
 
@@ -177,7 +176,7 @@ class MetadataCache:
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
-        """Adopts the topic's id; another id means another topic with this name."""
+        """The partitions of a topic. Adopts the topic's id; another id means another topic with this name."""
         if topic_id != uuids.ZERO and self.topic_ids.get(topic) != topic_id:
             if topic in self.topic_ids:
                 self.topics.pop(topic, None)

@@ -1,9 +1,9 @@
-"""Which brokers hold the replicas of new partitions. Pure: the random start and shift are arguments.
+"""Chooses the brokers for the replicas of new partitions. Pure: the random start and shift are arguments.
 
-Without racks, the first replica of partition p goes to broker (start + p) mod n; the others follow at a distance that
-grows by one each time all brokers had a turn, so that two partitions with the same leader have different followers. If
-all brokers have a rack, they take turns in an order that alternates between racks, and no rack gets a second replica of
-a partition before every rack has one.
+Without racks, the first replica of partition p is on broker (start + p) mod n. The others follow at a distance that
+grows by one after each round of all brokers, so that two partitions with the same leader have different followers. If
+all brokers have a rack, they are ordered so that racks alternate, and no rack gets a second replica of a partition
+before every rack has one.
 
 Source: assignReplicasToBrokers, getRackAlternatedBrokerList in AdminUtils.java@3.9.
 Tests: tests/kafka_zk/broker/metadata/test_replica_assignment.py.
@@ -33,7 +33,7 @@ def assign_by_racks(
 ) -> dict[int, list[int]]:
     """Like ``assign`` over the brokers in ``racks``, with replicas in different racks as far as possible.
 
-    Raises: MissingRacks if some brokers, but not all, have no rack.
+    Raises: MissingRacks if some brokers, but not all, have a rack.
     """
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
     if not known:

@@ -1,4 +1,4 @@
-"""Validate a new topic and write it to ZooKeeper, where the controller's watch sees it.
+"""Validates a new topic and writes it to ZooKeeper, where the controller's watch sees it.
 
 Source: ZkAdminManager.createTopics, AdminZkClient.scala, Topic.java@3.9.
 """
@@ -19,7 +19,7 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.storage.files.log_config import LogConfig
 
 MAX_PARTITIONS = 50_000
-"""Maximum that fits a topic's znode (ZooKeeper's limit is 1 MB); planning more would block the broker."""
+"""Maximum that fits a topic's znode (ZooKeeper's limit is 1 MB). Planning more would block the broker."""
 
 
 class NewTopic(NamedTuple):
@@ -37,7 +37,7 @@ class NewTopic(NamedTuple):
 
 
 def check_count(partition_count: int) -> None:
-    """Raises ApiError(INVALID_PARTITIONS) if the count exceeds the maximum of a topic."""
+    """Raise ApiError(INVALID_PARTITIONS) if the count exceeds the maximum of a topic."""
     if partition_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS, f"Number of partitions must be at most {MAX_PARTITIONS}: {partition_count}."
@@ -45,7 +45,7 @@ def check_count(partition_count: int) -> None:
 
 
 def check_sum(partition_count: int, others_count: int) -> None:
-    """Raises ApiError(INVALID_PARTITIONS) if all topics of a request together exceed the maximum of a topic."""
+    """Raise ApiError(INVALID_PARTITIONS) if all topics of a request together exceed the maximum of a topic."""
     if partition_count + others_count > MAX_PARTITIONS:
         raise ApiError(
             ErrorCode.INVALID_PARTITIONS,
@@ -55,7 +55,7 @@ def check_sum(partition_count: int, others_count: int) -> None:
 
 
 def check_collision(name: str, existing: Mapping[str, object]) -> None:
-    """Raises ApiError if the topic exists or differs from one only in ``.`` and ``_`` (equal metric names)."""
+    """Raise ApiError if the topic exists or differs from one only in ``.`` and ``_`` (equal metric names)."""
     if name in existing:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if "." in name or "_" in name:

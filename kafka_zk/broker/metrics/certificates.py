@@ -6,7 +6,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 
 def certificate_metrics(days_left: Mapping[str, Sequence[tuple[str, float]]]) -> Iterator[Metric]:
-    """The gauge of days until expiry. ``days_left``: listener to (subject, days) of its certificates."""
+    """The gauge of days until expiry. ``days_left``: listener -> (subject, days) of its certificates."""
     days = GaugeMetricFamily(
         "kafka_zk_certificate_days_left",
         "Days until a certificate expires; negative once it has.",

@@ -1,8 +1,8 @@
 """Metrics of client quotas and throttles, named like Kafka's MBeans (kafka.server:type=Produce,user=,client-id=).
 
 Only the MOST_OWNERS most recently active owners per kind of quota are shown, because clients choose their client ids. A
-throttle time is the average of the last 30 to 60 s; 0 for none. Source: ClientQuotaManager.scala, ConnectionQuotas in
-SocketServer.scala@3.9.
+throttle time is the average of the last 30 to 60 s; 0 if there was none. Source: ClientQuotaManager.scala,
+ConnectionQuotas in SocketServer.scala@3.9.
 """
 
 from collections.abc import Iterator, Sequence

@@ -32,8 +32,7 @@ _SESSION_STATES = {
 
 
 class BrokerCollector(Collector):
-    """Metrics of one broker; create it after the broker has started. ``watchdog``: the process's; None if it has
-    none."""
+    """Metrics of one broker. Create it after the broker has started. ``watchdog``: None if the process has none."""
 
     def __init__(self, parts: Any, client: Any, stats: RequestStats, watchdog: Watchdog | None = None) -> None:
         self._parts = parts
@@ -156,7 +155,7 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily(name + "globalpartitioncount", "Partitions of the cluster.", count)
 
     def _transactions(self) -> Iterator[Metric]:
-        """Kafka has no metric for the number of transactional ids and their memory."""
+        """Number and memory of transactional ids, for which Kafka has no metric."""
         counts = self._services.transactions.counts
         name = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
         text = "Ends of transactions that wait for a leader, or for another try."
@@ -211,7 +210,7 @@ class BrokerCollector(Collector):
         yield _counter(name + "zookeepersyncconnects", "Connections made again.", changes[SessionState.CONNECTED])
 
     def _reactor(self) -> Iterator[Metric]:
-        """Kafka has no such metric: there a slow request blocks only one of many threads."""
+        """Long turns, for which Kafka has no metric, because a slow request blocks only one of its many threads."""
         if self._watchdog is not None:
             count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
             name = "kafka_zk_reactor_longturn"

@@ -17,7 +17,7 @@ from kafka_zk.broker.metrics.watchdog import Watchdog
 from kafka_zk.network.bounded_site import BoundedSite
 
 CACHED_S = 1.0
-"""A collection is cached for this long: with 5,000 partitions it takes 100 ms."""
+"""Seconds for which a collection is cached. With 5,000 partitions, it takes 100 ms."""
 
 
 class _Metrics(Resource):
@@ -50,7 +50,7 @@ def listen(
     host: str,
     watchdog: Watchdog | None = None,
 ) -> int:
-    """Serve the metrics of a started broker with these ``parts`` on ``host`` ("" for all addresses). Returns the port.
+    """Serve the metrics of a started broker with these ``parts`` on ``host`` ("": all addresses). Returns the port.
 
     Raises twisted's CannotListenError.
     """

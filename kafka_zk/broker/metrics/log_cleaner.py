@@ -16,7 +16,7 @@ _MANAGER = "kafka_log_logcleanermanager_"
 
 
 def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
-    """All gauges of a ``LogCleaner``. Values of a cleaning are from each thread's last one."""
+    """All gauges of a ``LogCleaner``. Values about a cleaning are those of each thread's last one."""
     stats, manager = cleaner.last_stats, cleaner.manager
     yield _gauge(
         _CLEANER + "cleaner_recopy_percent", "Share of the bytes that was written again.", recopy_percent(stats)

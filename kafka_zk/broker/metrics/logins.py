@@ -21,7 +21,7 @@ _COUNTERS = {
 
 
 def login_metrics(logins: Mapping[str, LoginStats]) -> Iterator[Metric]:
-    """``logins``: listener to its counts, for listeners with TLS or SASL."""
+    """The counters of logins. ``logins``: listener -> its counts, for listeners with TLS or SASL."""
     name = "kafka_server_socket_server_metrics_"
     for suffix, (attribute, text) in _COUNTERS.items():
         counter = CounterMetricFamily(name + suffix, text, labels=["listener"])

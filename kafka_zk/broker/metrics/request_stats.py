@@ -22,9 +22,9 @@ class RequestStats:
     """Counts of requests since the broker's start.
 
     Attributes:
-        requests: (API key, version) to [count, sum in s until the response was ready].
-        failed_count: (API key, version) to the number of requests that closed their connection.
-        produced_bytes, fetched_bytes: body sizes of Produce requests and Fetch responses.
+        requests: (API key, version) -> [count, sum in s until the response was ready].
+        failed_count: (API key, version) -> number of requests that closed their connection. produced_bytes,
+            fetched_bytes: body sizes of Produce requests and Fetch responses.
     """
 
     def __init__(self) -> None:

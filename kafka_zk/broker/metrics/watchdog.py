@@ -1,8 +1,8 @@
 """Detects turns of the reactor that take a second or longer, logs what they did, and counts them.
 
 A broker has one thread for all clients, so a long turn blocks all of them. A timer on the reactor records when it runs,
-and a thread checks how long ago that was. If it is too long, the thread finds the request on the reactor's stack, so
-requests need no bookkeeping. The timer counts: it is exact on a busy machine, and also detects pauses of the whole
+and another thread checks how long ago that was. If it is too long ago, the thread finds the request on the reactor's
+stack, so requests need no bookkeeping. The measurement is exact on a busy machine, and also detects pauses of the whole
 process.
 
 ``registry.client.pulse`` lets the ZooKeeper session of a frozen process expire.
@@ -26,8 +26,8 @@ _log = Logger()
 
 LONG_TURN_S = 1.0
 CHECK_INTERVAL_S = 0.25
-"""Interval of the timer and of the thread's checks. A turn is measured from the timer's last run, so one that is up to
-this much shorter than LONG_TURN_S may also count."""
+"""Interval of the timer and of the thread's checks. A turn is measured from the timer's last run, so a turn that is up
+to this much shorter than LONG_TURN_S may also count."""
 
 _STACK_DEPTH = 4
 _STEP = BrokerConnection._step.__code__
@@ -48,7 +48,7 @@ class Watchdog:
         self._seconds = seconds
         self._thread_id = 0
         self._ran_s = 0.0
-        self._reported_s: float | None = None  # the ``_ran_s`` of the turn logged last
+        self._reported_s: float | None = None  # ``_ran_s`` at the turn that was logged last
         self._seen: dict[str, object] = {}
         self._timer: Any = None
         self._stopped = threading.Event()
@@ -66,7 +66,7 @@ class Watchdog:
             self._timer.cancel()
 
     def _run(self) -> None:
-        """Runs on the reactor: measure the time since the last run."""
+        """Measure the time since the last run. Runs on the reactor."""
         now_s = self._seconds()
         took_s = now_s - self._ran_s
         self._ran_s = now_s
@@ -82,7 +82,7 @@ class Watchdog:
             self.look()
 
     def look(self) -> None:
-        """Runs in the watchdog's thread: log the current turn once if it is already too long."""
+        """Log the current turn once if it is already too long. Runs in the watchdog's thread."""
         ran_s = self._ran_s
         for_s = self._seconds() - ran_s
         if for_s < LONG_TURN_S or ran_s == self._reported_s:

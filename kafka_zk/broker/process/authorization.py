@@ -1,4 +1,4 @@
-"""Starts the configured authorizer; imports only what it needs."""
+"""Starts the configured authorizer. Imports only what it needs."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -17,7 +17,7 @@ from kafka_zk.registry.client.client import RegistryClient
 async def start_authorizer(
     config: KafkaConfig, machine: Machine, client: RegistryClient, events: EventSource
 ) -> Authorizer:
-    """The authorizer, ready to decide. Raises: InvalidBrokerConfig, RegistryError."""
+    """Start the authorizer. Raises: InvalidBrokerConfig, RegistryError."""
     if not config.authorizer_class_name:
         return NoAuthorizer(config.broker_listeners)
     from kafka_zk.broker.security.denials import Denials

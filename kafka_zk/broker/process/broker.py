@@ -61,9 +61,10 @@ class Broker:
     """A broker of a cluster, on the reactor thread.
 
     Args:
-        client: a started ZooKeeper client; the broker closes it when it stops.
-        on_fatal: called with one sentence if the broker cannot continue (no log directory left, its id taken).
-        stats: counts requests; None without a metrics endpoint.
+        client: a started ZooKeeper client, which the broker closes when it stops.
+        on_fatal: called with one sentence if the broker cannot continue (all log directories failed, or its id is
+            taken).
+        stats: counts requests; None if there is no metrics endpoint.
         observe: called with every event of ``registry.client.events``, ``controller.events``, ``replica.events`` and
             ``group.events``; its errors are logged.
     """
@@ -113,11 +114,11 @@ class Broker:
     # -- start --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Returns when the broker is registered and serves. Waits while the connection to ZooKeeper is lost.
+        """Start the broker. Returns when it is registered and serves. Waits while the connection to ZooKeeper is lost.
 
         Raises: DuplicateBrokerId, LogDirLocked, InconsistentLogDir, RegistryError, OSError, CannotListenError;
             InvalidBrokerConfig for unusable key files, and for dynamic configuration with unsupported security;
-            StartAbandoned if it was stopped meanwhile.
+            StartAbandoned if the broker was stopped during the start.
         """
         client, machine = self._client, self._machine
         cluster_id, self.broker_id = await until_answered(
@@ -164,7 +165,7 @@ class Broker:
         _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
 
     async def _read_credentials(self, security: BrokerSecurity, configs: ConfigRegistry) -> ScramCredentials:
-        """Loads nothing unless a listener needs it."""
+        """Read the SCRAM credentials if a listener needs them."""
         credentials = ScramCredentials(b"")
         if security.needs_credentials:
             await self._load_credentials(credentials, configs)
@@ -264,7 +265,7 @@ class Broker:
             await self._register()
 
     async def _load_users(self) -> None:
-        """Called before the first listener with SCRAM is added."""
+        """Read SCRAM users. Called before the first listener with SCRAM is added."""
         assert self._live_config is not None  # set at the start
         if self._live_config.credentials is None:
             self._live_config.credentials = self.parts.credentials  # set first, so that no change is missed
@@ -285,7 +286,7 @@ class Broker:
             ensureDeferred(self._tell_of_failure())
 
     async def _tell_of_failure(self) -> None:
-        """The controller then asks for each replica, as it does after a new session."""
+        """Notify the controller, which then asks for each replica, as it does after a new session."""
         try:
             await until_answered(self._client, lambda: isr.notify_log_dir_failure(self._client, self.broker_id))
         except RegistryError as told:
@@ -305,13 +306,12 @@ class Broker:
     # -- stop ---------------------------------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Shut down cleanly. Returns when everything is flushed and the session is closed."""
+        """Shut down cleanly. Returns when all records are flushed and the session is closed."""
         self._stopping = True
         if self._config.controlled_shutdown_enable and self.broker_epoch >= 0:
             await self.parts.hand_over()
         for periodic in self._periodic:
             periodic.stop()
-        self._token_keys.close()
         try:
             if self._parts is not None:
                 await self._stop_serving(self._parts)
@@ -319,24 +319,31 @@ class Broker:
                 self._config_changes.close()
             if self._logs is not None:
                 await self._close(self._logs)
-        finally:
-            await self._client.close()
+        except Exception:  # not GeneratorExit: a simulated process has ended then
+            await self._end_session()
+            raise
+        await self._end_session()
         if self.broker_epoch >= 0:
             _log.info("stopped", broker_id=self.broker_id)
 
+    async def _end_session(self) -> None:
+        self._token_keys.close()
+        await self._client.close()
+
     async def _stop_serving(self, parts: BrokerParts) -> None:
-        """Clients are served for seconds more, so ACLs, users, tokens and quotas are followed until the end."""
+        """Stop serving. Because this takes seconds, ACLs, users, tokens and quotas are followed until the end."""
         if self._live_config is not None:
             self._live_config.follow_only_clients()
         await parts.close()
         if self._listeners is not None:
             await self._listeners.stop()
+        self._token_keys.close()
         parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:
-        """In steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
+        """Close the logs in steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
 
-        Requests still in progress find no log to append to.
+        Requests still in progress find no log for their append.
         """
         if self._parts is not None:
             self._parts.services.replicas.partitions.clear()

@@ -10,7 +10,7 @@ from kafka_zk.storage.manager.meta_properties import read_meta_properties
 
 
 async def identify(config: KafkaConfig, client: RegistryClient, random: Random) -> tuple[str, int]:
-    """The ids of the cluster and of this broker, generated if necessary.
+    """Find or generate the ids of the cluster and of this broker.
 
     Raises: like ``find_broker_id``.
     """

@@ -1,8 +1,8 @@
-"""Reports connected and throttled clients to observers: at each change, and again after REPEAT_S, for observers that
-have come since and for recordings that have forgotten the last report.
+"""Reports connected and throttled clients to observers: at each change, and again after REPEAT_S for observers that
+came later and for recordings that have dropped the last report.
 
-Connections have no client id, so principal, host and listener identify a client. Requests cause no extra work: every
-INTERVAL_MS the connections and the quotas' measurements are examined.
+Connections have no client id, so principal, host and listener identify a client. Requests need no extra work: the
+connections and the quotas' measurements are examined every INTERVAL_MS.
 """
 
 from collections import Counter
@@ -21,9 +21,9 @@ from kafka_zk.protocol.request import RequestContext
 INTERVAL_MS = 2_000
 REPEAT_S = 60
 MOST_CONNECTIONS = 2_000
-"""Connections examined per turn, at most: about a millisecond."""
+"""Maximum number of connections examined per turn, which takes about a millisecond."""
 MOST_CLIENTS = 50
-"""Maximum clients in an event: those with the most connections, and those throttled the longest."""
+"""Maximum number of clients in an event: those with the most connections, and those throttled the longest."""
 LONGEST_NAME = 100
 
 
@@ -36,7 +36,7 @@ class ClientReport:
         self._listeners = listeners
         self._quotas = quotas
         self._periodic: Periodic | None = None
-        self._told: tuple[object, ...] | None = None  # the process before may have told of others
+        self._told: tuple[object, ...] | None = None  # None: an earlier process may have reported other clients
         self._reported_s = 0.0
 
     def start(self) -> None:
@@ -48,7 +48,7 @@ class ClientReport:
             self._periodic.stop()
 
     def tell(self) -> None:
-        """Emit an event at the first call, if anything changed since the last one, and after REPEAT_S."""
+        """Emit an event on the first call, if anything has changed since the last one, or after REPEAT_S."""
         connections = list(chain.from_iterable(each.connections for each in self._listeners))
         contexts = (each.context for each in connections[:MOST_CONNECTIONS])
         counts = Counter(map(_client, filter(_is_known, contexts)))
@@ -73,7 +73,7 @@ class ClientReport:
 
 
 def _is_known(context: RequestContext) -> bool:
-    """Whether the client's login, if it needs one, is complete."""
+    """True if the client needs no login or has completed it."""
     return context.principal != ANONYMOUS or not context.security_protocol.startswith("SASL")
 
 

@@ -1,7 +1,7 @@
-"""Announced configuration changes, from before the first configuration is read.
+"""Follows configuration changes from before the first configuration is read.
 
-A starting broker reads configurations, users and quotas before it can apply changes. What is announced meanwhile waits
-for ``follow``. A watch that began only then would miss a change that another broker, whose clock is ahead, has already
+A starting broker must read configurations, users and quotas before it can apply changes, so changes wait for
+``follow``. If the watch only began then, it would miss a change that another broker, whose clock is ahead, has already
 purged.
 """
 
@@ -12,7 +12,7 @@ from kafka_zk.registry.config import ConfigRegistry
 
 
 class ConfigChanges:
-    """Watches from the beginning. Call ``follow`` once, when the broker has started."""
+    """Watches changes from the beginning. Call ``follow`` once, when the broker has started."""
 
     def __init__(self, configs: ConfigRegistry) -> None:
         self._live: LiveConfig | None = None
@@ -21,7 +21,7 @@ class ConfigChanges:
         self._watcher = configs.watch_changes(self._changed, self._changes_missed)
 
     def follow(self, live: LiveConfig) -> None:
-        """Apply what was announced so far, and from now on every change."""
+        """Apply all changes so far, and from now on every change."""
         self._live = live
         waiting, self._waiting = self._waiting, {}
         if self._missed:
@@ -30,7 +30,7 @@ class ConfigChanges:
             self._changed(*entity)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop all reports."""
         self._watcher.close()
 
     def _changed(self, entity_type: str, entity_name: str) -> None:

@@ -1,8 +1,8 @@
-"""Moves leaderships away before a broker stops (ControlledShutdown), so that no client meets a dead leader.
+"""Moves leaderships away before a broker stops (ControlledShutdown), so that clients do not find a dead leader.
 
-The broker asks the controller again while some partitions have no other leader. It gives up after ``max_tries``,
-without other live brokers, or after ``max_tries`` times the backoff, because stopping has priority. A pause ends early
-when the controller or the live brokers change.
+While some partitions have no other leader, the broker repeats the request to the controller. It gives up after
+``max_tries``, if there are no other live brokers, or after ``max_tries`` times the backoff, because stopping has
+priority. A change of the controller or of the live brokers ends a pause early.
 
 Source: KafkaServer.controlledShutdown@3.9.
 """
@@ -58,7 +58,7 @@ class ControlledShutdown:
         self._backoff_s = backoff_ms / 1000
 
     async def run(self) -> bool:
-        """Returns whether all leaderships were moved that another broker can take."""
+        """Returns True if all leaderships were moved that another broker can take."""
         deadline = self._clock.seconds() + self._max_tries * self._backoff_s
         for number in range(1, self._max_tries + 1):
             view = self._view()

@@ -19,8 +19,8 @@ class NoController(ConnectionError):
 class ControllerChannel:
     """One connection, kept while the controller and its address stay the same.
 
-    A replaced controller may be paused and never respond; Kafka waits for the request timeout. Here
-    ``controller_changed`` closes the connection, which fails the request.
+    A replaced controller may be paused and never respond. Instead of waiting for the request timeout, as Kafka does,
+    ``controller_changed`` closes the connection, so the request fails.
 
     Args:
         controller_id: the broker id in ``/controller``; -1 if unknown.
@@ -45,7 +45,7 @@ class ControllerChannel:
         self._is_closed = False
 
     async def connected(self) -> KafkaConnection:
-        """For one caller at a time. Raises: NoController; errors of ``connect``."""
+        """The connection, opened if needed. For one caller at a time. Raises: NoController; errors of ``connect``."""
         if self._is_closed:
             raise NoController("the broker stops")
         peer = self._find()
@@ -66,7 +66,7 @@ class ControllerChannel:
     def controller_changed(self) -> None:
         """Drop the connection and its request if the controller has changed."""
         if self._controller_id() < 0:
-            return  # the previous one may still respond
+            return  # the previous controller may still respond
         peer = None
         with suppress(NoController):
             peer = self._find()

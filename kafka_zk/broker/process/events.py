@@ -19,8 +19,8 @@ class ConnectedClient(NamedTuple):
 class ThrottledClient(NamedTuple):
     """The owner of a quota (``key``) that was throttled in the last 30 to 60 s.
 
-    ``user`` or ``client_id`` is empty if it does not matter. ``used`` and ``bound``: in the unit of the key.
-    ``throttle_ms``: average delay.
+    ``user`` or ``client_id`` is empty if the quota does not depend on it. ``used`` and ``bound``: in the unit of the
+    key. ``throttle_ms``: average delay.
     """
 
     key: str
@@ -33,9 +33,9 @@ class ThrottledClient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientsSeen(Event):
-    """These clients are connected to the broker now, and quotas throttle these. It replaces the event before.
+    """The clients that are connected to the broker, and those that quotas throttle. Replaces the previous event.
 
-    ``left_out``: number of connections that are not in it, because there are too many.
+    ``left_out``: number of connections that are missing in the event because there are too many.
     """
 
     clients: tuple[ConnectedClient, ...]

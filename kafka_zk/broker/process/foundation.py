@@ -1,4 +1,4 @@
-"""What exists before a broker's parts are built: its identity, configuration, logs and machine."""
+"""The dependencies of a broker's parts: its identity, configuration, logs and machine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,8 +25,9 @@ class Foundation:
     """The dependencies of ``BrokerParts``.
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
-    including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM users, if needed.
-    ``authorizer``: ready. ``delegation_tokens``: loaded; None if no secret is configured.
+    including those of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: credentials of SCRAM users, if a
+    listener needs them. ``authorizer``: ready to decide. ``delegation_tokens``: loaded; None if no secret is
+    configured.
     """
 
     broker_id: int

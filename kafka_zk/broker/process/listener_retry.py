@@ -1,7 +1,8 @@
-"""When a broker tries again to give its listeners what they lack: an address, users or keys. Pure.
+"""Decides when a broker tries again to give its listeners what they lack: an address, users or keys. Pure.
 
-The wait doubles with each attempt, up to ``MAX_WAIT_MS``, and is short again once another listener is lacking. A
-change of the configuration is an attempt, too. Tests: tests/kafka_zk/broker/process/test_listener_retry.py.
+The wait doubles with each attempt, up to ``MAX_WAIT_MS``, and becomes short again when another listener lacks
+something. A change of the configuration is also an attempt. Tests:
+tests/kafka_zk/broker/process/test_listener_retry.py.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ class Followed:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """A change ended with an error of ZooKeeper; it has to be completed."""
+    """An error of ZooKeeper ended a change, which must be completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class FollowIn:
-    """Follow the configuration again after ``wait_ms``, instead of any earlier wait."""
+    """Follow the configuration again after ``wait_ms``. This replaces any earlier wait."""
 
     wait_ms: int
 

@@ -1,4 +1,4 @@
-"""Creates a broker's listeners, not bound yet, and the limits that they share."""
+"""Creates a broker's unbound listeners, and the limits that they share."""
 
 import resource
 from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def connection_quotas(parts: BrokerParts) -> ConnectionQuotas:
-    """Connections get the file descriptors that the logs' open files leave."""
+    """The connection limits. Connections may use the file descriptors that the logs do not need."""
     config = parts.services.config
     rates = parts.connection_rates
     rates.set_limits(config.max_connection_creation_rate, config.listener_creation_rates)
@@ -101,14 +101,14 @@ def _new_listener(
 
 
 def _tls_port(tls: ListenerTls, logins: LoginStats) -> OpenPort:
-    from kafka_zk.network.tls_port import TlsPort  # here, because it loads OpenSSL
+    from kafka_zk.network.tls_port import TlsPort  # imported here, because it loads OpenSSL
     from kafka_zk.security.tls import server_context
 
     return partial(TlsPort, server_context(tls.settings, tls.client_auth), logins.login_failed)
 
 
 def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[bytes | None], str | None] | None:
-    """None with SASL, where the login determines the principal."""
+    """The function that maps certificates to principals; None with SASL, where the login determines the principal."""
     tls = security.tls
     if tls is None or security.sasl is not None:
         return None
@@ -132,7 +132,7 @@ def _principals(security: ListenerSecurity, logins: LoginStats) -> Callable[[byt
 def _logins(
     machine: Machine, parts: BrokerParts, dispatch: Dispatch, sasl: "ListenerSasl", stats: LoginStats
 ) -> Callable[[], Handshake]:
-    from kafka_zk.broker.process.logins import logins  # here, because only SASL listeners need it
+    from kafka_zk.broker.process.logins import logins  # imported here, because only SASL listeners need it
 
     return logins(machine, parts, dispatch, sasl, stats)
 
@@ -143,5 +143,5 @@ def is_between_brokers(config: KafkaConfig, listener: str) -> bool:
 
 
 def max_connections(config: KafkaConfig, listener: str) -> int:
-    """Of this listener alone."""
+    """The maximum number of connections of this listener alone."""
     return config.listener_max_connections.get(listener, UNLIMITED)

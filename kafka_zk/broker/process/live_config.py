@@ -53,7 +53,7 @@ class LiveConfig:
     the broker's configuration, possibly while an earlier call is running.
 
     Attributes:
-        credentials: None while no listener uses SCRAM; users are not read then.
+        credentials: None while no listener uses SCRAM, so users need not be read.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LiveConfig:
         self._only_clients = False
 
     def follow_only_clients(self) -> None:
-        """The broker stops: follow users and quotas, but no longer topics and the broker's own configuration."""
+        """Follow only users and quotas from now on, because the broker is stopping."""
         self._only_clients = True
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
@@ -102,7 +102,8 @@ class LiveConfig:
             )
 
     async def session_renewed(self) -> None:
-        """Read again what was announced without a session, or so long ago that the announcement was purged."""
+        """Read again what may have been announced without a session, or so long ago that the notification was
+        purged."""
         await self._load_users()
         await self.read_quotas_again()
         await self.changed("brokers", DEFAULT_ENTITY)
@@ -110,12 +111,12 @@ class LiveConfig:
             await self._read_topics_again()
 
     async def changes_missed(self) -> None:
-        """Read again whatever may have been announced: some announcements are gone that were never read."""
+        """Read everything again, because some notifications were deleted before they were read."""
         self._topics_are_unread = True
         await self.session_renewed()
 
     async def read_hidden(self) -> None:
-        """Retry configurations that an ACL hid; a changed ACL causes no notification."""
+        """Retry configurations that an ACL hid. A changed ACL causes no notification."""
         if self._users_are_unread:
             await self._load_users()
         if self._quotas_are_unread:
@@ -130,7 +131,7 @@ class LiveConfig:
                 await self._client_quotas.reload(quotas_of, self._hidden(quotas_of))
 
     async def read_quotas_again(self) -> None:
-        """In a new session, because announcements may have been missed and purged."""
+        """Read all quotas again in a new session, because notifications may have been missed and purged."""
         failed_before, self._quotas_are_unread = self._quotas_are_unread, False
         try:
             await self._client_quotas.load()
@@ -178,7 +179,7 @@ class LiveConfig:
         self._services.controller.allow_unclean_elections(by_default=by_default)
 
     def _clean_at_once(self, topics: set[str]) -> None:
-        """A ratio of 0 does not wait for the cleaner's pause; ``kafka-zk compact`` uses this."""
+        """Clean topics with a ratio of 0 without waiting for the cleaner's pause; ``kafka-zk compact`` uses this."""
         for tp, partition in self._services.replicas.partitions.items():
             if tp.topic in topics and partition.log and partition.log.config.min_cleanable_dirty_ratio == 0:
                 self._log_cleaner.clean_now(tp)

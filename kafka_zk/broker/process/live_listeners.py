@@ -1,9 +1,9 @@
 """The listeners of a running broker: bound at the start, and changed with its configuration (KIP-226).
 
-A change is tried before it is stored; an unusable address or key is the client's error. To apply a stored change, the
-broker closes the ports of removed listeners, binds moved and new ones, registers again, and then closes the connections
-of removed listeners. Other connections stay. Later failures, such as a port taken meanwhile, are logged, and tried
-again (``listener_retry``).
+A change is tried before it is stored, so an unusable address or key is the client's error. To apply a stored change,
+the broker closes the ports of removed listeners, binds moved and new ones, registers again, and then closes the
+connections of removed listeners. Other connections stay open. Later failures, for example because a port is no longer
+free, are logged and retried (``listener_retry``).
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
 Tests: tests/kafka_zk/broker/process/test_live_listeners.py.
@@ -49,7 +49,7 @@ class LiveListeners:
     Args:
         new_listener: creates an unbound listener.
         load_users: called before the first listener with SCRAM is added to a broker without one. Raises: RegistryError.
-        token_keys: the broker's, which has those of the configured listeners at first.
+        token_keys: the broker's token keys, at first those of the configured listeners.
         follow_again: calls ``follow`` after a failure. Raises: RegistryError.
     """
 
@@ -68,12 +68,12 @@ class LiveListeners:
         self._load_users = load_users
         self._by_name: dict[str, Listener] = {}
         self._protocols: dict[str, str] = {}
-        self._fixed_keys: dict[str, dict[str, str]] = {}  # with which each was made
+        self._fixed_keys: dict[str, dict[str, str]] = {}  # listener -> its fixed keys when it was created
         self._token_keys = token_keys
         self._follow_again = follow_again
         self._retry = ListenerRetry()
         self._retrying: Any = None  # timer
-        self._problems: dict[str, str] = {}  # by listener, as logged
+        self._problems: dict[str, str] = {}  # listener -> problem that was logged last
         self._changing = DeferredLock()
         self._is_stopped = False
 
@@ -105,8 +105,8 @@ class LiveListeners:
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
-        """Advertised addresses of the bound listeners, with their actual ports. A listener that could not move is
-        advertised where it is, unless ``advertised.listeners`` has another address for it."""
+        """Advertised addresses of the bound listeners, with their actual ports. A listener that could not move
+        advertises its old address, unless ``advertised.listeners`` contains another one."""
         config = self._parts.services.config
         wanted = {listener.name: (listener.host, listener.port) for listener in config.listener_list}
         found = []
@@ -122,7 +122,7 @@ class LiveListeners:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def check(self, config: KafkaConfig) -> None:
-        """Whether the listeners can change to ``config``; changes nothing. Raises: ApiError."""
+        """Check whether the listeners can change to ``config``. Changes nothing. Raises: ApiError."""
         going = self._going(config)
         if self._parts.tls is not None:
             self._parts.tls.check(config, going)
@@ -139,29 +139,33 @@ class LiveListeners:
         self._try_to_bind([*of_moved, *((wanted, left) for wanted in added)], config.socket_listen_backlog_size)
 
     async def follow(self, register: Callable[[], Awaitable[None]]) -> None:
-        """Apply the services' configuration, unless the broker stops. ``register``: registers changed endpoints.
+        """Apply the services' configuration, unless the broker is stopping. ``register``: registers changed endpoints.
 
-        Raises: RegistryError; the next call completes the change.
+        Raises: RegistryError; the next call then completes the change.
         """
         async with self._changing:
             if self._is_stopped:
                 return
             config = self._parts.services.config
             gone = await self._close_ports_of(self._going(config))
-            outcome: Followed | Interrupted = Interrupted()
             try:
                 if self._parts.tls is not None:
                     self._parts.tls.follow(config)
                 await self._move_and_add(config)
                 await register()
-                outcome = Followed(self._lacking(config))
-            finally:
-                self._run(outcome)
-                for listener in gone:
-                    await listener.stop()
+                followed = Followed(self._lacking(config))
+            except Exception:  # not GeneratorExit: a simulated process has ended then
+                await self._end_change(Interrupted(), gone)
+                raise
+            await self._end_change(followed, gone)
+
+    async def _end_change(self, outcome: Followed | Interrupted, gone: Iterable[Listener]) -> None:
+        self._run(outcome)
+        for listener in gone:
+            await listener.stop()
 
     def _lacking(self, config: KafkaConfig) -> frozenset[str]:
-        """Listeners that are not where the configuration wants them."""
+        """Listeners that do not have the address in the configuration."""
         moved = {wanted.name for _, wanted in self._moved(config)}
         lacking = frozenset(moved | (config.listener_names - self._by_name.keys()))
         self._problems = {name: problem for name, problem in self._problems.items() if name in lacking}
@@ -184,8 +188,8 @@ class LiveListeners:
             _log.warn("the listeners cannot be changed yet: {error}", error=str(error))
 
     def _going(self, config: KafkaConfig) -> set[str]:
-        """Listeners to remove. One that was removed and added again during an earlier change must be replaced; those
-        between brokers are only moved."""
+        """Listeners to remove. A listener that was removed and added again during an earlier change must be replaced.
+        Listeners between brokers are only moved."""
         return {
             name
             for name in self._by_name
@@ -211,7 +215,7 @@ class LiveListeners:
         return closed
 
     def _forget(self, name: str) -> None:
-        """What a listener has beside itself."""
+        """Drop everything that belongs to a removed listener."""
         self._token_keys.forget(name)
         self._parts.services.client_quotas.detach(name)
 
@@ -235,7 +239,7 @@ class LiveListeners:
                 _log.info("{name}: the listener is at another address", name=wanted.name)
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
-        """Listeners whose address changes, or that have lost it, with their new settings."""
+        """Listeners whose address changes, or that have lost their address, with their new settings."""
         going = self._going(config)
         return [
             (listener, wanted)
@@ -262,7 +266,7 @@ class LiveListeners:
             _log.info("{name}: the listener is added", name=wanted.name)
 
     def _tell(self, name: str, problem: str) -> None:
-        """Log it, but not again after each attempt."""
+        """Log a problem, but do not repeat it after each attempt."""
         if self._problems.get(name) != problem:
             _log.error("{problem}; the broker tries again", problem=problem)
         self._problems[name] = problem
@@ -273,7 +277,7 @@ class LiveListeners:
         await self._token_keys.fetch(name, security)
 
     def _add(self, config: KafkaConfig, wanted: WantedListener, security: ListenerSecurity) -> None:
-        """Raises: CannotListenError."""
+        """Add a listener. Raises: CannotListenError."""
         listener = self._new_listener(wanted, security)
         listener.bind()
         self._by_name[wanted.name], self._protocols[wanted.name] = listener, wanted.security_protocol
@@ -282,7 +286,7 @@ class LiveListeners:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 
     def _try_to_bind(self, addresses: list[tuple[WantedListener, set[int]]], backlog: int) -> None:
-        """Bind all briefly, except for ports that will be free by then. Raises: ApiError."""
+        """Bind all addresses briefly, except for ports that will be free by then. Raises: ApiError."""
         tried = list[Any]()
         factory: Any = Factory()
         try:
@@ -300,10 +304,10 @@ class LiveListeners:
 
 
 def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSecurity:
-    """Reads keys and certificates. Raises: InvalidSecurity."""
+    """Read the keys and certificates of a listener. Raises: InvalidSecurity."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
-        from kafka_zk.security.tls import server_context  # here, because it loads OpenSSL
+        from kafka_zk.security.tls import server_context  # imported here, because it loads OpenSSL
 
         server_context(security.tls.settings, security.tls.client_auth)
     return security

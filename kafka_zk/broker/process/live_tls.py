@@ -1,8 +1,8 @@
 """The keys, certificates and trusted authorities of a running broker: reloaded on change, and watched for expiry.
 
-A change applies to new connections. It may be another file, another password, or new content of the same file: each
-change of the broker's configuration compares contents. An unusable store is refused if a broker receives the request,
-otherwise logged; the old one stays in use.
+A change applies to new connections. It may be another file, another password, or new content of the same file, because
+each change of the broker's configuration compares contents. If a client requests an unusable store, the broker rejects
+the request; other unusable stores are logged. The old store stays in use.
 
 Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
 Tests: tests/kafka_zk/broker/process/test_live_tls.py.
@@ -38,22 +38,23 @@ class LiveTls:
         self._listeners: dict[str, Listener] = {}
         self._tls: dict[str, ListenerTls] = {}
         self._warnings = ExpiryWarnings()
+        self._problem = ""  # of the last change, as logged
 
     def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
-        """Follow a listener, which uses ``tls`` now."""
+        """Follow a listener that now uses ``tls``."""
         self._listeners[listener.name], self._protocols[listener.name] = listener, protocol
         self._tls[listener.name] = tls
 
     def remove(self, name: str) -> None:
-        """Stop following a listener; ignores those without TLS."""
+        """Stop following a listener. Ignores listeners without TLS."""
         for of_listeners in (self._listeners, self._protocols, self._tls):
             of_listeners.pop(name, None)
 
     def check(self, config: KafkaConfig, leaving: Collection[str] = ()) -> None:
-        """Whether the remaining listeners can use the configured stores. Raises: ApiError.
+        """Check whether the remaining listeners can use the configured stores. Raises: ApiError.
 
         Args:
-            leaving: names of listeners that will be removed, even if another one gets the name.
+            leaving: names of listeners that will be removed, even if another one gets the same name.
         """
         try:
             self._changed(config, leaving)
@@ -62,15 +63,18 @@ class LiveTls:
             raise ApiError(ErrorCode.INVALID_REQUEST, problem) from None
 
     def follow(self, config: KafkaConfig) -> None:
-        """Use the configured stores. Errors are logged and leave the old ones in use."""
+        """Use the configured stores. An error is logged, but not again after each attempt; the old ones stay in use."""
         try:
             changed = self._changed(config)
             if self._between_brokers in changed:
                 name = self._between_brokers
                 self._peers.security = inter_broker_security(config.properties, name, self._protocols[name])
         except InvalidSecurity as error:
-            _log.error("the keys and certificates in use stay as they are: {error}", error=str(error))
+            if self._problem != (problem := str(error)):
+                _log.error("the keys and certificates in use stay as they are: {error}", error=problem)
+                self._problem = problem
             return
+        self._problem = ""
         for name, tls in changed.items():
             self._tls[name] = tls
             self._listeners[name].renew_tls(server_context(tls.settings, tls.client_auth))
@@ -79,11 +83,11 @@ class LiveTls:
             self.warn()
 
     def certificates(self) -> dict[str, list[Certificate]]:
-        """What each listener presents, its own certificate first; empty if it cannot be parsed."""
+        """Listener -> its certificate chain, own certificate first; empty if it cannot be parsed."""
         return {name: _shown(tls.settings) for name, tls in self._tls.items()}
 
     def days_left(self) -> dict[str, list[tuple[str, float]]]:
-        """By listener: each certificate's subject, and the days until it expires."""
+        """Listener -> subject and days until expiry of each certificate."""
         now_ms = self._clock.wall_ms()
         return {
             name: [(each.subject, each.days_left(now_ms)) for each in shown]
@@ -115,7 +119,7 @@ class LiveTls:
 
 
 def _shown(settings: TlsSettings) -> list[Certificate]:
-    """Empty if we cannot parse what OpenSSL accepts."""
+    """The certificates of a listener; empty if this parser rejects what OpenSSL accepts."""
     assert settings.identity is not None, "a listener has a key"
     try:
         return certificates(settings.identity.certificate_chain)
@@ -124,8 +128,10 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
-    """As in Kafka, clients may identify a broker by its subject and hosts. Unlike Kafka, a trust store for client
-    authentication cannot be removed, because the system's authorities would replace it. Raises: InvalidSecurity."""
+    """Check that the new store has the same subject and hosts, by which clients may identify the broker, as in Kafka.
+    Unlike in Kafka, a trust store for client authentication cannot be removed, because the system's authorities would
+    replace it.
+    Raises: InvalidSecurity."""
     old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
@@ -150,7 +156,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 
 
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
-    """Brokers with the old and the new store must be able to connect. Raises: InvalidSecurity."""
+    """Check that brokers with the old and the new store can connect. Raises: InvalidSecurity."""
     for client, server in ((old, new), (new, old)):
         if problem := can_connect(client.settings, server.settings, old.client_auth):
             raise InvalidSecurity(

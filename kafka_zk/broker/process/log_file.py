@@ -19,17 +19,15 @@ class LogFile:
     Raises: OSError.
     """
 
-    def __init__(self, path: Path, size_bytes: int = LOG_FILE_BYTES, count: int = LOG_FILE_COUNT) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._size_bytes = size_bytes
-        self._count = count
         self._redirect()
 
     def rotate_if_full(self) -> None:
         """Rotate if necessary; call it after a complete line. Raises: OSError; the file stays in use then."""
-        if os.fstat(2).st_size < self._size_bytes:
+        if os.fstat(2).st_size < LOG_FILE_BYTES:
             return
-        _make_room(self._path, self._count)
+        _make_room(self._path)
         self._redirect()
 
     def beside(self, name: str) -> Path:
@@ -43,9 +41,9 @@ class LogFile:
         os.close(descriptor)
 
 
-def _make_room(path: Path, count: int) -> None:
-    """Rename each file to the next number, overwriting the oldest of ``count``."""
-    for number in range(count - 1, 0, -1):
+def _make_room(path: Path) -> None:
+    """Rename each file to the next number, overwriting the oldest of LOG_FILE_COUNT."""
+    for number in range(LOG_FILE_COUNT - 1, 0, -1):
         older = _numbered(path, number - 1)
         if older.exists():
             older.replace(_numbered(path, number))
@@ -56,20 +54,18 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 class OwnFileHandler(logging.FileHandler):
-    """Writes one logger to its own file, which is created with the first line and rotated like ``LogFile``."""
+    """Writes one logger to its own file. The first line creates the file, which is rotated like ``LogFile``."""
 
-    def __init__(self, path: Path, size_bytes: int = LOG_FILE_BYTES, count: int = LOG_FILE_COUNT) -> None:
+    def __init__(self, path: Path) -> None:
         super().__init__(path, delay=True, encoding="utf-8")
         self._path = path
-        self._size_bytes = size_bytes
-        self._count = count
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             super().emit(record)
-            if self.stream is not None and self.stream.tell() >= self._size_bytes:
+            if self.stream is not None and self.stream.tell() >= LOG_FILE_BYTES:
                 self.close()
-                _make_room(self._path, self._count)
+                _make_room(self._path)
         except OSError:
             self.handleError(record)
 

@@ -13,7 +13,7 @@ from kafka_zk.security.sasl_server import SaslListener, SaslServer
 from kafka_zk.security.scram import NONCE_BITS, nonce_text
 
 CALLBACKS_AT_ONCE = 4
-"""Maximum user-defined callbacks at a time; they share the worker threads with fsyncs."""
+"""Maximum number of user-defined callbacks at a time. They share the worker threads with fsyncs."""
 
 
 def logins(

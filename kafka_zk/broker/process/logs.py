@@ -1,7 +1,7 @@
 """Structured logs of a process: one line per event on stderr, as text with ``key=value`` or as JSON.
 
-Our modules log with ``twisted.logger``, libraries also with Python's ``logging``; both end here. The keyword arguments
-of a call (``_log.info("registered", broker_id=0)``) become the line's fields.
+kafka-zk logs with ``twisted.logger``, libraries also with Python's ``logging``. This module handles both. The keyword
+arguments of a call (``_log.info("registered", broker_id=0)``) become the line's fields.
 
     2026-11-21T06:18:29.123Z INFO kafka_zk.broker.process.broker: registered broker_id=0 epoch=42
     {"time": "2026-11-21T06:18:29.123Z", "level": "info", "logger": "kafka_zk.broker.process.broker", "message": …}
@@ -25,7 +25,7 @@ CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
 
 AUTHORIZER_LOGGER = "kafka.authorizer.logger"
 AUTHORIZER_LOG = "kafka-authorizer.log"
-"""Names from Kafka."""
+"""The name that Kafka uses."""
 
 _LEVELS = {
     LogLevel.debug: logging.DEBUG,
@@ -43,9 +43,9 @@ _PLAIN = re.compile(r"[^\s=\"]+")
 
 
 def configure(*, level: str = "info", as_json: bool = False, log_file: LogFile | None = None) -> None:
-    """Send all logs of this process to stderr or to a file. Call once.
+    """Send all logs of this process to stderr or to a file. Call this once.
 
-    With a file, an authorizer's denials go to AUTHORIZER_LOG beside it, created with the first denial.
+    With a file, an authorizer's denials go to AUTHORIZER_LOG beside it. The first denial creates it.
 
     Args:
         level: minimum level: debug, info, warning or error.

@@ -31,7 +31,8 @@ class StartAbandoned(Exception):
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
     """The topics' configurations. Invalid ones, which old tools can write, are logged and left out.
 
-    If an ACL hides one, the log deletes nothing; the topic is not served until its configuration is known.
+    If an ACL hides a configuration, the log deletes nothing, and the topic is not served until its configuration is
+    known.
     """
     topics = await configs.entity_names("topics")
     stored = await configs.entities_until_answered("topics", topics)
@@ -56,7 +57,7 @@ async def open_logs(
 
     Args:
         clock: the reactor.
-        is_stopping: whether the broker was stopped during a pause.
+        is_stopping: True if the broker was stopped during a pause.
     Raises: StartAbandoned; errors of ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)

@@ -65,7 +65,7 @@ _log = Logger()
 
 HIGH_WATERMARK_CHECKPOINT_MS = 5_000  # replica.high.watermark.checkpoint.interval.ms
 DELETION_INTERVAL_MS = 5_000
-"""Interval of file deletions after ``file.delete.delay.ms``; deleting gigabytes at once would block the disk."""
+"""Interval of file deletions after ``file.delete.delay.ms``. Deleting gigabytes together would block the disk."""
 CHANGE_PURGE_INTERVAL_MS = 15 * 60 * 1000
 CERTIFICATES_INTERVAL_MS = 3_600_000
 
@@ -75,13 +75,13 @@ class BrokerParts:
 
     Attributes:
         memory: the pool for all requests.
-        security, credentials: of the listeners and their users.
+        security, credentials: security settings of the listeners, and credentials of their users.
         logins: numbers of successful and failed logins, by listener.
-        services: what handlers use.
-        client_quotas, connection_rates: quotas from ZooKeeper, and their effect on connections.
+        services: the parts that handlers use. client_quotas, connection_rates: quotas from ZooKeeper, and their effect
+            on connections.
         peers: opens connections to other brokers.
-        tls: of the listeners; None until the first listener with TLS is bound.
-        controller, replica_fetchers, log_cleaner: used by ``start`` and the metrics.
+        tls: keys and certificates of the listeners; None until the first listener with TLS is bound. controller,
+            replica_fetchers, log_cleaner: used by ``start`` and the metrics.
     """
 
     def __init__(self, base: Foundation) -> None:
@@ -246,14 +246,14 @@ class BrokerParts:
         quotas_changed()
 
     def listeners_changed(self) -> None:
-        """There may be principals from now on."""
+        """Report clients from now on if a changed listener authenticates them."""
         config = self.services.config
         has_principals = set(config.listener_protocols.values()) != {"PLAINTEXT"}
         if self._client_report is not None and (config.authorizer_class_name or has_principals):
             self._client_report.start()
 
     def logins_at(self, listener: str) -> LoginStats:
-        """Login statistics of a listener, which continue if one with this name is added again."""
+        """Login statistics of a listener. They continue if a listener with this name is added again."""
         return self.logins.setdefault(listener, LoginStats(self._base.machine.clock.seconds))
 
     def watch_tls(self) -> "LiveTls":
@@ -324,7 +324,7 @@ class BrokerParts:
     async def hand_over(self) -> None:
         """Move the leaderships away while the broker still serves; see ``controlled_shutdown``.
 
-        Does nothing without a session, whose end the controller sees, or under a KRaft controller.
+        Does nothing if there is no session, whose end the controller notices, or under a KRaft controller.
         """
         base, config = self._base, self._base.config
         if base.client.state is SessionState.CONNECTED and not self.controller.is_kraft:
@@ -357,8 +357,8 @@ class BrokerParts:
         return [TopicPartition(left.topic_name, left.partition_index) for left in answer.remaining_partitions]
 
     async def close(self) -> None:
-        """Stop the components, except those that decide on requests. Close the listeners, then ``close_security``, and
-        the logs afterwards."""
+        """Stop the components, except those that authorize requests. Then close the listeners, call ``close_security``,
+        and close the logs."""
         if self._client_report is not None:
             self._client_report.stop()
         self._alter_partitions.close()
@@ -375,7 +375,7 @@ class BrokerParts:
         self.services.replicas.batch_helpers.close()
 
     def close_security(self) -> None:
-        """Follow ACLs and tokens no longer: there are no connections left."""
+        """Stop following ACLs and tokens. Call this when there are no connections."""
         self._base.authorizer.close()
         if self._base.delegation_tokens is not None:
             self._base.delegation_tokens.close()

@@ -34,10 +34,10 @@ from kafka_zk.storage.files.helper_process import Helper
 _log = Logger()
 
 SWITCH_INTERVAL_S = 0.0001
-"""Maximum time after which a busy thread (kazoo's, the pool's) yields the GIL to the reactor, in s."""
+"""Maximum time in s until a busy thread (kazoo's or the pool's) yields the GIL to the reactor."""
 
 GC_THRESHOLDS = (10_000, 20, 20)
-"""With Python's (700, 10, 10), full collections of 60 ms repeat while a broker learns 5,000 partitions. Reference
+"""With Python's (700, 10, 10), full collections of 60 ms repeat while a broker receives 5,000 partitions. Reference
 counting frees nearly all garbage here."""
 
 
@@ -47,7 +47,8 @@ def run_broker(
     metrics_host: str | None = None,
     observe: Observe = ignore,
 ) -> int:
-    """Run a broker until a signal (``signals``) or a fatal error ends it. Returns the exit code; 0 for a clean stop.
+    """Run a broker until a signal (``signals``) or a fatal error ends it. Returns the exit code, which is 0 after a
+    clean stop.
 
     ``metrics_port``: port for Prometheus metrics; None: no metrics. ``metrics_host``: by default the first listener's
     host. ``observe``: called with every event of the broker.
@@ -70,7 +71,8 @@ def _raise_descriptor_limit() -> None:
 def helper_holding(
     pipe: SessionPipe | None, memory_limit_bytes: int, niceness: int, locks: Sequence[int] = ()
 ) -> Helper:
-    """It holds the pipe by which a supervisor sees that the broker is not dead."""
+    """A helper that inherits the pipe, so that the supervisor does not consider the process dead while the helper
+    lives."""
     return Helper(memory_limit_bytes, niceness, locks if pipe is None else (*locks, pipe.descriptor))
 
 
@@ -125,7 +127,7 @@ class _Process:
                 endpoint.listen(self._reactor, self._broker.parts, client, stats, port, host, self._watchdog)
                 _log.info("metrics are served", host=host or "all interfaces", port=port)
         except (InvalidBrokerConfig, NativeUnusable, RegistryError, StorageError, OSError, CannotListenError) as error:
-            if not self._stopping:  # otherwise a consequence of the stop
+            if not self._stopping:  # otherwise it is a consequence of the stop
                 self._fatal(_sentence(error))
         except StartAbandoned:
             pass  # ``_stop_broker`` ends the process
@@ -164,7 +166,7 @@ def _log_implementation() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """ConnectionLoss and SessionLost only name a path in ZooKeeper."""
+    """The sentence for an error. ConnectionLoss and SessionLost only name a path in ZooKeeper."""
     if isinstance(error, ConnectionLoss | SessionLost):
         return f"the session with ZooKeeper ended while the broker was starting ({error})"
     return str(error)

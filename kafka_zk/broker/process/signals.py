@@ -1,4 +1,4 @@
-"""The signals that ask a process to end, and their effect on a foreground command."""
+"""The signals that end a process, and their effect on a foreground command."""
 
 import signal
 
@@ -12,6 +12,6 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def interrupt_at_the_end() -> None:
-    """Make each of them raise KeyboardInterrupt like Ctrl-C, so that cleanup code runs."""
+    """Make each of them raise KeyboardInterrupt, like Ctrl-C, so that cleanup code runs."""
     for number in ending_signals():
         signal.signal(number, interrupts.interrupt)

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 async def start_delegation_tokens(
     config: KafkaConfig, machine: Machine, client: RegistryClient, events: EventSource, credentials: ScramCredentials
 ) -> "DelegationTokens | None":
-    """All delegation tokens, valid for logins from now on; None without a secret. Raises: RegistryError."""
+    """Read all delegation tokens, which are then valid for logins; None if no secret is configured. Raises:
+    RegistryError."""
     if config.delegation_token_secret is None:
         return None
     from kafka_zk.broker.security.delegation_token_rules import TokenLimits
@@ -40,8 +41,8 @@ async def start_delegation_tokens(
 
 
 class ListenerTokenKeys:
-    """The keys of OAuth providers, which verify tokens: fetched for each listener until ``forget`` or ``close``. Owned
-    by the broker."""
+    """The keys of OAuth providers, which verify tokens. They are fetched for each listener until ``forget`` or
+    ``close``."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -49,8 +50,8 @@ class ListenerTokenKeys:
         self._is_closed = False
 
     async def fetch(self, name: str, listener: ListenerSecurity) -> None:
-        """Returns after the first attempt, whether it succeeds or not. Does nothing for a listener without a provider,
-        and after ``close``."""
+        """Fetch a listener's keys. Returns after the first attempt, even if it fails. Does nothing for a listener
+        without a provider, and after ``close``."""
         if self._is_closed or listener.sasl is None or listener.sasl.jwks is None:
             return
         from kafka_zk.broker.security.token_keys import TokenKeys
@@ -63,13 +64,13 @@ class ListenerTokenKeys:
         await keys.start()
 
     def forget(self, name: str) -> None:
-        """The listener is gone."""
+        """Drop the keys of a removed listener."""
         keys = self._by_listener.pop(name, None)
         if keys is not None:
             keys.close()
 
     def close(self) -> None:
-        """Also ends a fetch that is in progress."""
+        """Stop all fetches, even those in progress."""
         self._is_closed = True
         for name in list(self._by_listener):
             self.forget(name)

@@ -21,7 +21,8 @@ from kafka_zk.registry.client.session import until_answered
 
 
 class BrokerTransactions:
-    """``connect``: to a host and port, versions negotiated. ``find_missing``: which topics are not in ZooKeeper."""
+    """``connect``: connects to a host and port and negotiates versions. ``find_missing``: returns the topics that are
+    not in ZooKeeper."""
 
     def __init__(
         self,
@@ -35,7 +36,7 @@ class BrokerTransactions:
         self._client = MarkerClient(metadata, config.inter_broker_listener, connect)
 
         async def allocate_block() -> range:
-            """Losing a block with a connection is harmless."""
+            """Allocate a block. Losing one with a connection is harmless."""
             return await until_answered(
                 base.client, lambda: producer_ids.allocate_block(base.client, base.broker_id)
             )
@@ -76,6 +77,6 @@ class BrokerTransactions:
         ]
 
     def close(self) -> None:
-        """The broker stops."""
+        """Close the coordinator, because the broker is stopping."""
         self.coordinator.close()
         self._client.close()

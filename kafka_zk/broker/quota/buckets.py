@@ -1,7 +1,6 @@
-"""Measures what the owner of a quota has used: rates of bytes and of time, and a bucket of tokens.
+"""Measures the usage of a quota: rates of bytes and of time, and a bucket of tokens.
 
-With a bound of 0, each request is answered and its client then throttled for one sample. (Kafka's brokers do not
-throttle then.)
+With a bound of 0, each request is answered and its client then throttled for one sample; Kafka does not throttle then.
 
 Pure: times are ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
 ClientRequestQuotaManager.scala@3.9. Tests: tests/kafka_zk/broker/quota/test_buckets.py.
@@ -13,7 +12,7 @@ from kafka_zk.base.rate import MOST_THROTTLE_MS, QuotaWindow, Rate
 
 PACE = 1.1
 """After a throttle, a client may use at most PACE times the bound per sample, until a whole window passes without a
-throttle. Otherwise a burst returns whenever the window forgets it, and the throughput of a minute is off by a tenth."""
+throttle. Otherwise a burst repeats after each window, and the throughput of a minute is wrong by a tenth."""
 
 _AVERAGED_MS = 30_000
 _NEVER_MS = -(2**62)
@@ -56,9 +55,10 @@ class RateBucket(Rate):
         most_throttle_ms: maximum throttle time.
 
     Attributes:
-        free: up to this total, ``add`` returns 0 without computing; -1 for never.
-        most_in_window: what an idle client may use without a throttle: ``bound`` times the window less one sample.
-        throttles: recorded by the caller and by ``admit``.
+        free: up to this total, ``add`` returns 0 without a computation; -1: never.
+        most_in_window: the amount that an idle client may use without a throttle: ``bound`` times the window less one
+            sample.
+        throttles: throttle times, which the caller and ``admit`` record.
     """
 
     __slots__ = ("_bound", "_exceeded_ms", "_most_throttle_ms", "free", "most_in_window", "throttles")
@@ -76,13 +76,13 @@ class RateBucket(Rate):
         return self._bound
 
     def set_bound(self, bound: float) -> None:
-        """Set the bound for the next calls; recorded values are kept."""
+        """Set the bound for later calls. Recorded values are kept."""
         self._bound = bound
         self.most_in_window = bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
         self.free = self.most_in_window if bound else -1
 
     def add(self, value: float, now_ms: float) -> int:
-        """Record ``value``. Returns for how many ms to throttle the client; 0 for not at all."""
+        """Record ``value``. Returns for how many ms to throttle the client; 0: no throttle."""
         if now_ms >= self.ends_ms:
             self._begin(now_ms)
         self.total += value
@@ -92,10 +92,10 @@ class RateBucket(Rate):
         return self.hold_back_ms(now_ms)
 
     def admit(self, value: float, now_ms: float) -> int:
-        """Record ``value`` and return 0 if it fits, otherwise return for how many ms to wait before retrying.
+        """Record ``value`` and return 0 if it fits. Otherwise return for how many ms to wait before a retry.
 
-        A value above ``most_in_window`` never fits. It is recorded as soon as the rate does not exceed its bound; the
-        result is then the client's throttle time in ms, negated. Both kinds are recorded in ``throttles``.
+        A value above ``most_in_window`` never fits. It is recorded when the rate does not exceed its bound; the result
+        is then the client's throttle time in ms, negated. Both kinds of times are recorded in ``throttles``.
         """
         if now_ms >= self.ends_ms:
             self._begin(now_ms)
@@ -112,7 +112,8 @@ class RateBucket(Rate):
         return wait_ms
 
     def _excess_ms(self, now_ms: float, added: float = 0) -> int:
-        """For how many ms the rate exceeds its bound with ``added`` now and nothing later; 0 if it does not."""
+        """For how many ms the rate exceeds its bound with ``added`` now and nothing later; 0 if it does not exceed
+        it."""
         throttle_ms = min(self.throttle_ms(self._bound, now_ms, added), self._most_throttle_ms)
         if throttle_ms <= 0:
             return 0
@@ -121,7 +122,7 @@ class RateBucket(Rate):
         return throttle_ms
 
     def hold_back_ms(self, now_ms: float) -> int:
-        """For how many ms to throttle the client after what was recorded; 0 for not at all."""
+        """For how many ms to throttle the client because of its recorded usage; 0: no throttle."""
         if self.total <= self.free:
             return 0
         if not self._bound:
@@ -138,14 +139,14 @@ class RateBucket(Rate):
 
 
 class TokenBucket:
-    """Tokens that grow by ``bound`` per second up to what a whole window brings; full at first.
+    """Tokens that grow by ``bound`` per second, up to the amount of a whole window. Full at first.
 
-    Negative tokens are a debt, which must be paid before more are available.
+    Negative tokens are a debt, which must be paid before more tokens are available.
 
     Attributes:
         bound: tokens per second.
         rate: tokens taken per second, for metrics.
-        throttles: recorded by the caller.
+        throttles: throttle times, which the caller records.
     """
 
     __slots__ = ("_tokens", "_updated_ms", "bound", "rate", "throttles", "window")
@@ -165,7 +166,7 @@ class TokenBucket:
         return self.bound * self.window.sample_count * self.window.sample_ms / 1000
 
     def set_bound(self, bound: float) -> None:
-        """Set the bound for the next calls; tokens and debt are kept."""
+        """Set the bound for later calls. Tokens and debt are kept."""
         self.bound = bound
 
     def tokens(self, now_ms: float) -> float:
@@ -176,7 +177,7 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: float, now_ms: float) -> None:
-        """Take ``count`` tokens, even if that makes a debt."""
+        """Take ``count`` tokens, even if that causes a debt."""
         self._tokens = self.tokens(now_ms) - count
         self.rate.record(count, now_ms)
 

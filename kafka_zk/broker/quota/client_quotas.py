@@ -1,7 +1,7 @@
 """The quotas of users and clients, and the usage of each client.
 
-Clients choose their client ids, so the state is bounded, and forgotten an hour after its last use (``Recent``). A
-client evicted by a flood of ids starts with unused quotas.
+Clients choose their client ids, so the state is limited, and dropped an hour after its last use (``Recent``). A client
+that a flood of ids evicts starts with unused quotas.
 
 Pure: times are ms on a monotonic clock. Source: ClientQuotaManager.scala, QuotaFactory.scala@3.9.
 """
@@ -26,12 +26,12 @@ LONG_CLIENT_ID = 256
 Bucket = RateBucket | TokenBucket
 ClientKey = tuple[str, str | int | None]
 Clients = Mapping[ClientKey, "ClientBuckets"]
-"""(principal, client id) to the client's buckets; a lookup creates a missing entry."""
+"""(principal, client id) -> the client's buckets. A lookup creates a missing entry."""
 
 
 
 class ClientBuckets(NamedTuple):
-    """The buckets of one client; None where no quota applies. ``header_bytes``: size of its request headers, without
+    """The buckets of one client; None if no quota applies. ``header_bytes``: size of its request headers, without
     tagged fields."""
 
     produce: RateBucket | None
@@ -60,7 +60,7 @@ class Usage(NamedTuple):
 
 
 class ClientQuotas:
-    """See the module's docstring."""
+    """The quotas and buckets of all clients."""
 
     def __init__(self, window: QuotaWindow, mutation_window: QuotaWindow, most_clients: int = MOST_CLIENTS) -> None:
         self.table = QuotaTable()
@@ -70,7 +70,7 @@ class ClientQuotas:
         self._buckets: dict[QuotaKey, Recent[Owner, Bucket]] = {key: Recent(most_clients, KEEP_MS) for key in QuotaKey}
 
     def set(self, entity_type: str, entity_name: str, properties: Mapping[str, str]) -> list[str]:
-        """Like ``QuotaTable.set``. Applies from the next request; recorded usage is kept."""
+        """Like ``QuotaTable.set``. Applies from the next request on. Recorded usage is kept."""
         faults = self.table.set(entity_type, entity_name, properties)
         self.clients.clear()
         for key, buckets in self._buckets.items():
@@ -95,7 +95,7 @@ class ClientQuotas:
         return buckets
 
     def _found(self, user: str, client_id: str, now_ms: float, before: ClientBuckets | None) -> ClientBuckets:
-        """Also of a client that is known already: its buckets are in use, and others may share them."""
+        """Find the buckets, even of a known client, because they are in use and other clients may share them."""
         held: Sequence[Bucket | None] = before[:4] if before is not None else [None] * 4
         produce, fetch, request, mutation = (
             self._bucket(key, user, client_id, now_ms, each) for key, each in zip(QuotaKey, held, strict=True)
@@ -129,7 +129,7 @@ class ClientQuotas:
         return RateBucket(self._window, match.bound, most_throttle_ms)
 
     def usage(self, now_ms: float, most: int) -> list[Usage]:
-        """Usage of at most ``most`` owners per kind of quota, recently active ones first."""
+        """Usage of at most ``most`` owners per kind of quota, recently active owners first."""
         return [
             _usage(key, owner, bucket, now_ms)
             for key, buckets in self._buckets.items()
@@ -137,7 +137,7 @@ class ClientQuotas:
         ]
 
     def forget_idle(self, now_ms: float) -> None:
-        """Forget idle clients; to be called periodically."""
+        """Forget idle clients. Call this periodically."""
         self.clients.turn(now_ms)
         for buckets in self._buckets.values():
             buckets.turn(now_ms)

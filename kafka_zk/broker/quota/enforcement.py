@@ -1,11 +1,11 @@
-"""Applies quotas to requests: what is counted, and for how long the peer is muted after the response.
+"""Applies quotas to requests: counts usage, and mutes the peer after the response.
 
-Responses are never delayed. They say how long the client should wait, and for that time the broker does not read from
-the connection (KIP-219). ``Enforcement`` hooks in with the first quota and out with the last.
+Responses are never delayed. They say how long the client should wait, and the broker does not read from the connection
+for that time (KIP-219). ``Enforcement`` wraps requests only while there are quotas.
 
-A Produce request is counted on arrival, whatever its result; a Fetch response before it changes the client's fetch
-session (``handlers/data/fetch.py``); request time while the handler occupies the reactor. Requests between brokers are
-exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
+A Produce request counts on arrival, whatever its result. A Fetch response counts before it changes the client's fetch
+session (``handlers/data/fetch.py``). Request time counts while the handler occupies the reactor. Requests between
+brokers are exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -28,9 +28,10 @@ Response = list[Part] | None
 
 EXEMPT = (
     ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN,
-    ApiKey.ALTER_PARTITION, ApiKey.ALLOCATE_PRODUCER_IDS, ApiKey.WRITE_TXN_MARKERS,
+    ApiKey.ALTER_PARTITION, ApiKey.WRITE_TXN_MARKERS,
 )  # fmt: skip
-"""Requests of brokers: their responses are ``ExemptAnswer``. Requests of a login do not come here at all."""
+"""Requests of brokers: their responses are ``ExemptAnswer``. As in Kafka, AllocateProducerIds counts. Requests of a
+login do not come here at all."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
@@ -62,8 +63,8 @@ class Enforcement:
     def __init__(self, quotas: ClientQuotas, clock: Timers) -> None:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
-        """Percent of a thread used by exempt requests."""
-        self._known: Clients = quotas.clients.young  # a dict lookup is cheaper than a call
+        """Percentage of a thread that exempt requests use."""
+        self._known: Clients = quotas.clients.young  # a dict, because a lookup in it is cheaper than a call
         quotas.clients.young.find = self._find
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
@@ -77,16 +78,16 @@ class Enforcement:
         self._apply(settings, settings.dispatch)
 
     def detach(self, listener: str) -> None:
-        """The listener of this name is gone: its connections keep what holds for them now."""
+        """Stop following a removed listener. Its connections keep the current quotas."""
         self._settings = [each for each in self._settings if each[0].listener_name != listener]
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """``limit`` gives the dispatcher the clients' buckets, or None while no quota limits fetches."""
+        """Set the function that gives the clients' buckets to the dispatcher, or None while no quota limits fetches."""
         self._limit_fetches = limit
         self.changed()
 
     def changed(self) -> None:
-        """Quotas have changed: hook into the requests that need it."""
+        """Apply changed quotas by wrapping only the requests that need it."""
         self._limit_fetches(self._known if self.quotas.table.has(QuotaKey.FETCH) else None)
         for settings, dispatch in self._settings:
             self._apply(settings, dispatch)
@@ -106,14 +107,14 @@ class Enforcement:
         return self.quotas.of(principal, client_id, self.now_ms())
 
     def now_ms(self) -> float:
-        """On the monotonic clock."""
+        """The time on the monotonic clock."""
         return self._clock.seconds() * 1000
 
     def forget_idle(self) -> None:
-        """Forget idle clients; to be called periodically."""
+        """Forget idle clients. Call this periodically."""
         self.quotas.forget_idle(self.now_ms())
 
-    # -- when a request comes -----------------------------------------------------------------------------------------
+    # -- when a request arrives --------------------------------------------------------------------------------------
 
     def _counting(self, dispatch: Dispatch) -> Dispatch:
         seconds, known = self._clock.seconds, self._known
@@ -152,7 +153,7 @@ class Enforcement:
                 awaited = handling.send(None)
             except StopIteration as end:
                 parts = end.value
-            except BaseException:  # it closes the connection, but its time still counts
+            except BaseException:  # the error closes the connection, but the request's time still counts
                 bucket.record((seconds() - began_s) * 100, seconds() * 1000)
                 raise
             else:
@@ -170,7 +171,7 @@ class Enforcement:
         return timed
 
     def _counted(self, parts: Response, bucket: RateBucket, percent: float, now_ms: float) -> Response:
-        """Count a response, which may be exempt, absent, or throttled already."""
+        """Count a response, which may be exempt, absent, or already throttled."""
         if parts is None or type(parts) is ExemptAnswer:
             self.exempt_time.record(percent, now_ms)
             return parts
@@ -189,7 +190,7 @@ class Enforcement:
         is_strict = strict_since is not None and header.api_version >= strict_since
         return MutationQuota(bucket, self.now_ms, is_strict=is_strict)
 
-    # -- when its answer leaves ---------------------------------------------------------------------------------------
+    # -- when its response is sent -----------------------------------------------------------------------------------
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
         """A ``ResponseHook``: returns for how many ms to mute the peer, and writes that into the response if there is
@@ -220,7 +221,7 @@ class Enforcement:
 
 
 def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
-    """For a strict request what its response says, otherwise until the debt is paid."""
+    """The time in the response to a strict request; otherwise the time until the debt is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
     if header.api_version >= _STRICT_SINCE[header.api_key]:

@@ -1,7 +1,7 @@
 """Limits the partitions that one request creates or deletes, in the tokens of its client (KIP-599).
 
-Newer versions are strict: during a debt they are refused (THROTTLING_QUOTA_EXCEEDED), and the response says when to
-retry. Older ones are executed, and the connection is muted until the debt is paid.
+During a debt, newer versions are strict: they are rejected (THROTTLING_QUOTA_EXCEEDED), and the response says when to
+retry. Older versions are executed, and the connection is muted until the debt is paid.
 
 Source: ControllerMutationQuotaManager.scala@3.9.
 """
@@ -37,7 +37,7 @@ class MutationQuota:
 
     @property
     def throttle_ms(self) -> int:
-        """For the response: how many ms to wait before retrying; 0 unless something was refused."""
+        """How many ms to wait before a retry, for the response; 0 unless a partition was rejected."""
         return self._bucket.debt_ms(self._now_ms()) if self._bucket is not None and self._is_refused else 0
 
 

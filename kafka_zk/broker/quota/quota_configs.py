@@ -1,7 +1,7 @@
 """Reads quotas from ZooKeeper: all at the start and in each new session, then those that change.
 
-Quotas of addresses apply to listeners, others to requests. An invalid quota is logged as an ERROR and has no effect. A
-quota that an ACL makes unreadable keeps its last value. Source: ConfigHandler.scala@3.9.
+Quotas of addresses apply to listeners, others to requests. An invalid quota is logged as an ERROR and has no effect. If
+an ACL makes a quota unreadable, it keeps its last value. Source: ConfigHandler.scala@3.9.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,18 +23,18 @@ _log = Logger()
 ENTITY_TYPES = ("users", "clients", "ips")
 
 SetIpRate = Callable[[str | None, int | None], None]
-"""(address, or None for the default; connections per second, or None for no limit)."""
+"""(address; None: the default, connections per second; None: no limit)."""
 
 
 class QuotaConfigs:
-    """Keeps the quotas up to date. ``run_in_thread`` resolves host names; while a name does not resolve, its quota
+    """Keeps the quotas up to date. ``run_in_thread`` resolves host names. While a name does not resolve, its quota
     applies to its last address."""
 
     def __init__(self, enforcement: Enforcement, configs: ConfigRegistry, run_in_thread: RunInThread) -> None:
         self._enforcement = enforcement
         self._configs = configs
         self._run_in_thread = run_in_thread
-        self._ip_rates: dict[str, tuple[str | None, int]] = {}  # encoded name to (address, connections per second)
+        self._ip_rates: dict[str, tuple[str | None, int]] = {}  # encoded name -> (address, connections per second)
         self._set_ip_rate: SetIpRate = lambda address, rate: None
         # Serializes reads: an earlier read, which may take long to resolve a host name, must not replace a later one.
         self._reads = {entity_type: DeferredLock() for entity_type in ENTITY_TYPES}
@@ -46,10 +46,10 @@ class QuotaConfigs:
             set_ip_rate(address, rate)
 
     async def load(self) -> None:
-        """Read all quotas; those that no longer exist are removed. Raises SessionLost."""
+        """Read all quotas. Those that no longer exist are removed. Raises SessionLost."""
         known = self._enforcement.quotas.table.names
         for entity_type in ENTITY_TYPES:
-            # Names in our encoding first: where another tool encoded a name differently, that path is empty.
+            # Names in this broker's encoding first: if another tool encoded a name differently, that path is empty.
             names = dict.fromkeys(name for kind, name in known if kind == entity_type)
             names |= dict.fromkeys(await self._configs.entity_names(entity_type))
             if entity_type == "users":

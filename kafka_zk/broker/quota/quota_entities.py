@@ -1,6 +1,6 @@
-"""Quota entities in the APIs and in znode paths, and the values that may be set.
+"""Quota entities in the APIs and in znode paths, and their allowed values.
 
-An entity is a user, a client id, both, or an address; the name None is the default. Pure. Source: ClientQuotaEntity,
+An entity is a user, a client id, both, or an address. The name None is the default. Pure. Source: ClientQuotaEntity,
 ZkAdminManager.parseAndSanitizeQuotaEntity and alterClientQuotas, DynamicConfig.scala@3.9.
 """
 
@@ -21,7 +21,7 @@ _EPSILON = 1e-6  # Kafka's tolerance for integers that arrive as float64
 _MOST = {"LONG": 2**63 - 1, "INT": 2**31 - 1}
 
 Entity = Mapping[str, str | None]
-"""Entity type to name; None is the default."""
+"""Entity type -> name; None: the default."""
 
 
 class Place(NamedTuple):
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that are allowed there."""
+        """The keys that are allowed in this znode."""
         return (IP_KEY,) if self.entity_type == "ips" else CLIENT_KEYS
 
 
@@ -76,7 +76,7 @@ def _name(encoded: str) -> str | None:
 
 
 def check_key(place: Place, key: str) -> None:
-    """Raises ApiError(INVALID_REQUEST) if the key is not a quota, also for removals: a user's znode also holds
+    """Raise ApiError(INVALID_REQUEST) if the key is not a quota, also for removals: a user's znode also contains
     passwords, which need another permission. (Kafka removes any key.)"""
     if key not in place.keys:
         raise _refusal(f"Invalid configuration key {key}")
@@ -106,7 +106,7 @@ def _whole(key: str, kind: str, value: float) -> int:
 
 
 def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
-    """The quotas in a configuration, without invalid numbers, which brokers log."""
+    """The quotas in a configuration. Invalid numbers, which brokers log, are left out."""
     values = {}
     for key in place.keys:
         with contextlib.suppress(KeyError, ValueError):

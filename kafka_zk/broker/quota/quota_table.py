@@ -1,11 +1,11 @@
-"""The quotas in ZooKeeper, and which one applies to a client: for each key, the first of these that has it.
+"""The quotas in ZooKeeper, and their precedence: for each key, the first of these that has it applies.
 
 1. ``/config/users/<u>/clients/<c>``  2. ``/config/users/<u>/clients/<default>``  3. ``/config/users/<u>``
 4. ``/config/users/<default>/clients/<c>``  5. ``/config/users/<default>/clients/<default>``
 6. ``/config/users/<default>``  7. ``/config/clients/<c>``  8. ``/config/clients/<default>``
 
-A quota of user and client id belongs to each such pair alone. A user's quota is shared by all client ids of the user, a
-client id's by all users; defaults in the same way. An empty client id only has the quotas of its user.
+Each pair of user and client id has its own quota. All client ids of a user share the user's quota, and all users share
+a client id's quota. The same applies to defaults. An empty client id only has the quotas of its user.
 
 Pure. Names are encoded as in paths. Source: ClientQuotaManager.DefaultQuotaCallback, QuotaConfigs.java@3.9.
 """
@@ -37,15 +37,15 @@ WHOLE_NUMBERS = {QuotaKey.PRODUCE.value: "LONG", QuotaKey.FETCH.value: "LONG", I
 
 
 class Owner(NamedTuple):
-    """The clients that share one measured rate. ``user`` or ``client`` is empty if it does not matter. Names are
-    encoded."""
+    """The clients that share one measured rate. ``user`` or ``client`` is empty if the quota does not depend on it.
+    Names are encoded."""
 
     user: str
     client: str
 
 
 class Match(NamedTuple):
-    """The quota that applies. ``path``: of its entity, below ``/config``."""
+    """The quota that applies. ``path``: path of its entity, below ``/config``."""
 
     bound: float
     owner: Owner
@@ -53,7 +53,7 @@ class Match(NamedTuple):
 
 
 class QuotaTable:
-    """See the module's docstring."""
+    """The quotas of users and clients."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[QuotaKey, float]] = {}
@@ -79,7 +79,7 @@ class QuotaTable:
         return faults
 
     def has(self, key: QuotaKey) -> bool:
-        """Whether any entity has a quota of this kind."""
+        """True if any entity has a quota of this kind."""
         return self._counts[key] > 0
 
     @property
@@ -116,7 +116,7 @@ def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
 
 
 def canonical(entity_name: str) -> str:
-    """The name of an entity in our encoding; other tools may have encoded more or fewer characters."""
+    """The name of an entity in this broker's encoding. Other tools may have encoded more or fewer characters."""
     return "/".join(part if part == DEFAULT_ENTITY else sanitize(desanitize(part)) for part in entity_name.split("/"))
 
 

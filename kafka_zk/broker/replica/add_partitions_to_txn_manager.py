@@ -1,7 +1,7 @@
 """Verifies with coordinators that partitions are part of a transaction (AddPartitionsToTxn, verify only, KIP-890).
 
-Transactions that this broker coordinates are verified immediately. Every other broker has one request in progress; the
-next one has one question per transactional id, where a newer question replaces an older one.
+Transactions that this broker coordinates are verified immediately. Each other broker gets one request at a time; the
+next request contains one question per transactional id, and a newer question replaces an older one.
 
 Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_add_partitions_to_txn_manager.py.
 """
@@ -31,7 +31,7 @@ Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartit
 
 
 class CoordinatorConnection(Protocol):
-    """The part of ``KafkaConnection`` that is used."""
+    """The methods of ``KafkaConnection`` that verification uses."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -58,8 +58,8 @@ class AddPartitionsToTxnManager:
 
     Args:
         coordinator_of: the broker id of a transactional id's coordinator; None if it is unknown.
-        connect: to another broker; raises any exception.
-        verify: for transactions that this broker coordinates.
+        connect: connects to another broker; raises any exception.
+        verify: verifies transactions that this broker coordinates.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class AddPartitionsToTxnManager:
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
     ) -> RefusedPartitions | Awaitable[RefusedPartitions]:
-        """The partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
+        """The partitions outside the transaction, with the reason. Awaitable if another broker must be asked. Never
+        raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -93,7 +94,7 @@ class AddPartitionsToTxnManager:
             return dict.fromkeys(tps, ErrorCode.INVALID_PRODUCER_EPOCH)
         question = _Question(transaction, tps, Deferred())
         waiting[transaction.transactional_id] = question
-        if before is not None:  # its client can retry now
+        if before is not None:  # the client of the older question can retry now
             is_older = before.transaction.producer_epoch < transaction.producer_epoch
             before.answer_all(ErrorCode.INVALID_PRODUCER_EPOCH if is_older else ErrorCode.NETWORK_EXCEPTION)
         if coordinator not in self._busy:
@@ -136,7 +137,7 @@ class AddPartitionsToTxnManager:
         if response.error_code:
             code = ErrorCode.of(response.error_code)
             _log.error("broker {id} does not verify transactions: {code}", id=broker_id, code=code.name)
-            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # concerns only brokers
+            is_secret = code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # only concerns brokers
             return _all_refused(questions, ErrorCode.INVALID_TXN_STATE if is_secret else code)
         return {
             result.transactional_id: _refused(result, questions[result.transactional_id].transaction)

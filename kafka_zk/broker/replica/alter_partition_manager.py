@@ -1,7 +1,7 @@
 """A leader's requests to the controller to change an ISR (AlterPartition, KIP-497).
 
-One request is in progress at a time, with all waiting changes, at most one per partition. A change waits until the
-controller responds for its partition, across lost connections and new controllers. After a failure or refusal, the next
+One request is in progress at a time, with all waiting changes, at most one per partition. A change waits for the
+controller's response, even after lost connections and with new controllers. After a failure or rejection, the next
 request follows RETRY_BACKOFF_S later.
 
 Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_alter_partition_manager.py.
@@ -28,7 +28,7 @@ LOWEST_VERSION, HIGHEST_VERSION = 0, 3
 _TOPIC_IDS_SINCE = 2
 _BROKER_EPOCHS_SINCE = 3
 _UNKNOWN_BROKER_EPOCH = -1
-"""Broker epoch of ISR members: with ZooKeeper, leaders do not know it."""
+"""Broker epoch of ISR members, which leaders do not know with ZooKeeper."""
 
 _log = Logger()
 _Request = codec.request(ApiKey.ALTER_PARTITION)
@@ -39,7 +39,8 @@ _Partition = _Topic.PartitionData
 class IsrChange(NamedTuple):
     """The ISR that a leader proposes, and the epochs that it knows.
 
-    ``partition_epoch``: version of the state znode. ``controller_epoch``: of the controller that appointed the leader.
+    ``partition_epoch``: version of the state znode. ``controller_epoch``: epoch of the controller that appointed the
+    leader.
     """
 
     tp: TopicPartition
@@ -60,12 +61,12 @@ class AlterPartitions(Protocol):
     def submit(self, change: IsrChange, answered: Answered) -> None:
         """Calls ``answered`` once, with the written ISR or an error code.
 
-        The code is immediately OPERATION_NOT_ATTEMPTED while another change of the partition is in progress.
+        While another change of the partition is in progress, the code is OPERATION_NOT_ATTEMPTED and comes immediately.
         """
 
 
 class ControllerConnection(Protocol):
-    """The part of ``KafkaConnection`` that is used."""
+    """The methods of ``KafkaConnection`` that a manager uses."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -88,9 +89,9 @@ class AlterPartitionManager:
     """Sends the ISR changes of this broker.
 
     Args:
-        broker_epoch: of the current registration.
-        connected: a connection to the current controller; raises any exception.
-        highest_version: that ``inter.broker.protocol.version`` allows.
+        broker_epoch: returns the epoch of the current registration.
+        connected: returns a connection to the current controller; raises any exception.
+        highest_version: the highest version that ``inter.broker.protocol.version`` allows.
     """
 
     def __init__(
@@ -143,13 +144,13 @@ class AlterPartitionManager:
         self._is_running = False
 
     def _failed(self, why: str) -> None:
-        """Logged once, not at every retry."""
+        """Log a failure once, not at every retry."""
         if why != self._last_failure and not self._is_closed:
             _log.warn("AlterPartition is sent again until it is answered: {why}", why=why)
         self._last_failure = why
 
     async def _exchange(self, items: Sequence[_Item]) -> bool:
-        """Returns whether all changes were written."""
+        """Send a request. Returns whether all changes were written."""
         connection = await self._connected()
         version = self._version(connection, items)
         message = _request(self._broker_id, self._broker_epoch(), version, [item.change for item in items])
@@ -166,7 +167,7 @@ class AlterPartitionManager:
         return all(isinstance(answers.get(item.change.tp), WrittenIsr) for item in items)
 
     def _version(self, connection: ControllerConnection, items: Sequence[_Item]) -> int:
-        """The highest common version; those with topic ids only if every topic has one."""
+        """The highest common version. Versions with topic ids are only used if every topic has one."""
         lowest, highest = connection.versions.get(ApiKey.ALTER_PARTITION, (0, -1))
         have_ids = all(item.change.topic_id != uuids.ZERO for item in items)
         version = min(highest, self._highest_version if have_ids else min(self._highest_version, _TOPIC_IDS_SINCE - 1))

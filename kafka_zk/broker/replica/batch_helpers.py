@@ -1,8 +1,8 @@
 """Two helper processes that process large batches for all connections of a broker.
 
-One helper works for producers and one for readers (lookups by timestamp, conversions for old consumers), so that
-readers cannot delay producers. Each runs one job at a time, in order. It starts with the first job and ends when idle
-for IDLE_S, or with the broker. If it dies, its current request fails with a retriable error.
+One helper works for producers, the other for readers (lookups by timestamp, conversions for old consumers), so readers
+cannot delay producers. Each runs one job at a time, in order. It starts with the first job and ends after IDLE_S
+without a job, or with the broker. If it dies, its current request fails with a retriable error.
 
 Tests: tests/kafka_zk/broker/replica/test_batch_helpers.py.
 """
@@ -33,13 +33,13 @@ MEMORY_LIMIT_BYTES = 1 << 30
 NICENESS = 5
 CHECKED_RECORDS = 8_000
 CHECKED_BYTES = 1 << 20
-"""Bounds of a check on the reactor thread: 3 ms, for example 1 MB with records of 130 bytes."""
+"""Limits of a check on the reactor thread, which takes up to 3 ms, for example for 1 MB with records of 130 bytes."""
 IDLE_S = 30.0
 LONGEST_WORK_S = 120.0
 
 
 class _Job:
-    """Keeps the segment open until the job is done or dropped."""
+    """A job. It keeps the segment open until it is done or dropped."""
 
     def __init__(self, work: BatchWork | FileWork, result: "Deferred[Any]", segment: Segment | None) -> None:
         self.work = work
@@ -105,7 +105,7 @@ class _Lane:
             self._next()
 
     def _exchange(self, job: _Job) -> object:
-        """On a worker thread. Returns the result or the exception."""
+        """Run a job on a worker thread. Returns the result or the exception."""
         try:
             if self._helper is None or not self._helper.is_alive:
                 self._end_helper()
@@ -163,7 +163,7 @@ class BatchHelpers:
         self._for_readers = _Lane(clock, run_in_thread)
 
     async def conform(self, turns: Turns, batch: memoryview, needed: NotConformed) -> Buffer:
-        """``log_validator.conform`` for a produced batch, in a helper if the batch may be large.
+        """Run ``log_validator.conform`` on a produced batch, in a helper if the batch may be large.
 
         Raises: ApiError (REQUEST_TIMED_OUT), StorageError.
         """
@@ -175,7 +175,7 @@ class BatchHelpers:
             try:
                 check_at_once(batch, header, config, max_records=CHECKED_RECORDS, max_uncompressed_bytes=CHECKED_BYTES)
                 return batch
-            except NotConformed:  # exceeds the bounds, or must be rebuilt
+            except NotConformed:  # exceeds the limits, or must be rebuilt
                 pass
         if header.record_count <= AT_ONCE_RECORDS and len(batch) <= AT_ONCE_BYTES:
             await turns.spend(AT_ONCE_BYTES // 2)
@@ -196,7 +196,7 @@ class BatchHelpers:
         return result
 
     def run_on(self, segment: Segment, work: FileWork) -> ClientWait[Any]:
-        """The result of a reader's job on a segment; skipped if the client disconnects before it starts.
+        """The result of a reader's job on a segment. The job is skipped if the client disconnects before it starts.
 
         Raises: OSError if the segment cannot be opened, TooManyOpenFiles; when awaited: OSError if it cannot be read,
             ApiError (REQUEST_TIMED_OUT), StorageError, ClientGone.

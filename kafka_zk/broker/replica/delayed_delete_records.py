@@ -1,4 +1,4 @@
-"""DeleteRecords: the leader's log start offset advances and becomes durable, then the followers' advance.
+"""DeleteRecords: the leader's log start offset moves forward and becomes durable, then the followers' offsets move.
 
 Source: Partition.deleteRecordsOnLeader, DelayedDeleteRecords.scala@3.9.
 """
@@ -14,10 +14,10 @@ HIGH_WATERMARK_OFFSET = -1
 
 
 def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) -> int:
-    """Advance the log start offset to ``offset`` (-1: the high watermark). Returns the new log start offset.
+    """Move the log start offset to ``offset`` (-1: the high watermark). Returns the new log start offset.
 
-    Await ``write_log_starts`` before responding.
-    Raises: ApiError; OffsetOutOfRange beyond the high watermark; OSError after taking the directory offline.
+    Await ``write_log_starts`` before the response.
+    Raises: ApiError; OffsetOutOfRange above the high watermark; OSError after taking the directory offline.
     """
     log = replicas.partition(tp).leader_log()
     if not log.config.is_deleted:
@@ -32,7 +32,7 @@ def delete_records(replicas: ReplicaManager, tp: TopicPartition, offset: int) ->
 
 
 async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartition]) -> None:
-    """Make advanced log start offsets durable, so that a crash does not restore records reported as deleted.
+    """Make log start offsets durable, so that records reported as deleted do not reappear after a crash.
 
     On failure, takes the log directory offline.
     """
@@ -44,7 +44,7 @@ async def write_log_starts(replicas: ReplicaManager, tps: Iterable[TopicPartitio
 
 
 async def wait_for_low_watermark(replicas: ReplicaManager, tp: TopicPartition, offset: int, timeout_ms: int) -> int:
-    """The low watermark, as soon as every live replica has deleted the records before ``offset``.
+    """Wait until every live replica has deleted the records before ``offset``, and return the low watermark.
 
     Raises: ApiError: REQUEST_TIMED_OUT; like ``leader_log``.
     """

@@ -1,7 +1,7 @@
 """Produce requests with acks=all that wait for the high watermark.
 
-A request waits for all its batches. Each is decided once, when its partition changes: replicated or failed.
-Undecided batches fail at the timeout. Source: DelayedProduce.scala@3.9.
+A request waits for all its batches. A batch is decided when its partition changes: replicated or failed. Undecided
+batches fail at the timeout. Source: DelayedProduce.scala@3.9.
 Tests: tests/kafka_zk/broker/replica/test_delayed_produce.py.
 """
 
@@ -16,17 +16,17 @@ from kafka_zk.storage.files.errors import StorageError
 
 APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
-"""The outcome of a batch: its position in the log, or why it is not acknowledged."""
+"""The outcome of a batch: its position in the log, or the reason why it is not acknowledged."""
 
 _MOST_PASSED = 100
-"""Maximum partitions of a waiting request whose connection can begin the next one."""
+"""Maximum number of partitions in a waiting request whose connection can begin the next request."""
 
 _WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch in the leader's log. ``terms_ended``: the partition's, at the append."""
+    """A batch in the leader's log. ``terms_ended``: value of the partition at the append."""
 
     partition: Partition
     info: LogAppendInfo
@@ -34,7 +34,7 @@ class Unreplicated(NamedTuple):
 
 
 class DelayedProduce:
-    """``results``: the outcome of the batch of each of ``tps``; ``Unreplicated`` while undecided."""
+    """``results``: the outcome of the batch of each partition in ``tps``; ``Unreplicated`` while undecided."""
 
     __slots__ = ("_undecided", "results", "tps")
 
@@ -55,7 +55,7 @@ class DelayedProduce:
 
     @property
     def wait(self) -> type[Wait]:
-        """How the connection treats the wait."""
+        """The class of the wait, for the connection."""
         return PassedWait if len(self.tps) <= _MOST_PASSED else ReplicationWait
 
     def decide(self, tp: TopicPartition) -> None:
@@ -80,7 +80,7 @@ class DelayedProduce:
             return error.with_traceback(None)
 
     def time_out(self) -> None:
-        """The timeout is over: undecided batches fail."""
+        """Let undecided batches fail, because the timeout is over."""
         for places in self._undecided.values():
             for place in places:
                 self.results[place] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
@@ -89,7 +89,8 @@ class DelayedProduce:
     def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
         """The outcome of each batch, once all are decided.
 
-        If a log directory failed during another append of the request, its earlier batches fail too: they may be lost.
+        If a log directory failed during another append of the request, earlier batches in it also fail, because they
+        may be lost.
         """
         outcomes: list[AppendResult] = []
         for tp, result in zip(self.tps, self.results, strict=True):
@@ -105,11 +106,11 @@ class ReplicationWait(Wait):
     """The wait of a Produce request."""
 
     def expire_early(self) -> None:
-        """Do nothing: the followers decide."""
+        """Do nothing, because only the followers decide."""
 
 
 class PassedWait(ReplicationWait):
-    """A wait that holds no records, so the connection can begin the next request (``in_flight``)."""
+    """A wait that needs no records, so the connection can begin the next request (``in_flight``)."""
 
     @property
     def kept_bytes(self) -> int:

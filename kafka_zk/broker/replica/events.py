@@ -1,7 +1,7 @@
 """Events of this broker's replicas for observers (flight recorder, web page, tests).
 
-Every event has the wall-clock time in ms since the Unix epoch, the actor (such as ``broker-0``) and a short cause. It
-has no zxid, because all causes are the controller or the disk.
+Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and a short cause. It has no
+zxid, because all causes are the controller or the disk.
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from kafka_zk.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEvent(Event):
-    """Base of all."""
+    """Base of all events in this module."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged(ReplicaEvent):
-    """This broker has another role in a partition now, or the same in another leader epoch; ``refusal``: why it cannot
-    serve it."""
+    """This broker has another role in a partition, or the same role in another leader epoch. ``refusal``: the error if
+    the broker cannot serve the partition."""
 
     partition: TopicPartition
     role: Role
@@ -30,7 +30,7 @@ class RoleChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged(ReplicaEvent):
-    """The controller has written the ISR that this broker, the leader, had asked for."""
+    """The controller has written the ISR that this broker, the leader, requested."""
 
     partition: TopicPartition
     isr: tuple[int, ...]
@@ -39,7 +39,7 @@ class IsrChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStopped(ReplicaEvent):
-    """The controller took a replica away; ``deleted``: with its log."""
+    """The controller removed a replica. ``deleted``: also its log."""
 
     partition: TopicPartition
     deleted: bool
@@ -47,14 +47,15 @@ class ReplicaStopped(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicasOffline(ReplicaEvent):
-    """A log directory failed, which these replicas were in."""
+    """These replicas are offline, because their log directory failed."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerIgnored(ReplicaEvent):
-    """A request came from a controller that is not one any more: this broker knows ``known_epoch``."""
+    """A request of an earlier controller was ignored. ``known_epoch``: the newest controller epoch that this broker
+    knows."""
 
     controller_epoch: int
     known_epoch: int

@@ -1,13 +1,13 @@
-"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches; messages carry only changes.
+"""Incremental fetch sessions (KIP-227): the broker remembers what a client fetches, and messages contain only changes.
 
 ``session_id`` and ``session_epoch`` of a request mean: (0, -1) no session; (any, 0) begin a session and close the old
 one; (id, -1) close it; (id, n) request n of the session. Epochs count up from 1 and wrap to 1. A partition that
 returned records moves to the end of its session, so that all partitions get their share of ``max_bytes``.
 
-Sessions use a limited part of the broker's memory. The broker may respond without a session at any time; then the
-client sends full requests. It does so when that memory is used up, and while a consumer requests unknown partitions,
-whose number is unlimited. A follower may request them, because it can learn of a partition before its leader does. If
-memory is short, a follower's session replaces a consumer's.
+Sessions use a limited part of the broker's memory. If that is used up, or if a consumer requests unknown partitions,
+whose number is unlimited, the broker responds without a session, and the client then sends full requests. A follower
+may request unknown partitions, because it can learn of a partition before its leader does. If memory is short, a
+follower's session replaces a consumer's.
 
 Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/broker/replica/test_fetch_session.py.
 Source: FetchSession.scala@3.9.
@@ -26,10 +26,10 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 _MAX_EPOCH = 0x7FFFFFFF
 MIN_EVICTION_MS = 120_000
-"""A session used within this time is not evicted for a new one (min.incremental.fetch.session.eviction.ms)."""
+"""A session that was used within this time is not evicted for a new one (min.incremental.fetch.session.eviction.ms)."""
 
 EVERYTHING_MS = 500
-"""Kafka fetches idle partitions this often: the default of ``replica.fetch.wait.max.ms``."""
+"""Interval of fetches of idle partitions in Kafka: the default of ``replica.fetch.wait.max.ms``."""
 
 _MOST_EVERYTHING_MS = 5_000
 _SHARE_OF_LAG = 6
@@ -47,9 +47,9 @@ IsKnown = Callable[[TopicKey, int], bool]
 
 
 def everything_ms_for(max_lag_ms: int) -> int:
-    """Time within which all idle partitions of a follower are examined once, in ms.
+    """Time in ms within which all idle partitions of a follower are examined once.
 
-    Only then is the follower recorded as caught up; ``replica.lag.time.max.ms`` counts from that time.
+    Only then is the follower recorded as caught up. ``replica.lag.time.max.ms`` counts from that time.
     """
     return min(_MOST_EVERYTHING_MS, max(EVERYTHING_MS, max_lag_ms // _SHARE_OF_LAG))
 
@@ -57,7 +57,7 @@ def everything_ms_for(max_lag_ms: int) -> int:
 class FetchContext(NamedTuple):
     """One request's partitions, in order, and its session, if any.
 
-    ``is_incremental``: the response lists only changes; implies a session.
+    ``is_incremental``: the response lists only changes. Then there is a session.
     """
 
     wanted: Wanted
@@ -65,7 +65,8 @@ class FetchContext(NamedTuple):
     is_incremental: bool
 
     def response(self, fetched: Fetched) -> FetchResponse:
-        """All partitions, or for an incremental request those that changed since the last response."""
+        """The response. It lists all partitions, or for an incremental request those that changed since the last
+        response."""
         session = self.session
         if session is None:
             return FetchResponse(_by_topic(fetched))
@@ -74,7 +75,7 @@ class FetchContext(NamedTuple):
 
 
     def empty_response(self) -> FetchResponse:
-        """For a throttled client: no partitions, and the session stays unchanged."""
+        """The response for a throttled client: no partitions, and the session stays unchanged."""
         session_id = self.session.session_id if self.session is not None and self.is_incremental else NO_SESSION
         return FetchResponse([], session_id=session_id)
 
@@ -82,9 +83,8 @@ class FetchContext(NamedTuple):
 class FetchSession:
     """The partitions that a client fetches, and the last response for each.
 
-    A follower's fetch examines only partitions that are ``due``, instead of all partitions for every record. Idle ones
-    are examined in turn within ``everything_ms``: examining 10,000 at once takes 0.1 s, and on a busy machine the next
-    fetch would examine all of them again.
+    A follower's fetch examines only partitions that are ``due``. Idle partitions are examined in turn within
+    ``everything_ms``, because examining 10,000 together takes 0.1 s.
 
     Attributes:
         session_id, is_follower, uses_topic_ids: constant; no two sessions of a broker have the same id.
@@ -117,13 +117,13 @@ class FetchSession:
         self.last_used_ms = now_ms
         self._told: dict[PartitionKey, tuple[int, int]] = {}  # last response's (high watermark, log start offset)
         self._places = {key: place for place, key in enumerate(wanted)} if is_follower else {}  # for ``due``
-        self._move_count = len(self._places)  # >= any place
+        self._move_count = len(self._places)  # at least as large as any value in _places
         self.seen_count = 0
         self._unfinished: set[PartitionKey] = set()  # see ``answered``
         self._everything_ms = everything_ms
-        self._round: list[PartitionKey] = []  # examined in turn from _round_ms on, within _everything_ms
+        self._round: list[PartitionKey] = []  # examined in turn within _everything_ms, beginning at _round_ms
         self._round_ms = _NEVER_MS
-        self._looked_count = 0  # from the start of _round
+        self._looked_count = 0  # number of examined partitions in _round
 
     def apply(self, changed: Wanted, request: FetchRequest) -> None:
         """Apply an incremental request: add or replace ``changed``, remove its forgotten partitions."""
@@ -148,10 +148,10 @@ class FetchSession:
         """The partitions to examine for the request, in order: those that it lists, those that ``changed`` since
         ``seen_count`` (None: unknown, so all), those unfinished last time, and those whose turn it is.
 
-        For others only the time of being caught up, and perhaps the log start offset, could differ.
+        In other partitions, only the caught-up time and perhaps the log start offset could differ.
 
-        ``agrees``: whether leader and follower have the same leader epoch. If not, one of them will soon learn the
-        newer one, which makes the partition due. Until then it is examined only in its turn; otherwise thousands of
+        ``agrees``: True if leader and follower have the same leader epoch. If not, one of them will soon receive the
+        newer one, which makes the partition due. Until then it is examined only in its turn: otherwise thousands of
         errors would be exchanged whenever a LeaderAndIsr reaches one broker first.
         """
         if changed is None:
@@ -163,13 +163,13 @@ class FetchSession:
         return {key: self.wanted[key] for key in due if key in turn or agrees(key, self.wanted[key])}
 
     def _move(self, key: PartitionKey) -> None:
-        """To the end of the examination order."""
+        """Move a partition to the end of the examination order."""
         if self.is_follower:
             self._move_count += 1
             self._places[key] = self._move_count
 
     def _in_turn(self, now_ms: int) -> list[PartitionKey]:
-        """A new session has examined all partitions."""
+        """The partitions whose turn it is. A new session has examined all partitions."""
         passed_ms = now_ms - self._round_ms
         done = min(len(self._round), len(self._round) * passed_ms // self._everything_ms)
         turn = self._round[self._looked_count : done]
@@ -182,10 +182,10 @@ class FetchSession:
         self._round, self._round_ms, self._looked_count = list(self.wanted), now_ms, 0
 
     def answered(self, unfinished: Iterable[PartitionKey], seen_count: int) -> None:
-        """A response is sent. Replaces the unfinished partitions, which were all examined.
+        """Record that a response was sent. Replaces the unfinished partitions, which were all examined.
 
-        ``unfinished``: with an error, with records that the follower lacks, with an unrecorded fetch position, or where
-        the follower is neither in the ISR nor proposed for it.
+        ``unfinished``: partitions with an error, with records that the follower lacks, with an unrecorded fetch
+        position, or whose follower is neither in the ISR nor proposed for it.
         """
         self._unfinished = set(unfinished)
         self.seen_count = seen_count
@@ -210,16 +210,16 @@ class FetchSession:
             if is_told_anyway or self._told.get(key) != told:
                 changed.append((topic, result))
             if result.error_code:
-                self._told.pop(key, None)  # so that the error's end is listed too
-            elif key in self.wanted:  # not forgotten while the request waited
+                self._told.pop(key, None)  # so that the end of the error is also listed
+            elif key in self.wanted:  # if it was not forgotten while the request waited
                 self._told[key] = told
         return changed
 
 
 class FetchSessions:
-    """The sessions of a broker: at most ``slots``, and as many partitions as ``memory`` allows.
+    """The sessions of a broker: at most ``slots``, with as many partitions as ``memory`` allows.
 
-    ``is_known``: whether the broker knows a partition. ``max_lag_ms``: replica.lag.time.max.ms.
+    ``is_known``: True if the broker knows a partition. ``max_lag_ms``: replica.lag.time.max.ms.
     """
 
     def __init__(
@@ -246,7 +246,7 @@ class FetchSessions:
         return sum(len(session.wanted) for session in self._sessions.values())
 
     def open(self, request: FetchRequest, uses_topic_ids: bool, now_ms: int) -> FetchContext:
-        """Process a request's session fields. Returns what to fetch.
+        """Process a request's session fields. Returns the partitions to fetch.
 
         Raises: ApiError for the whole response: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
             FETCH_SESSION_TOPIC_ID_ERROR.
@@ -264,14 +264,14 @@ class FetchSessions:
         return self._continue(request, uses_topic_ids, now_ms)
 
     def take_back(self, context: FetchContext) -> None:
-        """The response is empty: remove the session if the request began it."""
+        """Remove the session if the request began it, because the response is empty."""
         if context.session is not None and not context.is_incremental:
             self._remove(context.session.session_id)
 
     def _begin(
         self, wanted: Wanted, uses_topic_ids: bool, now_ms: int, is_follower: bool
     ) -> FetchSession | None:
-        """Evicts other sessions if necessary. None if there is no room."""
+        """Begin a session, evicting others if necessary. None if there is no room."""
         size_bytes = len(wanted) * PARTITION_BYTES
         if is_follower and size_bytes > self._memory.keepable_bytes + self._consumers_bytes():
             return None
@@ -293,7 +293,8 @@ class FetchSessions:
         return sum(len(each.wanted) for each in self._sessions.values() if not each.is_follower) * PARTITION_BYTES
 
     def _to_give_up(self, now_ms: int, for_follower: bool) -> FetchSession | None:
-        """The least recently used session if it is stale; else, for a follower, the least recently used consumer's."""
+        """The session to evict: the least recently used one if it is stale; otherwise, for a follower, the least
+        recently used consumer's session."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is not None and now_ms - oldest.last_used_ms >= MIN_EVICTION_MS:
             return oldest
@@ -323,8 +324,8 @@ class FetchSessions:
         return FetchContext(session.wanted, session, True)
 
     def _change(self, session: FetchSession, request: FetchRequest) -> None:
-        """Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), so that the client sends a full request, if an added partition
-        cannot be remembered."""
+        """Apply changes to a session. Raises ApiError(FETCH_SESSION_ID_NOT_FOUND), so that the client sends a full
+        request, if an added partition cannot be remembered."""
         changed = _wanted(request)
         added = [key for key in changed if key not in session.wanted]
         size_bytes = len(added) * PARTITION_BYTES

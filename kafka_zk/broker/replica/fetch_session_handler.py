@@ -1,7 +1,7 @@
 """The fetching side of incremental fetch sessions (KIP-227); ``fetch_session`` is the broker's side.
 
-A full request lists every partition. If the response names a session, later requests list only changes. After an error
-or an unexpected response the next request is full again.
+A full request lists every partition. If the response contains a session id, later requests list only changes. After an
+error or an unexpected response the next request is full again.
 
 Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
 Tests: tests/kafka_zk/broker/replica/test_fetch_session_handler.py.
@@ -35,10 +35,10 @@ class FetchSessionHandler:
 
     def __init__(self) -> None:
         self.wanted: Wanted = {}
-        self._asked: Wanted = {}  # the broker's view once it has processed the last request
+        self._asked: Wanted = {}  # the broker's partitions after it has processed the last request
         self._changed: dict[PartitionKey, None] = {}  # keys that may differ between ``wanted`` and ``_asked``
-        self._session_id = NO_SESSION  # to continue, or to close with the next full request
-        self._epoch = INITIAL_EPOCH  # of the next request, which is full if INITIAL_EPOCH
+        self._session_id = NO_SESSION  # to continue the session, or to close it with the next full request
+        self._epoch = INITIAL_EPOCH  # epoch of the next request, which is full if INITIAL_EPOCH
 
     @property
     def is_incremental(self) -> bool:
@@ -59,7 +59,7 @@ class FetchSessionHandler:
             self._changed[key] = None
 
     def asked(self, topic: TopicKey, partition: int) -> FetchPartition | None:
-        """The parameters that the last request listed or left unchanged; None if it did not fetch the partition."""
+        """The parameters in effect in the last request; None if it did not fetch the partition."""
         return self._asked.get((topic, partition))
 
     def next_request(self) -> SessionRequest:
@@ -81,7 +81,8 @@ class FetchSessionHandler:
         return SessionRequest(self._session_id, self._epoch, _by_topic(to_send), _forgotten(to_forget))
 
     def take_response(self, response: FetchResponse) -> bool:
-        """Whether the response is valid. If not, ignore its partitions and send another request."""
+        """Check and apply a response. If it returns False, ignore the partitions in the response and send another
+        request."""
         if response.error_code:
             self._restart(closes=response.error_code != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return False
@@ -96,7 +97,7 @@ class FetchSessionHandler:
         return True
 
     def failed(self) -> None:
-        """No response arrived, so the broker's session epoch is unknown: begin a new session."""
+        """Begin a new session after a request without a response, because the broker's session epoch is unknown."""
         self._restart(closes=True)
 
     def restart(self) -> None:
@@ -110,8 +111,8 @@ class FetchSessionHandler:
             self._session_id = NO_SESSION
 
     def _fits(self, response: FetchResponse) -> bool:
-        """A full response lists exactly the requested partitions; an incremental one has this session's id and only its
-        partitions."""
+        """True if a full response lists exactly the requested partitions, or an incremental one has this session's id
+        and only its partitions."""
         answered = {
             (_key(topic.topic, topic.topic_id), fetched.partition)
             for topic in response.topics

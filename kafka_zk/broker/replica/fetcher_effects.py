@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 class Append(NamedTuple):
     """Append ``records`` (may be empty), then adopt the leader's high watermark and log start offset.
 
-    ``restart_at``: start offset for the log, which is empty; None to keep it.
+    ``restart_at``: new start offset of an empty log; None: keep the offset.
     """
 
     tp: TopicPartition
@@ -41,14 +41,15 @@ class StartAnew(NamedTuple):
 
 
 class AskOffsets(NamedTuple):
-    """The log's end is outside the leader's log: ask for its end and start, see ``out_of_range``."""
+    """Ask for the end and the start of the leader's log, because the follower's log ends outside it; see
+    ``out_of_range``."""
 
     tp: TopicPartition
     leader_epoch: int
 
 
 class FetchRefused(NamedTuple):
-    """The leader returned an error. ``is_dropped``: the partition is not fetched before the next LeaderAndIsr."""
+    """The leader returned an error. ``is_dropped``: the partition is not fetched until the next LeaderAndIsr."""
 
     tp: TopicPartition
     code: int

@@ -1,16 +1,16 @@
 """The fetch state of each partition of one leader, and the effects of the leader's responses on the logs.
 
 A partition is TRUNCATING until its log is a prefix of the leader's, then FETCHING. From Fetch version 12 on, the leader
-returns the divergence (KIP-595); below, the follower asks with OffsetForLeaderEpoch (KIP-101, KIP-279). A log without
-leader epochs is truncated to its high watermark, one that ends within a batch of the leader to the batch's start.
+returns the divergence (KIP-595); before, the follower asks with OffsetForLeaderEpoch (KIP-101, KIP-279). A log without
+leader epochs is truncated to its high watermark. A log that ends within a batch of the leader is truncated to the
+batch's start.
 
-An error delays a partition. If the leader calls the leader epoch old, or has the records only in remote storage, the
-partition is dropped until the next LeaderAndIsr. Throttled partitions that lag are left out while the quota is
-exceeded.
+An error delays a partition. If the leader rejects the leader epoch as old, or has the records only in remote storage,
+the partition is dropped until the next LeaderAndIsr. While the quota is exceeded, throttled partitions that lag are
+left out.
 
-Pure: values in, effects out; it reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the
-effects and reports their results. Source: AbstractFetcherThread.scala@3.9.
-Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
+Pure: it reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the effects and reports their
+results. Source: AbstractFetcherThread.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
 """
 
 import enum
@@ -38,7 +38,7 @@ from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.records.record_batch import check_crc, iter_batches
 
 DIVERGING_EPOCH_SINCE = 12
-"""The first version of Fetch that tells a follower where to truncate."""
+"""The first version of Fetch in which the leader returns where to truncate."""
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
@@ -50,11 +50,11 @@ _BASE_OFFSET = Struct(">q")
 class EpochTable(Protocol):
     @property
     def latest_epoch(self) -> int:
-        """-1 if the table is empty."""
+        """The largest epoch; -1 if the table is empty."""
 
 
 class FollowerLog(Protocol):
-    """The part of ``storage.log.log.Log`` that is read."""
+    """The attributes of ``storage.log.log.Log`` that are read."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -73,9 +73,9 @@ class FollowerLog(Protocol):
 
 
 FIRST_WAIT_S = 0.02
-"""Delay after the leader's first error in ``_NOT_HEARD_YET``; it doubles each time, up to the backoff.
+"""Delay after the leader's first error in ``_NOT_HEARD_YET``. It doubles each time, up to the backoff.
 
-The controller usually notified this broker a moment before the leader; until then acks=all appends wait.
+The controller usually notifies this broker a moment before the leader. Until then acks=all appends wait.
 """
 _MOST_DOUBLINGS = 20  # 20 ms * 2^20: about 6 hours
 
@@ -101,13 +101,14 @@ class PartitionFetchState(NamedTuple):
 
     Attributes:
         topic_id: 16 bytes; ZERO_ID if the topic has no id.
-        leader_epoch: in which this broker follows; constant until ``add`` with another one.
-        fetch_offset: while FETCHING, the log's end; while TRUNCATING, where to truncate if the leader is not asked.
+        leader_epoch: epoch in which this broker follows; constant until ``add`` is called with another one.
+        fetch_offset: while FETCHING, the log end offset; while TRUNCATING, where to truncate if the leader need not be
+            asked.
         last_fetched_epoch: the log's latest leader epoch; -1 if it has none.
-        log_start_offset: of the local log.
+        log_start_offset: that of the local log.
         lag: records behind the leader's high watermark; -1 before the first response.
         delayed_until_s: end of the delay after an error, on the timers' clock; None if not delayed.
-        waited: errors in ``_NOT_HEARD_YET`` since the last append, at most ``_MOST_DOUBLINGS``.
+        waited: number of errors in ``_NOT_HEARD_YET`` since the last append, at most ``_MOST_DOUBLINGS``.
     """
 
     topic_id: bytes
@@ -128,9 +129,9 @@ class FetcherState:
     """The partitions that are fetched from one leader.
 
     Args:
-        fetch_version: the inter-broker protocol's.
-        asks_for_epochs: whether the leader supports OffsetForLeaderEpoch.
-        max_bytes: of one partition in a response.
+        fetch_version: version in the inter-broker protocol.
+        asks_for_epochs: the leader supports OffsetForLeaderEpoch.
+        max_bytes: maximum bytes of one partition in a response.
         backoff_s: delay of a partition after an error.
         quota: shared by all fetchers.
     """
@@ -152,16 +153,16 @@ class FetcherState:
         self._backoff_s = backoff_s
         self._quota = quota or ReplicationQuota(QuotaWindow())
         self._delayed: set[TopicPartition] = set()  # subset of ``partitions``
-        self._held_back: set[TopicPartition] = set()  # excluded from requests by the quota
+        self._held_back: set[TopicPartition] = set()  # partitions that the quota excludes from requests
         self._truncating: set[TopicPartition] = set()  # subset of ``partitions``
         self._by_key: dict[PartitionKey, TopicPartition] = {}  # by the session's key
-        self._without_id = 0  # count of partitions
+        self._without_id = 0  # number of partitions whose topic has no id
         self._uses_ids = fetch_version >= TOPIC_IDS_SINCE
 
     # -- which partitions ---------------------------------------------------------------------------------------------
 
     def add(self, tp: TopicPartition, topic_id: bytes, leader_epoch: int, log: FollowerLog) -> None:
-        """Fetch a partition in this leader epoch, unless it already is."""
+        """Fetch a partition in this leader epoch. Does nothing if that is already the case."""
         known = self.partitions.get(tp)
         if known is not None and known.leader_epoch == leader_epoch and known.topic_id == topic_id:
             return
@@ -190,16 +191,16 @@ class FetcherState:
 
     @property
     def version(self) -> int:
-        """Version of the next Fetch; below TOPIC_IDS_SINCE while a topic has no id."""
+        """Version of the next Fetch. It is below TOPIC_IDS_SINCE while a topic has no id."""
         return self._fetch_version if self._uses_ids else min(self._fetch_version, TOPIC_IDS_SINCE - 1)
 
     @property
     def max_lag(self) -> int:
-        """Records that the most lagging partition lacks; 0 without partitions."""
+        """Number of records that the most lagging partition lacks; 0 if there are no partitions."""
         return max((known.lag for known in self.partitions.values()), default=0)
 
     def tp(self, topic: str | None, topic_id: bytes | None, partition: int) -> TopicPartition | None:
-        """The partition that a response names; None if it is not fetched here."""
+        """The partition that a response names; None if this fetcher does not fetch it."""
         return self._by_key.get((topic or "" if topic_id is None else topic_id, partition))
 
     # -- delays -------------------------------------------------------------------------------------------------------
@@ -215,7 +216,7 @@ class FetcherState:
             self.session.forget(self._key(tp, known), tp.partition)
 
     def wake(self, now_s: float) -> float | None:
-        """End delays that are over; update the partitions that the quota excludes.
+        """End delays that are over, and update the partitions that the quota excludes.
 
         Returns the time of the next call, in s on the timers' clock; None if no partition waits.
         """
@@ -247,13 +248,13 @@ class FetcherState:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is a partition to fetch, or to truncate before its first fetch."""
+        """True if there is a partition to fetch, or to truncate before its first fetch."""
         return bool(self.session.wanted or self._truncating - self._delayed)
 
     # -- truncation before the first fetch ----------------------------------------------------------------------------
 
     def truncations(self) -> tuple[list[EpochQuestion], list[Truncate]]:
-        """For TRUNCATING partitions: questions to the leader, and truncations without a question."""
+        """Questions to the leader about TRUNCATING partitions, and truncations that need no question."""
         questions, here = [], []
         for tp in sorted(self._truncating - self._delayed):  # in the same order in every process
             known = self.partitions[tp]
@@ -274,10 +275,10 @@ class FetcherState:
             return self._refused(question.tp, code, now_s)
         return self._truncation(question.tp, known, end, log)
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- responses ----------------------------------------------------------------------------------------------------
 
     def answered(self, tp: TopicPartition, fetched: FetchedPartition, log: FollowerLog, now_s: float) -> Effect | None:
-        """The effect of one partition in a response; None if its position or epoch has changed since."""
+        """The effect of one partition in a response; None if its position or epoch has changed since the request."""
         known = self.partitions.get(tp)
         if known is None or known.state is ReplicaState.TRUNCATING or tp in self._delayed:
             return None
@@ -292,7 +293,7 @@ class FetcherState:
             return AskOffsets(tp, known.leader_epoch)
         if fetched.error_code:
             return self._refused(tp, fetched.error_code, now_s)
-        if log.log_end_offset != known.fetch_offset:  # truncated or restarted meanwhile
+        if log.log_end_offset != known.fetch_offset:  # truncated or restarted in between
             self._continue_at_end(tp, known, log, known.lag, known.waited)
             return None
         diverging = fetched.diverging_epoch
@@ -309,10 +310,12 @@ class FetcherState:
     def out_of_range(
         self, asked: AskOffsets, leader_start: int, leader_end: int, log: FollowerLog, now_s: float
     ) -> Truncate | StartAnew | FetchRefused | None:
-        """The leader has the offsets from ``leader_start`` to ``leader_end``. None if the response is outdated.
+        """Handle a leader whose log begins at ``leader_start`` and ends at ``leader_end``. None if the response is
+        outdated.
 
-        If our log ends after the leader's, truncate it: the leader was elected without those records. If it ends before
-        the leader's start, restart it. Otherwise retry later: the leader's log has changed, or it lacks the epoch.
+        If the local log ends after the leader's, it is truncated: the leader was elected without those records. If it
+        ends before the leader's start, it is restarted. Otherwise it is fetched again later: the leader's log has
+        changed, or it lacks the epoch.
         """
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
@@ -324,7 +327,7 @@ class FetcherState:
         return self._refused(asked.tp, ErrorCode.OFFSET_OUT_OF_RANGE, now_s)
 
     def offsets_refused(self, asked: AskOffsets, code: int, now_s: float) -> FetchRefused | None:
-        """The leader returned an error instead of its offsets."""
+        """Handle an error that the leader returned instead of its offsets."""
         known = self.partitions.get(asked.tp)
         if known is None or known.leader_epoch != asked.leader_epoch:
             return None
@@ -345,30 +348,30 @@ class FetcherState:
     def _truncation(
         self, tp: TopicPartition, known: PartitionFetchState, end: EpochEndOffset, log: FollowerLog
     ) -> Truncate:
-        """Where the logs diverge, given the end of the leader's largest epoch up to ours."""
+        """Where the logs diverge, given the end of the leader's largest epoch that is at most the local one."""
         if end.end_offset == UNDEFINED_OFFSET:
-            return Truncate(tp, known.fetch_offset)  # the leader knows none of our epochs
+            return Truncate(tp, known.fetch_offset)  # the leader knows no epoch of the local log
         log_end = log.log_end_offset
         if end.epoch == UNDEFINED_EPOCH:
             return Truncate(tp, min(end.end_offset, log_end))
         our_epoch, our_end = log.end_offset_for_epoch(end.epoch)
         if our_end == UNDEFINED_OFFSET:
             return Truncate(tp, min(end.end_offset, log_end))
-        if our_epoch != end.epoch:  # we lack that epoch: drop what follows the one before
+        if our_epoch != end.epoch:  # the local log lacks that epoch: drop everything after the one before
             return Truncate(tp, min(our_end, log_end), is_complete=False)
         return Truncate(tp, min(our_end, end.end_offset, log_end))
 
-    # -- what became of the effects -----------------------------------------------------------------------------------
+    # -- results of the effects ----------------------------------------------------------------------------------------
 
     def appended(self, effect: Append, log: FollowerLog) -> None:
-        """The records are in the log, which adopted the leader's high watermark and start."""
+        """Record that the records are in the log, which has adopted the leader's high watermark and start."""
         known = self.partitions.get(effect.tp)
         if known is not None:
             lag = max(0, effect.high_watermark - log.log_end_offset)
             self._continue_at_end(effect.tp, known, log, lag, 0)
 
     def truncated(self, effect: Truncate | StartAnew, log: FollowerLog) -> None:
-        """The log was truncated or restarted."""
+        """Record that the log was truncated or restarted."""
         known = self.partitions.get(effect.tp)
         if known is None:
             return
@@ -395,7 +398,7 @@ class FetcherState:
         if after[:_LAG] != before[:_LAG] or after[_LAG + 1 :] != before[_LAG + 1 :]:  # the lag is not part of a request
             self._want(tp)
 
-    # -- what is asked for --------------------------------------------------------------------------------------------
+    # -- requests -----------------------------------------------------------------------------------------------------
 
     @property
     def _truncates_on_fetch(self) -> bool:
@@ -429,7 +432,7 @@ class FetcherState:
         return known.topic_id if self._uses_ids else tp.topic
 
     def _choose_keys(self) -> None:
-        """Topic ids if every topic has one, because a request and its session use either names or ids."""
+        """Choose topic ids if every topic has one, because a request and its session use either names or ids."""
         if self._fetch_version < TOPIC_IDS_SINCE:
             return
         uses_ids = not self._without_id
@@ -442,11 +445,11 @@ class FetcherState:
 
 
 def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
-    """The start of the leader's first batch if our log ends within it, in the same epoch; else None.
+    """The start of the leader's first batch if the local log ends within it, in the same epoch; otherwise None.
 
     The leader has then lost records and written others (docs/decisions/0015). Kafka's follower stops fetching such a
     partition (``markPartitionFailed`` in AbstractFetcherThread). The CRC does not cover the base offset, so all other
-    fields of the batch must fit our log.
+    fields of the batch must match the local log.
     """
     end = log.log_end_offset
     if len(records) < _BASE_OFFSET.size or log.log_start_offset == end or not 0 <= _base_offset(records) < end:
@@ -461,7 +464,7 @@ def _parts_at(records: memoryview, log: FollowerLog) -> int | None:
 
 
 def _restart_at(records: memoryview, log: FollowerLog) -> int | None:
-    """The start offset that an empty log needs for the leader's first batch; None if it need not move.
+    """The start offset that an empty log needs for the leader's first batch; None if the current one is right.
 
     The batch may begin before the leader's log start offset.
     """

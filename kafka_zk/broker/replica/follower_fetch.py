@@ -1,4 +1,4 @@
-"""A follower's fetch of one partition: check of the follower, divergence check and read.
+"""A follower's fetch of one partition: checks the follower and divergence, and reads.
 
 Source: Partition.fetchRecords, followerReplicaOrThrow and readRecords@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
@@ -23,7 +23,7 @@ _NOTHING_FETCHED = -1
 class FollowerRead(NamedTuple):
     """``diverging_epoch``: where the follower's log diverges; None if it does not.
 
-    ``records``: None if the logs diverge, at the log's end, or if the quota holds the follower back.
+    ``records``: None if the logs diverge, at the log end offset, or if the quota holds the follower back.
     """
 
     log: Log
@@ -41,7 +41,7 @@ def read(
     min_one_batch: bool,
     is_first_read: bool,
 ) -> FollowerRead:
-    """Read from the log up to its end. Only the first read for a request records the follower's position.
+    """Read up to the log end offset. Only the first read for a request records the follower's position.
 
     Raises: ApiError (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER if the request has no epoch) if the broker is not
         a known follower; OffsetOutOfRange; OSError after taking the log directory offline.
@@ -73,7 +73,7 @@ def read(
 
 
 def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -> bool:
-    """Whether the quota withholds records: the partition is throttled and the follower not in sync."""
+    """True if the quota withholds records: the partition is throttled and the follower is not in sync."""
     quota = replicas.quotas.leader
     if not quota.is_throttled(tp) or not quota.is_exceeded(replicas.isr_updates.now_ms()):
         return False
@@ -84,7 +84,7 @@ def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -
 def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:
     """Where the fetching replica's log diverges from this one; None if it does not (KIP-595).
 
-    Raises: OffsetOutOfRange if that is unknown or the offset is before the log's start.
+    Raises: OffsetOutOfRange if the divergence is unknown or the offset is before the log's start.
     """
     if fetch.last_fetched_epoch <= _NOTHING_FETCHED:
         return None

@@ -1,8 +1,8 @@
 """Limits how long followers' fetches wait at a leader that has just begun to lead more partitions.
 
-A follower has one fetch in progress per leader. If it waits for records when the follower learns of a new partition of
-that leader, the partition is not fetched, and its acks=all appends wait, until the fetch ends. (Kafka accepts this for
-``replica.fetch.wait.max.ms``.) Tests: tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
+A follower has one fetch in progress per leader. If that fetch waits for records when the follower learns of a new
+partition of the leader, the partition is not fetched until the fetch ends, and acks=all appends to it wait. (Kafka
+accepts this for ``replica.fetch.wait.max.ms``.) Tests: tests/kafka_zk/broker/handlers/data/test_replica_fetch.py.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class FollowerWaits:
         self._check(NewlyLed())
 
     def limit_ms(self, max_wait_ms: int) -> int:
-        """The wait of a fetch that requests ``max_wait_ms``.
+        """The maximum wait of a fetch that requests ``max_wait_ms``.
 
         The follower may learn of the partitions later, so the limit is FIRST_WAIT_MS at first, then the time passed
         since.

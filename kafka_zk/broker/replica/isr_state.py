@@ -1,8 +1,8 @@
 """The in-sync replicas of a partition as its leader knows them: the committed ISR and a proposed change.
 
-A change takes effect when the controller has written it. Until the controller responds, the leader honours both ISRs: a
-replica being added already holds back the high watermark, one being removed still does (KIP-497). There is one change
-at a time:
+A change takes effect when the controller has written it. Until the controller responds, the leader applies both ISRs:
+the high watermark waits for replicas being added and for replicas being removed (KIP-497). There is one change at a
+time:
 
     Committed      --expand, shrink-->  Pending
     Pending        --written-->         Committed, with the controller's response
@@ -23,7 +23,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Committed(NamedTuple):
-    """The ISR that the controller wrote last. ``isr``: broker ids in the controller's order, with the leader."""
+    """The ISR that the controller wrote last. ``isr``: broker ids in the controller's order, including the leader."""
 
     isr: tuple[int, ...]
 
@@ -33,7 +33,7 @@ class Committed(NamedTuple):
         return self.isr
 
     def expand(self, broker_id: int) -> "Pending":
-        """Propose to add a follower that has caught up; it goes to the end."""
+        """Propose to add a follower that has caught up. It becomes the last member."""
         assert broker_id not in self.isr
         return Pending(self, (*self.isr, broker_id))
 
@@ -68,7 +68,7 @@ class Ending(enum.Enum):
     """The meaning of the controller's error code for a change."""
 
     REVERTED = "reverted"  # the change was not written and will not be
-    GIVEN_UP = "given up"  # unknown whether it was written, until the next LeaderAndIsr
+    GIVEN_UP = "given up"  # unknown until the next LeaderAndIsr whether it was written
     RETRIED = "retried"
 
 
@@ -98,5 +98,6 @@ class WrittenIsr(NamedTuple):
 
 
 def is_current(written: WrittenIsr, leader_epoch: int, partition_epoch: int) -> bool:
-    """Whether a leader with these epochs may adopt the response. Equal partition epochs: nothing had to be written."""
+    """True if a leader with these epochs may adopt the response. Equal partition epochs mean that no write was
+    needed."""
     return written.leader_epoch == leader_epoch and written.partition_epoch >= partition_epoch

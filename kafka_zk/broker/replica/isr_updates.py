@@ -1,6 +1,6 @@
-"""The driver of ``isr_state`` and ``remote_replicas``: effects of followers' fetches and of time on led partitions.
+"""Drives ``isr_state`` and ``remote_replicas``: effects of followers' fetches and of time on led partitions.
 
-A fetch may let a follower join the ISR and advance the high watermark; ``shrink`` removes followers that lag. The
+A fetch may let a follower join the ISR and advance the high watermark. ``shrink`` removes followers that lag. The
 partition adopts the controller's responses.
 
 Source: updateFollowerFetchState, maybeExpandIsr, maybeShrinkIsr and submitAlterPartition in Partition.scala@3.9. Tests:
@@ -41,7 +41,7 @@ class Follower(NamedTuple):
 
 
 class _Nobody:
-    """Refuses changes while there is no controller to ask."""
+    """Rejects changes while there is no controller."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
         answered(ErrorCode.OPERATION_NOT_ATTEMPTED)
@@ -51,8 +51,7 @@ class IsrUpdates:
     """The ISR changes of all partitions that this broker leads.
 
     Args:
-        wake: called for each partition whose high watermark advanced or where a follower's log start moved.
-    Attributes:
+        wake: called for each partition whose high watermark or a follower's log start offset moved. Attributes:
         alter_partitions: writes changes of the ISR; set when the broker starts.
         expands, shrinks, failed_updates: numbers of written expansions, written shrinks and failed changes.
     """
@@ -77,7 +76,7 @@ class IsrUpdates:
         log_start_offset: int,
         log_end_offset: int,
     ) -> None:
-        """A follower fetched from ``offset``. ``log_end_offset``: the log's end when the fetch read it."""
+        """Record that a follower fetched from ``offset``. ``log_end_offset``: the value when the fetch read the log."""
         remotes = partition.remotes
         assert remotes is not None
         broker_id, broker_epoch = follower
@@ -120,7 +119,7 @@ class IsrUpdates:
             yield partition.tp
 
     def brokers_gone(self, partitions: Iterable[Partition]) -> Iterator[TopicPartition]:
-        """High watermarks no longer wait for these brokers to join, one partition per step."""
+        """Advance high watermarks that waited for these brokers to join, one partition per step."""
         for partition in partitions:
             self._advance(partition)
             yield partition.tp
@@ -148,7 +147,7 @@ class IsrUpdates:
     def _answered(self, partition: Partition, pending: Pending, answer: Answer) -> None:
         remotes = partition.remotes
         if partition.role is not Role.LEADER or remotes is None or remotes.state is not pending:
-            return  # the controller has decided otherwise meanwhile
+            return  # the controller has decided otherwise in between
         if isinstance(answer, WrittenIsr):
             self._written(partition, pending, answer)
             return

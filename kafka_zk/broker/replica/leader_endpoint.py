@@ -1,7 +1,7 @@
 """A follower's access to its leader: one connection and the requests of a replica fetcher.
 
-The inter-broker protocol sets the versions; the follower does not ask the leader for its own. After a failure the next
-request uses a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
+The inter-broker protocol determines the versions, so the follower does not ask the leader for them. After a failure the
+next request uses a new connection. Source: RemoteLeaderEndPoint.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,11 +23,11 @@ EARLIEST = -2
 
 _ListOffsets: Any = codec.request(ApiKey.LIST_OFFSETS)
 _LeaderEpochs: Any = codec.request(ApiKey.OFFSET_FOR_LEADER_EPOCH)
-_EPOCH_SINCE = 1  # the first version of OffsetForLeaderEpoch whose response names the epoch
+_EPOCH_SINCE = 1  # the first version of OffsetForLeaderEpoch whose response contains the epoch
 
 
 class LeaderConnection(Protocol):
-    """The part of ``KafkaConnection`` that is used."""
+    """The methods of ``KafkaConnection`` that are used."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -75,7 +75,8 @@ class LeaderEndPoint:
         self._closes = 0
 
     async def fetch(self, version: int, wanted: SessionRequest) -> FetchResponse:
-        """Send a Fetch. Records in the response are views of its frame. Raises ProtocolError if it is malformed."""
+        """Send a Fetch. Records in the response are views of its frame. Raises ProtocolError if the response is
+        invalid."""
         request = FetchRequest(
             max_wait_ms=self._limits.max_wait_ms,
             min_bytes=self._limits.min_bytes,
@@ -141,7 +142,7 @@ class LeaderEndPoint:
         return answers
 
     def close(self) -> None:
-        """Close the connection, if there is one. Waiting requests fail."""
+        """Close the connection if there is one. Waiting requests fail."""
         self._closes += 1
         connection, self._connection = self._connection, None
         if connection is not None:

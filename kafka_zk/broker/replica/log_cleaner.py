@@ -1,9 +1,9 @@
 """The log cleaner of a broker: helper processes compact the dirtiest logs, and the broker swaps in the results.
 
-Each of ``log.cleaner.threads`` lanes cleans one log after the other and pauses for ``log.cleaner.backoff.ms`` if none
-is due. A helper only reads segments and writes ``.cleaned`` files. It dies with its broker, and while it lives no other
-broker opens the log directories. A truncation, a deletion, another leader or a failed directory aborts a cleaning: the
-helper is killed, no further segment is swapped, and a later round starts again.
+Each of ``log.cleaner.threads`` lanes cleans one log after the other, and pauses for ``log.cleaner.backoff.ms`` if no
+log is due. A helper only reads segments and writes ``.cleaned`` files. It dies with its broker, and while it lives no
+other broker opens the log directories. A truncation, a deletion, another leader or a failed directory aborts a
+cleaning: the helper is killed, no further segment is swapped, and a later round starts again.
 
 Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
 """
@@ -31,15 +31,15 @@ _log = Logger()
 
 WhenReadable = Callable[[int], "Deferred[None]"]
 StartHelper = Callable[[int, int, Sequence[int]], Helper]
-"""Takes the arguments of ``Helper``."""
+"""Starts a helper with the arguments of ``Helper``."""
 
 HELPER_BYTES = 1 << 30
-"""Limit of a helper's address space besides its offset map; an uncompressed batch may take 128 MB."""
+"""Limit of a helper's address space in addition to its offset map. An uncompressed batch may take 128 MB."""
 NICENESS = 5
 ATTENTION_S = 0.5
 """Interval of the checks whether a cleaning is still wanted."""
 MOST_DEATHS = 3
-"""Consecutive helper deaths after which a log counts as uncleanable."""
+"""Number of consecutive helper deaths after which a log counts as uncleanable."""
 
 
 class LogCleanerSettings(NamedTuple):
@@ -68,7 +68,7 @@ class LogCleanerSettings(NamedTuple):
 
     @property
     def share(self) -> CleanerConfig:
-        """The share of one thread. Source: CleanerThread in LogCleaner.scala@3.9."""
+        """The settings of one thread, which gets an equal share. Source: CleanerThread in LogCleaner.scala@3.9."""
         threads = max(1, self.threads)
         return CleanerConfig(
             min(self.dedupe_buffer_bytes // threads, (1 << 31) - 1),
@@ -82,7 +82,7 @@ class LogCleaner:
     """Runs the lanes, on the reactor thread.
 
     ``when_readable``: fires when a file descriptor is readable. ``standing_of``: this broker's role and leader epoch in
-    a partition; a change aborts a cleaning. ``last_stats``: of each lane's last cleaning.
+    a partition; a change aborts a cleaning. ``last_stats``: statistics of each lane's last cleaning.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class LogCleaner:
 
     @property
     def dead_thread_count(self) -> int:
-        """Lanes that ended because of an error."""
+        """Number of lanes that ended because of an error."""
         return sum(lane.has_failed for lane in self._lanes)
 
     def start(self) -> None:
@@ -123,7 +123,7 @@ class LogCleaner:
                 lane.start()
 
     def stop(self) -> None:
-        """Kill the helpers; later rounds repeat their work. Returns immediately."""
+        """Kill the helpers. Later rounds repeat their work. Returns immediately."""
         for lane in self._lanes:
             lane.stop()
         self._lanes = []
@@ -141,7 +141,7 @@ class LogCleaner:
             del self.deaths[log]
 
     def log_shortage(self, reason: object) -> None:
-        """The machine lacks a resource, so the cleaning will be repeated; logged once until one succeeds."""
+        """Log once that the machine lacks a resource and the cleaning will be repeated, until a cleaning succeeds."""
         if not self._is_short:
             seconds = self.settings.backoff_ms / 1000
             _log.warn("the log cleaner tries again in {seconds} s: {reason}", seconds=seconds, reason=reason)
@@ -153,7 +153,8 @@ class LogCleaner:
         self._is_short = False
 
     def clean_now(self, tp: TopicPartition) -> bool:
-        """Clean a log soon, however little of it is dirty. False if it is not compacted or uncleanable."""
+        """Clean a log soon, even if little of it is dirty. Returns False if the log is not compacted or is
+        uncleanable."""
         is_wanted = bool(self._lanes) and self.manager.want_now(tp)
         for lane in self._lanes if is_wanted else ():
             lane.wake()
@@ -215,16 +216,16 @@ class _Lane:
             await rest
 
     async def _clean_or_let_go(self, cleaning: Cleaning) -> bool:
-        """After an unexpected error, release the log, so that retention can use it again."""
+        """Clean a log. After an unexpected error, release it, so that retention can use it again."""
         try:
             return await self._clean(cleaning)
-        except Exception:  # not GeneratorExit: the process or simulation has ended then
+        except Exception:  # not GeneratorExit, which means that the process or simulation has ended
             self._end_helper()
             self._cleaner.manager.finish(cleaning, None)
             raise
 
     async def _clean(self, cleaning: Cleaning) -> bool:
-        """Returns whether the log is cleaner than before."""
+        """Clean a log. Returns whether it is cleaner than before."""
         cleaner = self._cleaner
         standing = cleaner.standing_of(cleaning.log.tp)
         end_offset = None
@@ -235,14 +236,14 @@ class _Lane:
         else:
             try:
                 end_offset = await self._clean_by(helper, cleaning, standing)
-            except (EOFError, OSError) as error:  # of the connection; disk errors are responses
+            except (EOFError, OSError) as error:  # an error of the connection; disk errors are responses
                 self._helper_lost(cleaning, error)
         if end_offset is None:
-            await cleaner.run_in_thread(self._end_helper)  # after this the helper writes no more
+            await cleaner.run_in_thread(self._end_helper)  # after this the helper writes nothing
         return cleaner.manager.finish(cleaning, end_offset) and not self._is_stopped
 
     def _ready_helper(self, cleaning: Cleaning) -> Helper:
-        """On a worker thread. Raises: OSError if no helper can be started."""
+        """A running helper. Called on a worker thread. Raises: OSError if no helper can be started."""
         if self._helper is None or not self._helper.is_alive:
             self._end_helper()
             memory_bytes = cleaning.work.config.dedupe_buffer_bytes + HELPER_BYTES
@@ -250,7 +251,7 @@ class _Lane:
         return self._helper
 
     async def _clean_by(self, helper: Helper, cleaning: Cleaning, standing: object) -> int | None:
-        """The end of the clean part; None if aborted. Raises EOFError, OSError if the helper died."""
+        """The end of the clean part; None if the cleaning was aborted. Raises EOFError, OSError if the helper died."""
         cleaner, tp = self._cleaner, cleaning.log.tp
         if not self._is_stopped:
             await cleaner.run_in_thread(lambda: helper.begin(cleaning.work))
@@ -268,7 +269,7 @@ class _Lane:
         return None
 
     async def _says_something(self, helper: Helper) -> bool:
-        """Whether the helper sent a message or died within ATTENTION_S."""
+        """True if the helper sent a message or died within ATTENTION_S."""
         heard = self._cleaner.when_readable(helper.connection.fileno())
         timeout = self._cleaner.clock.callLater(ATTENTION_S, heard.cancel)
         try:
@@ -280,7 +281,7 @@ class _Lane:
         return True
 
     async def _swap(self, cleaning: Cleaning, cleaned: CleanedSegment) -> None:
-        """Fsyncs run on worker threads. A disk error takes the directory offline."""
+        """Swap in a cleaned segment. Fsyncs run on worker threads. A disk error takes the directory offline."""
         manager = self._cleaner.manager
         try:
             for sync in manager.swap_steps(cleaning, cleaned, self._cleaner.clock.wall_ms()):
@@ -290,7 +291,7 @@ class _Lane:
             manager.disk_failed(cleaning.log, error)
 
     async def _sync(self, sync: Callable[[], None]) -> None:
-        """Repeated after a pause while the machine lacks a resource. Raises: OSError."""
+        """Run an fsync. Repeat it after a pause while the machine lacks a resource. Raises: OSError."""
         while True:
             try:
                 return await self._cleaner.run_in_thread(sync)
@@ -304,7 +305,7 @@ class _Lane:
         """The end of the clean part; None if the cleaning failed."""
         cleaner, log = self._cleaner, cleaning.log
         if kind == FAILED:
-            if cleaner.manager.wants(cleaning):  # otherwise the failure is expected
+            if cleaner.manager.wants(cleaning):  # otherwise the failure was expected
                 if isinstance(content, StorageError):
                     cleaner.manager.mark_uncleanable(log, str(content))
                 elif is_shortage(content):

@@ -1,9 +1,7 @@
 """All partitions of this broker: applies the controller's decisions, appends, reads.
 
-The driver of ``Partition`` and owner of the logs, on the reactor thread. The log manager runs what blocks longer than
-an append.
-
-Source: ReplicaManager.scala@3.9.
+The driver of ``Partition`` and owner of the logs, on the reactor thread. The log manager runs work that takes longer
+than an append. Source: ReplicaManager.scala@3.9.
 """
 
 import uuid
@@ -44,18 +42,17 @@ from kafka_zk.storage.log.verification_state import NOT_ALLOWED, UNVERIFIED, Gua
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.records.end_transaction_marker import MarkerBatch
 from kafka_zk.storage.records.log_validator import NotConformed, needs_conform, validate_batch
-from kafka_zk.storage.records.record_batch import TRANSACTIONAL_FLAG, read_header
+from kafka_zk.storage.records.record_batch import TRANSACTIONAL_FLAG
 from kafka_zk.storage.segments.file_slice import FileSlice
 from kafka_zk.storage.segments.log_segments import LogRead
 from kafka_zk.storage.segments.transaction_index import AbortedTransaction
 
 _log = Logger()
 
-
 REPLICA_LAG_TIME_MAX_MS = 30_000
 
 MarkersWritten: TypeAlias = Callable[[TopicPartition, int, Sequence[MarkerBatch]], None]
-"""Called with a partition, an offset, and the markers that all in-sync replicas have from there on."""
+"""Called with a partition, an offset, and markers. All in-sync replicas have the markers, the first at the offset."""
 
 Appended: TypeAlias = AppendResult | Unreplicated
 
@@ -68,7 +65,8 @@ _APPENDED = (Unreplicated, *_SETTLED)
 
 
 class LeaderState(NamedTuple):
-    """One partition of a LeaderAndIsr request with its topic's configuration; None if an ACL hides that."""
+    """One partition of a LeaderAndIsr request with its topic's configuration; None if an ACL hides the
+    configuration."""
 
     tp: TopicPartition
     topic_id: uuid.UUID
@@ -77,11 +75,11 @@ class LeaderState(NamedTuple):
 
 
 class ReplicaManager:
-    """The partitions of this broker, created and led as LeaderAndIsr orders, stopped as StopReplica orders.
+    """The partitions of this broker. LeaderAndIsr creates them and assigns roles; StopReplica removes them.
 
     Changes to many partitions are made in steps, between which the reactor does other work. Hold ``state_changes`` from
-    before you read what you apply until it is applied, so that no older state overwrites it. ``role_changes`` is held
-    while a portion of LeaderAndIsr is applied. ``purgatory``: delayed fetches and appends.
+    reading a state until it is applied, so that no older state overwrites it. ``role_changes`` is held while a portion
+    of LeaderAndIsr is applied. ``purgatory``: delayed fetches and appends.
     """
 
     def __init__(
@@ -110,14 +108,14 @@ class ReplicaManager:
         self.state_changes = DeferredLock()
         self.role_changes = DeferredLock()
         self.changes = PartitionChanges()
-        """Of partitions with followers; noted before waiting requests are re-evaluated."""
+        """Changes of partitions with followers, noted before waiting requests are re-evaluated."""
         self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
         self._flushes = Flushes(logs, clock, lambda work: self.run_in_thread(work), self.isr_updates.now_ms, self._wake)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
         self.in_sync_rule = InSyncRule(REPLICA_LAG_TIME_MAX_MS, metadata.is_alive)
         self.quotas = ReplicationQuotas()
         self._partition_logs = PartitionLogs(logs, self.quotas, broker_id)
-        self.replication_bytes_out = 0  # responses to followers' fetches
+        self.replication_bytes_out = 0  # size of the responses to followers' fetches
         self.role_listeners = RoleListeners(events)
         self.verification: TransactionVerification | None = None
         """Verifies transactions with their coordinators; None: no verification."""
@@ -126,7 +124,7 @@ class ReplicaManager:
     # -- data ---------------------------------------------------------------------------------------------------------
 
     def partition(self, tp: TopicPartition) -> Partition:
-        """Raises ApiError without such a replica: NOT_LEADER_OR_FOLLOWER if another broker has one, else
+        """The replica. Raises ApiError if there is none: NOT_LEADER_OR_FOLLOWER if another broker has one, otherwise
         UNKNOWN_TOPIC_OR_PARTITION."""
         partition = self.partitions.get(tp)
         if partition is None:
@@ -135,7 +133,7 @@ class ReplicaManager:
         return partition
 
     def hosts(self, topic: str | bytes, partition: int) -> bool:
-        """Whether this broker has a replica. ``topic``: a name, or an id of 16 bytes."""
+        """True if this broker has a replica. ``topic``: a name, or an id of 16 bytes."""
         name = self.topic_ids.name(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
         return name is not None and TopicPartition(name, partition) in self.partitions
 
@@ -147,7 +145,7 @@ class ReplicaManager:
     ) -> list[AppendResult] | DelayedProduce:
         """Append one batch (a writable view) to each partition. Returns the outcomes in the order of ``batches``.
 
-        Batches without conversion are appended before the first await (many of them in several turns). Then each
+        Batches without conversion are appended before the first await; many batches take several turns. Then each
         outcome waits for the flush that ``flush.messages`` requires. With ``required_acks`` -1 the result can be a
         DelayedProduce that waits for the high watermark, see ``replicated``.
 
@@ -175,7 +173,7 @@ class ReplicaManager:
                     turns = Turns(self._clock, goes_on=True)
                 result = self._conform_and_append(tp, records, needed, required_acks, turns, guard)
             except APPEND_ERRORS as error:
-                # Its traceback refers to this frame and would keep the records until a garbage collection.
+                # The error's traceback refers to this frame and would keep the records until a garbage collection.
                 result = error.with_traceback(None)
             if not isinstance(result, _SETTLED):
                 waits = True
@@ -187,32 +185,35 @@ class ReplicaManager:
         return delayed.outcomes(self.partitions) if delayed.is_decided else delayed
 
     async def replicated(self, delayed: DelayedProduce, timeout_ms: int) -> list[AppendResult]:
-        """Each append's outcome, once the high watermark has passed all of them or after ``timeout_ms``."""
+        """The outcome of each append, when the high watermark has passed all of them or after ``timeout_ms``."""
         await self.purgatory.wait(delayed.tps, lambda: delayed.is_decided, timeout_ms, delayed.decide, delayed.wait)
         delayed.time_out()
         return delayed.outcomes(self.partitions)
 
     def append_own(
-        self,
-        tp: TopicPartition,
-        records: memoryview,
-        timeout_ms: int,
-        guard: VerificationStateEntry | None = None,
+        self, tp: TopicPartition, write: Callable[..., LogAppendInfo], batch: bytearray, now_ms: int, timeout_ms: int
     ) -> AppendResult | Awaitable[AppendResult]:
-        """Append a batch that the broker built, unchecked and before the first await. ``guard``: as in ``Guards``.
-
-        Returns the outcome, or an awaitable that waits like acks=all.
-        """
+        """Append a batch that the broker built, before the first await. Returns the outcome, or an awaitable that waits
+        like acks=all. ``write``: ``Log.append_own_batch`` or ``append_own_record``."""
         try:
-            result = self._append(tp, records, -1, guard, is_own=True)
+            partition = self.partitions.get(tp) or self.partition(tp)
+            log = partition.leader_log()
+            if partition.remotes is not None:
+                partition.check_enough_replicas()
+            try:
+                info = write(log, batch, leader_epoch=partition.leader_epoch, now_ms=now_ms)
+            except OSError as error:
+                self.logs.fail_directory(log, error)
+                raise
         except APPEND_ERRORS as error:
             return error.with_traceback(None)
-        return result if isinstance(result, _SETTLED) else ensureDeferred(self.committed(tp, result, timeout_ms))
+        result = self.appended(partition, log, info, -1, now_ms)
+        return result if isinstance(result, LogAppendInfo) else ensureDeferred(self.committed(tp, result, timeout_ms))
 
     async def committed(
         self, tp: TopicPartition, begun: Unreplicated | Awaitable[Appended], timeout_ms: int
     ) -> AppendResult:
-        """The outcome of an append whose result from ``appended`` is ``begun``, once all in-sync replicas have it."""
+        """Wait until all in-sync replicas have an append. ``begun``: its result from ``appended``."""
         result = begun if isinstance(begun, Unreplicated) else await begun
         delayed = DelayedProduce([tp], [result])
         if delayed.is_decided:
@@ -226,29 +227,24 @@ class ReplicaManager:
         required_acks: int,
         guard: VerificationStateEntry | None,
         conforms_to: LogConfig | None = None,
-        *,
-        is_own: bool = False,
     ) -> Appended | Awaitable[Appended]:
         """Append one batch and wake waiting requests, once per reactor turn.
 
-        ``conforms_to``: as in ``Log.append_as_leader``. A batch with ``is_own`` is taken as valid.
+        ``conforms_to``: as in ``Log.append_as_leader``.
         Raises: APPEND_ERRORS; OSError after taking the log directory offline; NotConformed.
         """
         partition = self.partitions.get(tp) or self.partition(tp)
         log = partition.leader_log()
         if required_acks == -1 and partition.remotes is not None:
             partition.check_enough_replicas()
-        if is_own:
-            header, conforms_to = read_header(records), log.config
-        else:
-            header = validate_batch(records)
+        header = validate_batch(records)
         if header.attributes & TRANSACTIONAL_FLAG and guard is NOT_ALLOWED:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         now_ms = self._clock.wall_ns() // 1_000_000
         try:
             info = log.append_as_leader(
-                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, from_client=not is_own,
-                conforms_to=conforms_to, guard=guard, check=self._check_records,
+                records, header, leader_epoch=partition.leader_epoch, now_ms=now_ms, conforms_to=conforms_to,
+                guard=guard, check=self._check_records,
             )  # fmt: skip
         except OSError as error:
             self.logs.fail_directory(log, error)
@@ -258,7 +254,7 @@ class ReplicaManager:
     def appended(
         self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int, now_ms: int
     ) -> LogAppendInfo | Unreplicated | Awaitable[Appended]:
-        """Records were appended to a led partition: wake waiting requests and begin the flush that is due.
+        """Wake waiting requests after an append to a led partition, and begin the flush that is due.
 
         With ``required_acks`` -1 the result may have to wait, see ``committed``.
         """
@@ -275,7 +271,7 @@ class ReplicaManager:
         return Unreplicated(partition, info, partition.terms_ended) if required_acks == -1 else info
 
     async def _flush(self, partition: Partition, log: Log, info: LogAppendInfo, required_acks: int) -> Appended:
-        """The records are visible once they are durable."""
+        """Flush the append's records, which become visible when they are durable."""
         terms_ended = partition.terms_ended
         error = await self._flushes.make_durable(partition, log)
         if error is not None:
@@ -293,8 +289,8 @@ class ReplicaManager:
     ) -> Appended:
         """Convert a batch, then append it.
 
-        It runs when awaited, after the previous batches: readers do not see records that wait for a flush, and the next
-        conversion may take long.
+        It runs when awaited, after the previous batches, because the next conversion may take long and readers do not
+        see records that wait for a flush.
         """
         while True:
             try:
@@ -304,7 +300,7 @@ class ReplicaManager:
                     self.record_checks.spend(self._clock.seconds() - begun_s)
                 result = self._append(tp, memoryview(conformed), required_acks, guard, needed.config)
                 return result if isinstance(result, _APPENDED) else await result
-            except NotConformed as again:  # the configuration has changed meanwhile
+            except NotConformed as again:  # the configuration has changed in between
                 needed = NotConformed(needed.header, again.config)
             except APPEND_ERRORS as error:
                 return error.with_traceback(None)  # as in ``append_records``
@@ -343,14 +339,14 @@ class ReplicaManager:
             raise
 
     def read_failed(self, tp: TopicPartition, found: FileSlice, error: OSError) -> None:
-        """The disk failed under a result of ``read``: take its directory offline, unless the log is gone."""
+        """Take the directory of a result of ``read`` offline after a disk error. Does nothing if the log is gone."""
         partition = self.partitions.get(tp)
         log = None if partition is None else partition.log
         if log is not None and str(log.directory) == found.segment.directory:
             self.logs.fail_directory(log, error)
 
     def directory_failed(self, lost: Iterable[TopicPartition]) -> None:
-        """A directory is offline: its partitions respond with KAFKA_STORAGE_ERROR from now on."""
+        """Mark partitions of a failed directory, which then respond with KAFKA_STORAGE_ERROR."""
         hosted = tuple(tp for tp in lost if tp in self.partitions)
         if hosted:
             self._events.emit(ReplicasOffline, hosted, cause="a log directory failed")
@@ -364,7 +360,7 @@ class ReplicaManager:
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
     def accept_controller(self, controller_epoch: int) -> bool:
-        """Whether to obey a controller with this epoch. Remembers the highest epoch."""
+        """True if a controller with this epoch must be obeyed. Remembers the highest epoch."""
         if controller_epoch < self.controller_epoch:
             _log.warn(
                 "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",
@@ -389,11 +385,11 @@ class ReplicaManager:
     def _take_state(self, wanted: LeaderState) -> ErrorCode:
         tp = wanted.tp
         partition = self.partitions.get(tp) or Partition(self.broker_id, tp, self.in_sync_rule)
-        if partition.role is Role.OFFLINE:  # must not create its log again
+        if partition.role is Role.OFFLINE:  # its log must not be created again
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.log is not None and not is_same_topic(partition.log.topic_id, wanted.topic_id):
             before = standing(partition)
-            partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # producers now mean the other topic
+            partition.become(ErrorCode.INCONSISTENT_TOPIC_ID)  # producers now write to the other topic
             self.role_listeners.report_if_changed(partition, before, "LeaderAndIsr")
             self._wake(tp)
             return ErrorCode.INCONSISTENT_TOPIC_ID
@@ -416,7 +412,7 @@ class ReplicaManager:
         return partition.refusal or ErrorCode.NONE
 
     def _take_again(self, partition: Partition, wanted: LeaderState) -> ErrorCode:
-        """A known leader epoch: the state may be older than the last AlterPartition response.
+        """Apply a state with a known leader epoch, which may be older than the last AlterPartition response.
 
         Only the topic's configuration, and the id of a topic that had none, are used.
         """
@@ -430,14 +426,14 @@ class ReplicaManager:
         return partition.refusal or (ErrorCode.STALE_CONTROLLER_EPOCH if has_id else ErrorCode.NONE)
 
     def _reopen(self, partition: Partition, topic_properties: Mapping[str, str] | None, cause: str) -> None:
-        """The controller's decisions stay unchanged."""
+        """Apply another configuration. The controller's decisions stay unchanged."""
         before = standing(partition)
         partition.become(self._partition_logs.open(partition, topic_properties), self.isr_updates.now_ms())
         self.role_listeners.report_if_changed(partition, before, cause)
         self._wake(partition.tp)
 
     def _wake(self, tp: TopicPartition) -> None:
-        """Re-evaluate requests that wait for a partition; followers' fetches once per turn."""
+        """Re-evaluate requests that wait for a partition. Followers' fetches are re-evaluated once per turn."""
         self.changes.note(tp)
         self.purgatory.check(tp)
         self.purgatory.check(LogStart(tp))
@@ -457,7 +453,7 @@ class ReplicaManager:
             return ErrorCode.FENCED_LEADER_EPOCH
         if delete:
             if self.logs.get(tp) is None and self.logs.has_failed_directory:
-                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be there and would reappear later
+                return ErrorCode.KAFKA_STORAGE_ERROR  # the log may be in the directory and would reappear later
             try:
                 self.logs.delete(tp)
             except OSError as error:
@@ -477,12 +473,12 @@ class ReplicaManager:
         self._wake(tp)
 
     def standing_of(self, tp: TopicPartition) -> object:
-        """This broker's role and leader epoch, to compare with earlier ones; None without such a replica."""
+        """This broker's role and leader epoch, to compare with earlier ones; None if there is no such replica."""
         partition = self.partitions.get(tp)
         return None if partition is None else (partition.role, partition.leader_epoch)
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
-        """The broker's new defaults apply to new logs, and to others after ``update_topic_configs``."""
+        """Set the broker's defaults for new logs. Other logs use them after ``update_topic_configs``."""
         self.logs.default_config = defaults
 
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:

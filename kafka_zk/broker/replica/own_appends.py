@@ -1,4 +1,4 @@
-"""Appends a record of the broker itself to a partition that it leads, without validating it.
+"""Appends a record that the broker built to a partition that it leads, without validating it.
 
 Tests: tests/storage/log/test_log_own_records.py, tests/kafka_zk/broker/transaction/test_coordinator.py.
 """

@@ -25,7 +25,7 @@ class Role(enum.Enum):
     LEADER = "leader"
     FOLLOWER = "follower"
     REFUSED = "refused"  # invalid topic configuration, or the log of another topic
-    OFFLINE = "offline"  # its log directory failed; until a restart
+    OFFLINE = "offline"  # its log directory failed; lasts until a restart
     STOPPED = "stopped"  # the controller removed it; final
 
 
@@ -65,12 +65,12 @@ class Partition:
     """The controller's last decision on a partition, this broker's role, and the local log.
 
     Attributes:
-        log: None before it is opened and if that fails; a LEADER has one.
+        log: None before it is opened or if that fails; never None for a LEADER.
         topic_id: all zero if the topic has none.
         leader, leader_epoch, controller_epoch, partition_epoch, isr, replicas: the controller's last decision; -1 or
             empty before the first. AlterPartition responses also change ``isr`` and ``partition_epoch``.
         role: changed only by ``change_role``.
-        refusal: the error for every request; not None if and only if the role is REFUSED or OFFLINE.
+        refusal: the error for every request if the role is REFUSED or OFFLINE, otherwise None.
         remotes: the followers; None unless the role is LEADER and there are other replicas.
         terms_ended: number of times this broker has ceased to lead.
     """
@@ -110,12 +110,12 @@ class Partition:
         self.refusal: ErrorCode | None = None
         self.remotes: RemoteReplicas | None = None
         self._rule = rule
-        self._led_epoch = -1  # in which ``remotes`` began; -1 if this broker does not lead
-        self._flush_count = 0  # in progress; until they end, only durable records are committed
+        self._led_epoch = -1  # leader epoch in which ``remotes`` began; -1 if this broker does not lead
+        self._flush_count = 0  # number of flushes in progress, during which only durable records are committed
         self.terms_ended = 0
 
     def change_role(self, role: Role, refusal: ErrorCode | None = None) -> None:
-        """``refusal`` is required for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
+        """Set the role. ``refusal`` is required for REFUSED and OFFLINE. Raises: IllegalRoleChange."""
         if self.role not in TRANSITIONS[role]:
             raise IllegalRoleChange(f"{self.tp} cannot become {role.value}, it is {self.role.value}")
         assert (refusal is not None) is (role in (Role.REFUSED, Role.OFFLINE))
@@ -127,7 +127,7 @@ class Partition:
             self._led_epoch = -1
 
     def take_state(self, state: LeaderAndIsrPartitionState) -> None:
-        """Adopt the controller's decision. Call ``become`` next, once the log is open or has failed to."""
+        """Adopt the controller's decision. Then call ``become`` when the log is open or could not be opened."""
         self.leader = state.leader
         self.leader_epoch = state.leader_epoch
         self.controller_epoch = state.controller_epoch
@@ -136,7 +136,7 @@ class Partition:
         self.replicas = list(state.replicas)
 
     def become(self, refusal: ErrorCode | None, now_ms: int = 0) -> None:
-        """Become what the controller decided, unless ``refusal`` says why this broker cannot."""
+        """Take the role that the controller decided. ``refusal``: the error if this broker cannot take it."""
         if refusal is None:
             self.change_role(Role.LEADER if self.is_leader else Role.FOLLOWER)
         else:
@@ -160,7 +160,7 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """Whether the controller's last decision names this broker, whatever its role."""
+        """True if the controller's last decision names this broker as the leader, whatever its role."""
         return self.leader == self.broker_id
 
     def leader_log(self, current_leader_epoch: int = -1) -> Log:
@@ -199,14 +199,14 @@ class Partition:
         return min(wanted, max(1, len(self.replicas)))
 
     def check_enough_replicas(self) -> None:
-        """Raises ApiError(NOT_ENOUGH_REPLICAS) if the ISR is too small for an acks=all append."""
+        """Raise ApiError(NOT_ENOUGH_REPLICAS) if the ISR is too small for an acks=all append."""
         if len(self.isr) < self.min_insync_replicas:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def has_committed(self, last_offset: int, terms_ended: int) -> bool:
-        """Whether all in-sync replicas have the record at ``last_offset``, which completes an acks=all append.
+        """True if all in-sync replicas have the record at ``last_offset``, which completes an acks=all append.
 
-        ``terms_ended``: the value at the append; in a later term the offset may hold another record.
+        ``terms_ended``: the value at the append. In a later term, another record may be at the offset.
         Raises: ApiError: like ``leader_log``; NOT_ENOUGH_REPLICAS_AFTER_APPEND if the ISR has become too small.
         """
         log = self.leader_log()
@@ -222,9 +222,10 @@ class Partition:
     # -- as the leader of followers -----------------------------------------------------------------------------------
 
     def advance_high_watermark(self, now_ms: int) -> bool:
-        """Advance the high watermark, never back, to what the replicas have. Returns whether it moved.
+        """Advance the high watermark to the offset that the replicas have reached. It never moves back. Returns whether
+        it moved.
 
-        Below ``min.insync.replicas`` it does not advance: readers see no under-replicated records (KIP-966).
+        Below ``min.insync.replicas`` it does not advance, so that readers see no under-replicated records (KIP-966).
         """
         log = self.log
         if log is None or self.role is not _LEADER:
@@ -250,8 +251,8 @@ class Partition:
 
     @property
     def knows_what_is_committed(self) -> bool:
-        """False for a new leader until its high watermark reaches the start of its epoch: the previous leader may have
-        shown more committed records to readers."""
+        """False for a new leader until its high watermark reaches the start of its epoch. Before that, the previous
+        leader may have shown more committed records to readers."""
         remotes, log = self.remotes, self.log
         return remotes is None or log is None or log.high_watermark >= remotes.epoch_start_offset
 
@@ -272,12 +273,13 @@ class Partition:
             self.log.update_high_watermark(offset)
 
     def flush_begins(self, offset: int) -> None:
-        """An append requires a flush: records from ``offset`` on are not committed before they are durable."""
+        """Record that an append requires a flush. Records from ``offset`` on are not committed before they are
+        durable."""
         self._flush_count += 1
         if self.log is not None:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self, now_ms: int = 0) -> None:
-        """A flush ended; the log's recovery point shows what is durable."""
+        """Record the end of a flush. The log's recovery point shows which records are durable."""
         self._flush_count -= 1
         self.advance_high_watermark(now_ms)

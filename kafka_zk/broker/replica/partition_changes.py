@@ -1,4 +1,4 @@
-"""The partitions that changed last, so that an observer of many partitions examines only those.
+"""The partitions that changed last, so that an observer of many partitions need not examine all.
 
 Pure. Tests: tests/kafka_zk/broker/replica/test_partition_changes.py.
 """
@@ -21,11 +21,11 @@ class PartitionChanges:
         self._last: deque[TopicPartition] = deque(maxlen=KEPT)
 
     def note(self, tp: TopicPartition) -> None:
-        """Records were appended, the high watermark moved, or the partition's role changed."""
+        """Record a change: records were appended, the high watermark moved, or the partition's role changed."""
         self.count += 1
         self._last.append(tp)
 
     def since(self, count: int) -> set[TopicPartition] | None:
-        """The partitions that changed since ``count`` was read; None if more than KEPT changes have happened."""
+        """The partitions that changed since ``count`` was read; None if there were more than KEPT changes."""
         missed = self.count - count
         return set(islice(reversed(self._last), missed)) if missed <= len(self._last) else None

@@ -34,7 +34,7 @@ class Wait(ClientWait[bool]):
         self._purgatory = purgatory
 
     def abandon(self) -> None:
-        """The client is gone: end the wait as the timeout would."""
+        """End the wait as the timeout would, because the client is gone."""
         self._purgatory._complete(self, False)
 
     def expire_early(self) -> None:
@@ -42,7 +42,7 @@ class Wait(ClientWait[bool]):
 
 
 class Purgatory:
-    """Delayed requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
+    """Delayed requests by key. ``at_end_of_turn``: the reactor's method, see ``check_later``."""
 
     def __init__(self, clock: Timers, at_end_of_turn: AtEndOfTurn = at_once) -> None:
         self._clock = clock
@@ -59,9 +59,10 @@ class Purgatory:
         changed: Callable[[Any], None] | None = None,
         kind: type[Wait] = Wait,
     ) -> Wait:
-        """Fires with True once ``condition`` holds after a check of one of the keys, with False after the timeout.
+        """Wait until ``condition`` is true after a check of one of the keys. Fires with True, or with False after the
+        timeout.
 
-        The caller has just found the condition false. ``changed`` is called with the checked key before the condition.
+        The caller must have found the condition false. ``changed`` is called with the checked key before the condition.
         ``kind``: the class of the wait, for the request's connection. A timeout below 0 counts as 0.
         """
         entry = kind(self, condition, tuple(dict.fromkeys(keys)), changed)
@@ -71,14 +72,14 @@ class Purgatory:
         return entry
 
     def check(self, key: Hashable) -> None:
-        """Something happened to ``key``: complete requests before the outermost ``check`` returns."""
+        """Re-evaluate requests that wait for ``key``. They complete before the outermost ``check`` returns."""
         if key in self._waiting:
             self._to_check.append(key)
-            if len(self._to_check) == 1:  # else a completed request called ``check``
+            if len(self._to_check) == 1:  # otherwise a completed request called ``check``
                 self._check_all()
 
     def check_later(self, key: Hashable) -> None:
-        """Like ``check`` at the end of the reactor's turn, once for all that happens to ``key`` until then."""
+        """Like ``check`` at the end of the reactor's turn, once for all changes of ``key`` until then."""
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:
@@ -90,9 +91,9 @@ class Purgatory:
             self.check(key)
 
     def _check_all(self) -> None:
-        """Key by key: requests that complete each other recursively could overflow the stack."""
+        """Check key by key, because requests that complete each other recursively could overflow the stack."""
         try:
-            for key in self._to_check:  # grows during the loop
+            for key in self._to_check:  # the list grows during the loop
                 for entry in list(self._waiting.get(key, {}).values()):
                     if self._holds(entry, key):
                         self._complete(entry, True)
@@ -100,7 +101,7 @@ class Purgatory:
             self._to_check.clear()
 
     def _holds(self, entry: Wait, key: Hashable) -> bool:
-        """An error is logged and ends this request's wait, without affecting others."""
+        """Evaluate a condition. An error is logged and ends only this request's wait."""
         try:
             if entry.changed is not None:
                 entry.changed(key)
@@ -110,7 +111,7 @@ class Purgatory:
             return True
 
     def abandon_all(self) -> None:
-        """The broker stops: every delayed request completes as at its timeout."""
+        """Complete every delayed request as its timeout would, because the broker is stopping."""
         for waiting in list(self._waiting.values()):
             for entry in list(waiting.values()):
                 self._complete(entry, False)

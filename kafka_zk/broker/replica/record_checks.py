@@ -1,8 +1,8 @@
-"""Bounds the time that checks of producers' records take.
+"""Limits the time for checks of producers' records.
 
 Reading records in Python costs more than all other work on a batch. Every batch is checked while the checks take at
-most SHARE of the time. Under higher load only some batches are checked; with the bookkeeping, a saturated broker loses
-at most a tenth of its throughput. Costs, and the effects of an unchecked batch: docs/decisions/0006.
+most SHARE of the time. Under higher load only some batches are checked, so that a saturated broker loses at most a
+tenth of its throughput. Costs, and the effects of an unchecked batch: docs/decisions/0006.
 Tests: tests/kafka_zk/broker/replica/test_record_checks.py.
 """
 
@@ -31,7 +31,7 @@ class RecordChecks:
         self.unchecked_count = 0
 
     def check(self, batch: bytearray | memoryview, header: BatchHeader, config: LogConfig) -> int:
-        """``log_validator.check_at_once`` if there is credit. A header that contradicts itself is always checked.
+        """Run ``log_validator.check_at_once`` if there is credit. A header that contradicts itself is always checked.
 
         Returns: the largest timestamp of the batch. Raises: like ``check_at_once``.
         """
@@ -50,5 +50,5 @@ class RecordChecks:
             self._credit_s = credit_s - (then_s - now_s)
 
     def spend(self, seconds: float) -> None:
-        """Charge the check of a large batch made elsewhere, without the start of a helper."""
+        """Charge the check of a large batch in a helper, without the time to start the helper."""
         self._credit_s -= min(seconds, _MAX_COST_S)

@@ -1,9 +1,9 @@
 """A leader's knowledge of one follower, which comes only from the follower's fetches.
 
-A fetch from an offset means that the follower has everything before it. The follower was *caught up* at the time of a
-fetch from the leader's log end. A fetch from what was the log end at the previous fetch counts as of the previous one;
-otherwise a steady stream of small batches would keep the follower out of the ISR. Times are ms on a monotonic clock.
-Pure. Source: Replica.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
+A fetch from an offset means that the follower has all records before it. The follower is *caught up* at the time of a
+fetch from the leader's log end offset. If it fetches from the offset that was the log end at its previous fetch, it was
+caught up at that previous fetch; otherwise a steady stream of small batches would keep it out of the ISR. Times are ms
+on a monotonic clock. Pure. Source: Replica.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
 """
 
 UNKNOWN_OFFSET = -1
@@ -14,9 +14,9 @@ class RemoteReplica:
     """One follower.
 
     Attributes:
-        broker_epoch: from its last fetch; -1 if unknown.
-        log_end_offset, log_start_offset: from its last fetch; UNKNOWN_OFFSET before the first.
-        last_caught_up_ms: when it was last known to be caught up; NEVER_MS if it has to fetch first.
+        broker_epoch: from the last fetch; -1 if unknown. log_end_offset, log_start_offset: from the last fetch;
+            UNKNOWN_OFFSET before the first.
+        last_caught_up_ms: time when the follower was last known to be caught up; NEVER_MS if it has to fetch first.
     """
 
     __slots__ = (
@@ -41,7 +41,7 @@ class RemoteReplica:
     def record_fetch(
         self, offset: int, log_start_offset: int, now_ms: int, leader_end_offset: int, broker_epoch: int
     ) -> None:
-        """The follower fetches from ``offset``; the leader's log ends at ``leader_end_offset``."""
+        """Record a fetch from ``offset``. The leader's log ends at ``leader_end_offset``."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self._leader_end_at_last_fetch:
@@ -53,7 +53,7 @@ class RemoteReplica:
         self._leader_end_at_last_fetch = max(leader_end_offset, self._leader_end_at_last_fetch)
 
     def begin_epoch(self, now_ms: int, leader_end_offset: int, is_in_sync: bool) -> None:
-        """A new leader epoch: a member of the ISR counts as caught up now; others have to fetch first.
+        """Begin a new leader epoch. A member of the ISR counts as caught up now; other followers have to fetch first.
 
         The follower's offsets stay valid, because this broker led without interruption.
         """
@@ -61,9 +61,10 @@ class RemoteReplica:
         self.last_caught_up_ms = self._last_fetch_ms = now_ms if is_in_sync else NEVER_MS
 
     def may_not_join(self) -> None:
-        """The controller refused it as a member of the ISR: it counts as caught up only after another fetch."""
+        """Let the follower count as caught up only after another fetch, because the controller rejected it for the
+        ISR."""
         self.last_caught_up_ms = self._last_fetch_ms = NEVER_MS
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
-        """Whether it has the leader's whole log, or had it within the last ``max_lag_ms``."""
+        """True if the follower has the leader's whole log, or had it within the last ``max_lag_ms``."""
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms

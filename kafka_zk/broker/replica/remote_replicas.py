@@ -1,8 +1,8 @@
-"""A leader's decisions about its followers: the high watermark, who lags, and who may join the ISR.
+"""A leader's decisions about its followers: the high watermark, which ones lag, and which ones may join the ISR.
 
 The high watermark is the offset that every member of the maximal ISR (``isr_state``) has reached. Caught-up followers
-outside the ISR count as well; otherwise a leader alone in the ISR would always advance the watermark past them.
-Unassigned members, which exist briefly in a reassignment, do not fetch and do not count.
+outside the ISR also count; otherwise a leader alone in the ISR would always advance the watermark past them. Members
+that are not assigned, which exist briefly in a reassignment, do not fetch and do not count.
 
 Pure: offsets and times come from the caller. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas
 in Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
@@ -16,7 +16,7 @@ from kafka_zk.broker.replica.remote_replica import RemoteReplica
 
 
 class InSyncRule(NamedTuple):
-    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: whether a broker is live, which joining requires."""
+    """``max_lag_ms``: ``replica.lag.time.max.ms``. ``is_alive``: True if a broker is live, which joining requires."""
 
     max_lag_ms: int
     is_alive: Callable[[int], bool]
@@ -41,7 +41,7 @@ class RemoteReplicas:
         self.epoch_start_offset = 0
 
     def begin_epoch(self, replicas: Iterable[int], isr: Iterable[int], log_end_offset: int, now_ms: int) -> None:
-        """This broker leads ``replicas`` in a new leader epoch. Known followers keep their offsets."""
+        """Begin a new leader epoch in which this broker leads ``replicas``. Known followers keep their offsets."""
         known = self.followers
         self.state = Committed(tuple(isr))
         self.epoch_start_offset = log_end_offset
@@ -55,7 +55,7 @@ class RemoteReplicas:
             follower.begin_epoch(now_ms, log_end_offset, follower.broker_id in in_sync)
 
     def knows(self, broker_id: int, log_end_offset: int, log_start_offset: int) -> bool:
-        """Whether a fetch with these offsets has been recorded.
+        """True if a fetch with these offsets has been recorded.
 
         A fetch is recorded before it waits, unless the leader learned of the follower's leader epoch only during the
         wait.
@@ -65,7 +65,7 @@ class RemoteReplicas:
         return known is not None and (known.log_end_offset, known.log_start_offset) == told
 
     def high_watermark(self, local_end_offset: int, log_end_offset: int, now_ms: int) -> int:
-        """The offset that all counted replicas have reached, at most ``local_end_offset``; it may be lower than
+        """The offset that all counted replicas have reached, at most ``local_end_offset``. It may be lower than
         before."""
         mark = local_end_offset
         maximal_isr = self.state.maximal_isr
@@ -81,15 +81,15 @@ class RemoteReplicas:
         return follower.is_caught_up(log_end_offset, now_ms, max_lag_ms) and is_alive(follower.broker_id)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """The lowest log start offset of live replicas; UNKNOWN_OFFSET if one never fetched."""
+        """The lowest log start offset of live replicas; UNKNOWN_OFFSET if one has never fetched."""
         is_alive = self._rule.is_alive
         starts = [each.log_start_offset for each in self.followers.values() if is_alive(each.broker_id)]
         return min([log_start_offset, *starts])
 
     def may_join(self, broker_id: int, high_watermark: int) -> bool:
-        """Whether a follower outside the ISR has reached the high watermark and the start of this leader epoch.
+        """True if a follower outside the ISR has reached the high watermark and the start of this leader epoch.
 
-        Up to there, the previous leader may have committed more than this one knows.
+        Before that, the previous leader may have committed more than this one knows.
         """
         state = self.state
         follower = self.followers[broker_id]
@@ -101,7 +101,7 @@ class RemoteReplicas:
         )
 
     def may_not_join(self, proposed: Iterable[int]) -> None:
-        """The controller refused this ISR, perhaps because a broker stops: do not wait for those that would join."""
+        """Stop waiting for followers whose joining the controller rejected, perhaps because a broker is stopping."""
         for broker_id in proposed:
             if broker_id not in self.state.isr and broker_id in self.followers:
                 self.followers[broker_id].may_not_join()

@@ -1,7 +1,7 @@
 """Moves replicas between log directories of this broker (KIP-113): copies a log, then replaces the original.
 
-Appends, reads and truncations continue meanwhile; retention and compaction wait. A truncation restarts the copy. A move
-interrupted by a stop or a crash starts again when the partition is led or followed again.
+Appends, reads and truncations continue during a move; retention and compaction wait. A truncation restarts the copy. If
+a stop or crash interrupts a move, it starts again when the partition is led or followed again.
 
 Source: ReplicaAlterLogDirsThread.scala, ReplicaManager.alterReplicaLogDirs@3.9. Tests:
 tests/kafka_zk/broker/handlers/data/test_alter_replica_log_dirs.py.
@@ -30,9 +30,9 @@ from kafka_zk.storage.records.record_batch import iter_batches
 _log = Logger()
 
 COPY_BYTES = 256 * 1024
-"""Maximum bytes copied in one reactor turn: about a millisecond."""
+"""Maximum number of bytes copied in one reactor turn, which takes about a millisecond."""
 LAST_BYTES = 4 * COPY_BYTES
-"""Maximum bytes copied and flushed in one turn when the copy replaces the log."""
+"""Maximum number of bytes copied and flushed in one turn when the copy replaces the log."""
 WAIT_S = 0.1
 """Pause while the cleaner is working on the log."""
 
@@ -40,7 +40,7 @@ _SERVED = (Role.LEADER, Role.FOLLOWER)
 
 
 class _Move:
-    """``is_held``: retention and compaction leave the log alone."""
+    """``is_held``: retention and compaction do not touch the log."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -79,9 +79,9 @@ class ReplicaAlterLogDirsManager:
         return len(self._moves)
 
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
-        """Move a replica to a configured log directory, instead of an earlier target.
+        """Move a replica to a configured log directory. This replaces an earlier target.
 
-        REPLICA_NOT_AVAILABLE: there is no such replica; if it is created, then in this directory.
+        REPLICA_NOT_AVAILABLE: the replica does not exist. If it is created, it will be in this directory.
         """
         logs = self._logs
         if directory not in logs.live_directories:
@@ -122,7 +122,7 @@ class ReplicaAlterLogDirsManager:
             ensureDeferred(self._run())
 
     def role_changed(self, partition: Partition) -> None:
-        """Stop the move of a replica that is no longer served; restart it when it is served again."""
+        """Stop the move of a replica that is no longer served. Restart it when the replica is served again."""
         tp, log = partition.tp, partition.log
         if partition.role not in _SERVED or log is None:
             move = self._moves.pop(tp, None)
@@ -136,7 +136,7 @@ class ReplicaAlterLogDirsManager:
             self._start(move)
 
     def stop(self) -> None:
-        """Stop copying. The next start restarts the moves."""
+        """Stop copying. The next start of the broker restarts the moves."""
         self._is_stopped = True
         for move in self._moves.values():
             _release(move)
@@ -178,12 +178,12 @@ class ReplicaAlterLogDirsManager:
         except Exception:
             _log.failure("the move of {tp} ends", tp=tp, level=LogLevel.error)
         if self._moves.get(tp) is move:
-            with suppress(OSError):  # the directory is offline then, and the copy with it
+            with suppress(OSError):  # the directory and the copy are then offline
                 self._give_up(tp)
         return 0
 
     async def _step(self, tp: TopicPartition, move: _Move) -> int | None:
-        """Returns the number of bytes copied; None if the log has to wait for its cleaner."""
+        """Copy one part. Returns the number of bytes; None if the log has to wait for its cleaner."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._logs.get(tp) is not log:
             _release(move)
@@ -207,7 +207,7 @@ class ReplicaAlterLogDirsManager:
             future.truncate_fully_and_start_at(log.log_start_offset, self._clock.wall_ms())
 
     def _copy(self, log: Log, future: Log) -> int:
-        """Returns its size in bytes."""
+        """Copy a batch of bytes. Returns their number."""
         offset = future.log_end_offset
         if offset < log.log_start_offset:
             offset = log.log_start_offset
@@ -216,10 +216,10 @@ class ReplicaAlterLogDirsManager:
         if not records:
             return 0
         first = next(iter_batches(memoryview(records)))[1]
-        if first.base_offset < offset and not future.size_bytes:  # the log starts within a batch, after DeleteRecords
+        if first.base_offset < offset and not future.size_bytes:  # after DeleteRecords, the log begins within a batch
             future.truncate_fully_and_start_at(first.base_offset, self._clock.wall_ms())
         future.append_as_follower(records, now_ms=self._clock.wall_ms())
-        future.update_high_watermark(log.high_watermark)  # so that earlier, ended transactions are dropped
+        future.update_high_watermark(log.high_watermark)  # so that transactions that ended earlier are dropped
         return len(records)
 
     def _read(self, log: Log, offset: int) -> bytes:
@@ -238,7 +238,7 @@ class ReplicaAlterLogDirsManager:
             done()
 
     def _take_over(self, tp: TopicPartition, move: _Move) -> None:
-        """Copy what was appended during the flush, unless it is too much; then the copy replaces the log."""
+        """Copy the records appended during the flush, unless they are too many; then the copy replaces the log."""
         log, future = move.log, self._logs.moves.future(tp)
         if future is None or self._moves.get(tp) is not move or self._logs.get(tp) is not log:
             return
@@ -267,7 +267,7 @@ def _release(move: _Move) -> None:
 
 
 def _make_equal(log: Log, future: Log, now_ms: int) -> None:
-    """Copy the log's state besides its records. Raises: OSError."""
+    """Copy the log's state except its records. Raises: OSError."""
     future.update_config(log.config)
     future.producers.take_over(log.producers)
     if future.log_end_offset < log.log_end_offset:

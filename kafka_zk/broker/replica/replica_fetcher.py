@@ -32,7 +32,7 @@ from kafka_zk.storage.log.log import Log
 _log = Logger()
 
 _BUGS = (AttributeError, LookupError, TypeError, ValueError, AssertionError)
-"""Errors with causes on this side, logged with their traceback."""
+"""Errors whose cause is on this broker. They are logged with their traceback."""
 DirectoryFailed = Callable[[Log, OSError], None]
 _NAMED = 3  # maximum number of partition names in a log line
 _EXPECTED = frozenset(
@@ -57,8 +57,8 @@ class FollowerHost(NamedTuple):
     Attributes:
         changed: called with a partition after its log or high watermark changed.
         directory_failed: called with a log whose disk failed; its partitions become OFFLINE.
-        role_changes: held while many partitions change roles, so that one request covers them all. Fetching pauses, so
-            the holder must not wait for other brokers.
+        role_changes: lock held while many partitions change roles, so that one request covers them all. Fetching
+            pauses, so the holder must not wait for other brokers.
         run_in_thread: runs flushes.
     """
 
@@ -69,7 +69,7 @@ class FollowerHost(NamedTuple):
 
 
 class ReplicaFetcher:
-    """Fetches the partitions of one leader. Without partitions there is no connection and no loop.
+    """Fetches the partitions of one leader. If there are none, there is no connection and no loop.
 
     ``backoff_s``: pause after a failure to reach the leader.
     """
@@ -89,7 +89,7 @@ class ReplicaFetcher:
         self._state = state
         self._changed, self._directory_failed, self._role_changes, self._run_in_thread = host
         self._backoff_s = backoff_s
-        self._unflushed: dict[TopicPartition, None] = {}  # where ``flush.messages`` may require a flush
+        self._unflushed: dict[TopicPartition, None] = {}  # partitions whose ``flush.messages`` may require a flush
         self._refusals: dict[tuple[int, bool], list[TopicPartition]] = {}  # of this round, not logged yet
         self.bytes_in = 0  # bytes of appended records
         self._partitions: dict[TopicPartition, Partition] = {}
@@ -104,12 +104,12 @@ class ReplicaFetcher:
 
     @property
     def max_lag(self) -> int:
-        """Records that the most lagging partition lacks."""
+        """Number of records that the most lagging partition lacks."""
         return self._state.max_lag
 
     @property
     def failed_count(self) -> int:
-        """Partitions no longer fetched in their leader epoch because of a local error."""
+        """Number of partitions that are not fetched in their leader epoch because of a local error."""
         return len(self._failed)
 
     def add(self, partition: Partition) -> None:
@@ -135,15 +135,15 @@ class ReplicaFetcher:
                 self._wake()
 
     def stop(self) -> Awaitable[None] | None:
-        """Remove all partitions. Fires when no request is in progress (None: there is none)."""
+        """Remove all partitions. Fires when no request is in progress; None if there is none."""
         for tp in list(self._partitions):
             self.remove(tp)
         return self._running
 
     @contextmanager
     def _for(self, tp: TopicPartition) -> Iterator[None]:
-        """Contain an error to its partition: a disk error takes the log directory offline; after others the partition
-        is fetched again in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
+        """Handle an error in a partition: a disk error takes the log directory offline; after other errors the
+        partition is fetched again in its next leader epoch. Source: AbstractFetcherThread.markPartitionFailed@3.9."""
         partition = self._partitions.get(tp)
         log = None if partition is None else partition.log
         try:
@@ -186,7 +186,7 @@ class ReplicaFetcher:
             running.callback(None)
 
     def _stopped_by_error(self, failure: Failure) -> None:
-        """Its partitions are fetched again in their next leader epochs."""
+        """Stop the fetcher. Its partitions are fetched again in their next leader epochs."""
         _log.failure("the fetcher of broker {leader} has stopped", failure=failure, leader=self.leader)
         for tp in list(self._partitions):
             self._give_up(tp)
@@ -197,7 +197,7 @@ class ReplicaFetcher:
         self._role_changes.release()
 
     async def _round(self) -> None:
-        """One request and its response, after truncations and flushes."""
+        """Send one request and apply its response, after truncations and flushes."""
         try:
             await self._fetch()
         finally:
@@ -210,7 +210,7 @@ class ReplicaFetcher:
         if self._unflushed:
             await self._flush()
         if not state.session.wanted:
-            next_wake_s = state.wake(self._clock.seconds())  # after delays by truncations
+            next_wake_s = state.wake(self._clock.seconds())  # after delays that truncations caused
             if not state.has_work:
                 await self._pause(None if next_wake_s is None else max(0.0, next_wake_s - self._clock.seconds()))
             return
@@ -219,7 +219,7 @@ class ReplicaFetcher:
         self._is_reachable = True
         if state.session.take_response(response):
             await self._take(response)
-        elif request.session_epoch == 0 and self._partitions:  # more than an expired session
+        elif request.session_epoch == 0 and self._partitions:  # the error is not only an expired session
             _log.warn(
                 "broker {leader} refused a fetch: {error}",
                 leader=self.leader,
@@ -240,7 +240,7 @@ class ReplicaFetcher:
             await self._pause(until_s - self._clock.seconds())
 
     async def _pause(self, seconds: float | None) -> None:
-        """Wait for ``seconds`` (None: no limit), or until partitions are added or all removed."""
+        """Wait for ``seconds`` (None: no limit), or until partitions are added or all are removed."""
         if not self._partitions:
             return
         sleep = self._sleep = Deferred()
@@ -263,7 +263,8 @@ class ReplicaFetcher:
             self._unflushed[tp] = None
 
     async def _flush(self) -> None:
-        """Where ``flush.messages`` requires it: the next fetch tells the leader what this broker has."""
+        """Flush partitions if ``flush.messages`` requires it, because the next fetch reports to the leader what this
+        broker has."""
         for tp in list(self._unflushed):
             del self._unflushed[tp]
             with self._for(tp):
@@ -293,7 +294,7 @@ class ReplicaFetcher:
                 with self._for(question.tp):
                     self._carry_out(self._state.epoch_answered(question, code, end, log, self._clock.seconds()))
 
-    # -- answers ------------------------------------------------------------------------------------------------------
+    # -- responses ----------------------------------------------------------------------------------------------------
 
     async def _take(self, response: FetchResponse) -> None:
         turns = Turns(self._clock, goes_on=True)
@@ -401,7 +402,7 @@ class ReplicaFetcher:
             self.remove(refused.tp)
 
     def _tell_refusals(self) -> None:
-        """Together, because hundreds occur when a broker dies."""
+        """Log errors together, because hundreds occur when a broker dies."""
         refusals, self._refusals = self._refusals, {}
         for (code, is_dropped), tps in refusals.items():
             if code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:

@@ -22,11 +22,12 @@ from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 _log = Logger()
 
 ConnectToLeader = Callable[[int], Awaitable[LeaderConnection]]
-"""Connects to a broker by id, over the inter-broker listener; fails if it is unknown or unreachable."""
+"""Connects to a broker by id, over the inter-broker listener. Fails if the broker is unknown or unreachable."""
 
 
 class ReplicaFetcherSettings(NamedTuple):
-    """The keys replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: of one partition in a response."""
+    """The keys replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: maximum bytes of one partition in a
+    response."""
 
     versions: FollowerVersions
     limits: FetchLimits
@@ -74,12 +75,12 @@ class ReplicaFetcherManager:
 
     @property
     def max_lag(self) -> int:
-        """Records that the most lagging replica lacks."""
+        """Number of records that the most lagging replica lacks."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     @property
     def failed_count(self) -> int:
-        """Partitions no longer fetched because of a local error."""
+        """Number of partitions that are not fetched because of a local error."""
         return sum(fetcher.failed_count for fetcher in self._fetchers.values())
 
     @property
@@ -101,9 +102,10 @@ class ReplicaFetcherManager:
             fetcher.add(partition)
 
     def leave(self) -> None:
-        """The broker is about to stop: follow new leaders only where it is in the ISR.
+        """Follow new leaders only if this broker is in the ISR, because it is about to stop.
 
-        Elsewhere the controller would not let it join, but once it caught up a leader would wait for it.
+        For other partitions, the controller would not let it join the ISR, but the leader would wait for it after it
+        caught up.
         """
         self._is_leaving = True
 

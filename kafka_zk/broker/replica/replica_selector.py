@@ -1,4 +1,4 @@
-"""The replica from which a consumer should read: with ``replica.selector.class`` the closest by rack (KIP-392).
+"""The replica from which a consumer should read: with ``replica.selector.class``, the closest by rack (KIP-392).
 
 Only a leader selects, and only in-sync replicas that have the offset. Pure.
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
@@ -24,7 +24,7 @@ class ReplicaView(NamedTuple):
 
 
 def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[ReplicaView]) -> ReplicaView:
-    """The leader if it is in the client's rack or no follower is; else the most advanced follower there."""
+    """The leader if it is in the client's rack or no follower is; otherwise the most advanced follower in that rack."""
     if not client_rack or leader.rack == client_rack:
         return leader
     near = [each for each in followers if each.rack == client_rack]
@@ -34,9 +34,9 @@ def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[Replic
 def preferred_read_replica(
     partition: Partition, client_rack: str, listener: str, fetch_offset: int, metadata: MetadataCache, now_ms: int
 ) -> int | None:
-    """The broker from which a consumer should read instead; None if this broker is right or does not lead.
+    """The broker from which a consumer should read instead; None if this is the right one or it does not lead.
 
-    ``listener``: the consumer's listener, over which it must reach the other broker.
+    ``listener``: the consumer's listener, over which it must be able to reach the other broker.
     """
     log, remotes = partition.log, partition.remotes
     if partition.role is not Role.LEADER or log is None or remotes is None:

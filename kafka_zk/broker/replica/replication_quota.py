@@ -39,7 +39,7 @@ class ReplicationQuota:
             self.throttled.discard(tp)
 
     def is_throttled(self, tp: TopicPartition) -> bool:
-        """Whether the partition's bytes count."""
+        """True if the partition's bytes count."""
         return tp in self.throttled
 
     def record(self, size_bytes: int, now_ms: int) -> None:
@@ -51,7 +51,7 @@ class ReplicationQuota:
         return self._rate.per_second(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """Whether throttled replicas out of sync have to wait."""
+        """True if throttled replicas out of sync have to wait."""
         return self.bytes_per_second != UNLIMITED and self._rate.per_second(now_ms) > self.bytes_per_second
 
 
@@ -77,7 +77,7 @@ class ReplicationQuotas:
         self.follower.set_throttled(tp, broker_id, config.follower_replication_throttled_replicas)
 
     def forget(self, tp: TopicPartition) -> None:
-        """The partition is no longer on this broker."""
+        """Forget a partition that is no longer on this broker."""
         self.leader.throttled.discard(tp)
         self.follower.throttled.discard(tp)
 

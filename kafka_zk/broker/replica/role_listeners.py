@@ -1,4 +1,4 @@
-"""Who hears of this broker's roles: observers, fetchers and coordinators."""
+"""Notifies observers, fetchers and coordinators of this broker's roles."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -11,7 +11,7 @@ from kafka_zk.broker.replica.partition import Partition, Role
 from kafka_zk.protocol.errors import ErrorCode
 
 Standing: TypeAlias = tuple[Role, int, ErrorCode | None]
-"""Role, leader epoch, and the error with which the partition refuses requests."""
+"""Role, leader epoch, and the error with which the partition rejects requests."""
 
 _log = Logger()
 
@@ -28,7 +28,7 @@ class RoleListeners(list[Callable[[Partition], None]]):
         self._events = events
 
     def tell(self, partition: Partition) -> None:
-        """A listener's error is logged and does not affect the others."""
+        """Call each listener. An error is logged and does not affect the others."""
         for role_changed in self:
             try:
                 role_changed(partition)

@@ -10,7 +10,7 @@ from kafka_zk.protocol import uuids
 
 
 class TopicIds:
-    """A topic's id is known until its last replica is gone."""
+    """Topic ids. Each is known until the topic's last replica is removed."""
 
     def __init__(self) -> None:
         self._topics: dict[uuid.UUID, tuple[str, set[int]]] = {}  # name and hosted partitions
@@ -30,7 +30,7 @@ class TopicIds:
             self._topics.setdefault(topic_id, (partition.tp.topic, set()))[1].add(partition.tp.partition)
 
     def forget(self, partition: Partition) -> None:
-        """The replica is gone."""
+        """Remove a replica that is gone."""
         _, numbers = self._topics.get(partition.topic_id, ("", set()))
         numbers.discard(partition.tp.partition)
         if not numbers:

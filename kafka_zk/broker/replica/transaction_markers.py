@@ -26,7 +26,7 @@ _NONE_REFUSED: Mapping[int, MarkerRefusal] = {}
 
 
 class TransactionMarker(NamedTuple):
-    """The end of a producer's transaction, from the coordinator with this epoch."""
+    """The end of a producer's transaction, sent by the coordinator with this epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -43,8 +43,8 @@ def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
 
 
 class MarkersAppended(NamedTuple):
-    """``outcome``: of the accepted markers, once all in-sync replicas have them, or an awaitable of it; None if none
-    was accepted. ``refused``: by index in the batches."""
+    """``outcome``: the outcome of the accepted markers when all in-sync replicas have them, or an awaitable of it; None
+    if none was accepted. ``refused``: index in the batches -> reason."""
 
     outcome: AppendResult | Deferred[AppendResult] | None
     refused: Mapping[int, MarkerRefusal] = _NONE_REFUSED

@@ -1,7 +1,6 @@
 """Verifies with its coordinator that a transaction includes a partition before the first batch is appended (KIP-890).
 
-Otherwise a batch could be appended to a partition where the transaction would never end.
-
+Otherwise a batch could be appended to a partition in which the transaction would never end.
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
 """
@@ -35,11 +34,12 @@ class TransactionToVerify(NamedTuple):
 
 RefusedPartitions: TypeAlias = dict[TopicPartition, ErrorCode]
 Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions | Awaitable[RefusedPartitions]]
-"""Returns the partitions outside the transaction, with the reason; awaitable if another broker knows. Never raises."""
+"""Returns the partitions outside the transaction, with the reason. Awaitable if another broker must be asked. Never
+raises."""
 
 
 class Verified(NamedTuple):
-    """``guards``: for the appends; a partition with an open transaction needs none. ``refused``: not to be appended."""
+    """``guards``: for the appends; None if the transaction is already open. ``refused``: partition -> error."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
     refused: RefusedPartitions
@@ -50,7 +50,7 @@ class TransactionVerification:
 
     Args:
         leader_log: the log of a led partition; raises ApiError.
-        is_enabled: ``transaction.partition.verification.enable``, which may change.
+        is_enabled: returns ``transaction.partition.verification.enable``, which may change.
         ask: asks the coordinator.
     """
 

@@ -1,7 +1,7 @@
-"""A leader writes its ISR to ZooKeeper: the mechanism before AlterPartition, for protocols below 2.7-IV2.
+"""Writes ISR changes of a leader to ZooKeeper, as before AlterPartition, for protocols below 2.7-IV2.
 
 The write requires the version of the state znode that the leader knows. A notification, which collects changes for some
-seconds, tells the controller, which updates the other brokers. The leader does not wait for that.
+seconds, informs the controller, which then updates the other brokers. The leader does not wait for that.
 
 Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9. Tests:
 tests/kafka_zk/broker/replica/test_zk_alter_partition_manager.py.
@@ -51,7 +51,7 @@ class ZkAlterPartitionManager:
     async def _submit(self, change: IsrChange, answered: Answered) -> None:
         try:
             answer = await self._write(change)
-        except Exception as error:  # the partition needs a response
+        except Exception as error:  # the partition must get a response
             if isinstance(error, (RegistryError, InvalidZnode)):
                 _log.warn("the ISR of {tp} was not written: {error!r}", tp=change.tp, error=error)
             else:
@@ -81,7 +81,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def _found(self, path: str, change: IsrChange) -> Answer:
-        """After BadVersion: another client wrote the state, or this write's response was lost with the connection."""
+        """Find the outcome after BadVersion: another client wrote the state, or the response to this write was lost."""
         try:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
         except NoNode:

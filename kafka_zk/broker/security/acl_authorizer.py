@@ -1,8 +1,7 @@
 """Kafka's AclAuthorizer: decides by the ACLs in ZooKeeper, follows their changes, and makes changes for clients.
 
-All ACLs are in memory. A change notification names the pattern to read again; a new session reads all, because
-notifications may have been missed. Until the first read is done, only super users are allowed anything.
-
+All ACLs are in memory. A change notification names the pattern to read again. A new session reads all patterns, because
+notifications may have been missed. Before the first read is complete, only super users are allowed anything.
 Source: AclAuthorizer.scala@3.9.
 """
 
@@ -30,11 +29,10 @@ from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern, ResourceType, n
 _log = Logger()
 
 MOST_DECISIONS = 50_000
-"""Maximum number of cached decisions of all clients together; usually 15 MB, at most 40."""
+"""Maximum number of cached decisions of all clients together. They usually take 15 MB, at most 40 MB."""
 
 LONGEST_REMEMBERED = 512
-"""Maximum size in memory, in bytes, of both names in a cached decision: clients choose them, up to 32 KB for a
-group."""
+"""Maximum size in bytes of both names in a cached decision. Clients choose the names, which may have up to 32 KB."""
 
 RETRY_S = 5
 
@@ -51,7 +49,7 @@ _Decision = tuple[str, str, Operation, Resource]
 
 
 class _Decisions(dict[_Decision, bool]):
-    """Cache: (principal, host, operation, resource) to whether it is allowed."""
+    """Cache: (principal, host, operation, resource) -> True if it is allowed."""
 
     def __init__(self, decide: Callable[[str, str, Operation, str, str], bool]) -> None:
         super().__init__()
@@ -68,11 +66,11 @@ class _Decisions(dict[_Decision, bool]):
 
 
 class AclAuthorizer(Authorizer):
-    """See the module's docstring.
+    """Decides by ACLs.
 
     Attributes:
         rules: the known ACLs; empty at first.
-        is_loaded: whether ``rules`` is complete; if False, only super users are allowed anything.
+        is_loaded: True if ``rules`` is complete. If False, only super users are allowed anything.
     """
 
     def __init__(
@@ -127,7 +125,7 @@ class AclAuthorizer(Authorizer):
         return known
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """Decides all names in one call: cached ones then need no Python step each."""
+        """Decide all names in one call, so that cached ones need no Python step each."""
         principal, host = context.principal, context.peer_host
         if self.rules.is_super_user(principal):
             return names
@@ -144,7 +142,7 @@ class AclAuthorizer(Authorizer):
         return self.rules.allows(principal, host, operation, resource_type, name)
 
     def explain(self, principal: str, host: str, operation: Operation, resource: Resource) -> str:
-        """Why it is allowed or denied, in a few words."""
+        """The reason why an operation is allowed or denied, in a few words."""
         resource_type = named(ResourceType, resource.type)
         if not self.is_loaded or resource_type is None:
             return "the ACLs are not known yet"
@@ -153,7 +151,7 @@ class AclAuthorizer(Authorizer):
     # -- the ACLs in ZooKeeper ----------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Returns when all ACLs are read. Raises SessionLost, NoAuth."""
+        """Read all ACLs and follow changes. Raises SessionLost, NoAuth."""
         await until_answered(self._client, self._registry.ensure_paths)
         self._watchers = self._registry.watch_changes(self._changed)
         await until_answered(self._client, self._load_all)
@@ -194,7 +192,7 @@ class AclAuthorizer(Authorizer):
                 else:
                     await self._load(self._changed_patterns)
         except (ConnectionLoss, SessionLost):
-            pass  # continues when connected
+            pass  # continues after the reconnect
         except RegistryError as error:
             _log.error("only super users may do anything, because the ACLs cannot be read: {error}", error=error)
             self._forget()
@@ -205,7 +203,7 @@ class AclAuthorizer(Authorizer):
             self._is_following = False
 
     def _forget(self) -> None:
-        """The known ACLs may lack DENY rules: read all again after RETRY_S."""
+        """Read all ACLs again after RETRY_S, because the known ones may lack DENY rules."""
         self._wants_all = True
         self.is_loaded = False
         self._decide_anew()
@@ -233,7 +231,7 @@ class AclAuthorizer(Authorizer):
             self._session_id = session_id
 
     async def _load(self, patterns: Collection[Pattern]) -> None:
-        """Patterns that change meanwhile are read once more."""
+        """Read patterns. Those that change in between are read once more."""
         wanted = list(patterns)
         async with self._lock:
             self._changed_patterns.difference_update(wanted)

@@ -1,8 +1,8 @@
-"""Decides by the cluster's ACLs who may do what: a pure core over {pattern: ACLs}.
+"""Decides by the cluster's ACLs whether a principal may do something: a pure core over {pattern: ACLs}.
 
-A decision considers the literal pattern of the resource's name, the literal ``*`` and all prefixes of the name, and of
-these only the ACLs of the principal and of ``User:*``. So its cost depends neither on other principals' ACLs nor on the
-number of resources. A pattern whose ACLs are unknown denies everything, except to super users.
+A decision considers the literal pattern of the resource's name, the literal ``*`` and all prefixes of the name. Of
+these, it considers only the ACLs of the principal and of ``User:*``. So its cost depends neither on other principals'
+ACLs nor on the number of resources. A pattern whose ACLs are unknown denies everything, except to super users.
 
     super user                                              allowed
     a DENY of the operation or ALL                          denied
@@ -55,7 +55,7 @@ class _Rule(NamedTuple):
 
     Attributes:
         denied: bits of the operations with a DENY.
-        allowed: bits of those with an ALLOW, implied ones included; DENY takes precedence.
+        allowed: bits of the operations with an ALLOW, including implied ones; DENY takes precedence.
     """
 
     host: str
@@ -66,7 +66,7 @@ class _Rule(NamedTuple):
 _Rules = tuple[_Rule, ...]
 
 _NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
-"""For indexes in which only the existence of a pattern matters. Not empty: empty rules count as no pattern."""
+"""For indexes in which only the existence of a pattern matters. Not empty, because empty rules count as no pattern."""
 
 
 @functools.lru_cache(maxsize=10_000)
@@ -89,7 +89,7 @@ def _rules(acls: Acls) -> dict[str, _Rules]:
 
 
 class Reason(NamedTuple):
-    """Why a principal may do something or not. ``pattern`` and ``acl`` are set if an ACL decides."""
+    """The reason of a decision. ``pattern`` and ``acl`` are set if an ACL decides."""
 
     is_allowed: bool
     text: str
@@ -107,7 +107,7 @@ class _Names:
         self.literal: dict[str, _Rules] = {}
         self.prefixed: dict[str, _Rules] = {}
         self._lengths: Counter[int] = Counter()
-        self._cuts: tuple[slice, ...] = ()  # one slice per prefix length, to cut a name
+        self._cuts: tuple[slice, ...] = ()  # one slice per prefix length, to shorten a name to it
 
     def put(self, pattern: Pattern, rules: _Rules) -> None:
         if pattern.pattern_type is _LITERAL:
@@ -152,11 +152,11 @@ class _Names:
         return filter(None, (get(name), get(WILDCARD), *prefixes))
 
 
-_UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # the maximum of several verdicts counts
+_UNDECIDED, _IS_ALLOWED, _IS_DENIED = range(3)  # of several verdicts, the maximum counts
 
 
 class _Verdicts(dict[_Rules, int]):
-    """Cache: a pattern's rules to their verdict on one operation from one host; many patterns have equal rules."""
+    """Cache: a pattern's rules -> their verdict on one operation from one host. Many patterns have equal rules."""
 
     def __init__(self, host: str, operation: Operation) -> None:
         super().__init__()
@@ -173,7 +173,7 @@ class _Verdicts(dict[_Rules, int]):
 
 
 class Reach(dict[str, bool]):
-    """Resource name to whether one operation is allowed to one principal from one host. A name is decided at its first
+    """Resource name -> True if one operation is allowed to one principal from one host. A name is decided at its first
     lookup, so a ``Reach`` is valid for one ``generation`` of ``AclRules``."""
 
     def __init__(self, concerned: Sequence[_Names], verdicts: _Verdicts, if_none: _Names | None) -> None:
@@ -194,11 +194,11 @@ class Reach(dict[str, bool]):
 
 
 class AclRules:
-    """See the module's docstring.
+    """The cluster's ACLs.
 
     Attributes:
-        unknown: pattern to the reason why its ACLs are unknown; in ``acls`` it has UNKNOWN_ACLS.
-        generation: number of changes; a decision is valid until it grows.
+        unknown: pattern -> reason why its ACLs are unknown; in ``acls`` it has UNKNOWN_ACLS.
+        generation: number of changes. A decision is valid until it grows.
     """
 
     def __init__(self, super_users: Collection[str] = (), *, allow_if_none: bool = False) -> None:
@@ -212,12 +212,12 @@ class AclRules:
 
     @property
     def acls(self) -> Mapping[Pattern, Acls]:
-        """Pattern to its ACLs, never empty; UNKNOWN_ACLS for the patterns in ``unknown``."""
+        """Pattern -> its ACLs, never empty; UNKNOWN_ACLS for the patterns in ``unknown``."""
         return self._acls
 
     def put(self, pattern: Pattern, acls: Acls, why_unknown: str | None = None) -> None:
-        """Replace a pattern's ACLs; an empty set removes the pattern. ``why_unknown``: the ACLs are unknown, and the
-        pattern denies everything that it applies to."""
+        """Replace a pattern's ACLs. An empty set removes the pattern. ``why_unknown``: the ACLs are unknown, and the
+        pattern denies everything."""
         if why_unknown is None:
             self.unknown.pop(pattern, None)
         else:
@@ -225,7 +225,7 @@ class AclRules:
         before = self._acls.get(pattern)
         if acls == (before or frozenset()):
             return
-        rules_of = _rules(acls)  # first: if it fails, the ACLs that deny stay in force
+        rules_of = _rules(acls)  # first, because if it fails, the ACLs that deny stay in force
         self.generation += 1
         if before:
             self._remove(pattern, before)
@@ -258,7 +258,7 @@ class AclRules:
         return principal in self._super_users
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
-        """Whether the principal may do that from ``host``. ``resource_type``: a ``ResourceType.label``."""
+        """True if the principal may do that from ``host``. ``resource_type``: a ``ResourceType.label``."""
         if principal in self._super_users:
             return True
         return self.reach(principal, host, operation, resource_type)[name]
@@ -271,7 +271,7 @@ class AclRules:
         return Reach(concerned, _Verdicts(host, operation), if_none)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
-        """Whether the principal may do that on some resource of the type, which need not exist.
+        """True if the principal may do that on some resource of the type, which need not exist.
 
         An ALLOW counts unless a DENY covers all of it.
         """

@@ -1,4 +1,4 @@
-"""Authorization, which every handler asks. Without ``authorizer.class.name`` everything is allowed, as in Kafka."""
+"""Authorization for all handlers. Without ``authorizer.class.name`` everything is allowed, as in Kafka."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -33,7 +33,7 @@ MOST_TOPICS = 5_000
 
 
 class _Topics(dict[str, Resource]):
-    """Names longer than a topic's, which clients may send up to 32 KB, are not cached."""
+    """Cache of topic resources. Longer names, which may have up to 32 KB, are not cached."""
 
     def __missing__(self, name: str) -> Resource:
         made = Resource("Topic", name)
@@ -55,17 +55,17 @@ class AclStore(Protocol):
     """ACLs that clients may list and change."""
 
     def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
-        """The ACLs that a filter selects, sorted; patterns whose ACLs are unknown are left out."""
+        """The ACLs that a filter selects, sorted. Patterns whose ACLs are unknown are left out."""
 
     async def add(self, pattern: Pattern, added: Acls) -> None:
-        """Returns when the ACLs are in force in this broker. Raises RegistryError."""
+        """Add ACLs. Returns when they are in force on this broker. Raises RegistryError."""
 
     async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
-        """Return the removed ACLs, when they are no longer in force in this broker. Raises RegistryError."""
+        """Remove ACLs and return them when they are no longer in force on this broker. Raises RegistryError."""
 
 
 class AuthorizerCounts(NamedTuple):
-    """Counts for metrics. ``unreadable``: patterns whose ACLs are unknown, which deny everything."""
+    """Counts for metrics. ``unreadable``: number of patterns whose ACLs are unknown and which deny everything."""
 
     denials: int = 0
     patterns: int = 0
@@ -73,11 +73,11 @@ class AuthorizerCounts(NamedTuple):
 
 
 class Authorizer:
-    """Base class of authorizers. ``authorize`` logs a denial: use it if the client receives the denial.
+    """Base class of authorizers.
 
     Attributes:
         acls: the ACLs that clients can change; None if they cannot.
-        has_rules: False without ``authorizer.class.name``.
+        has_rules: False if ``authorizer.class.name`` is not set.
     """
 
     acls: AclStore | None = None
@@ -88,7 +88,8 @@ class Authorizer:
         return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """Whether the principal of ``context`` may do that. Logs a denial."""
+        """True if the principal of ``context`` may do that. Logs a denial, so use it if the client receives the
+        denial."""
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
@@ -96,7 +97,7 @@ class Authorizer:
         return self.authorize(context, operation, resource)
 
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
-        """Whether the principal may do that on some resource of that type."""
+        """True if the principal may do that on some resource of that type."""
         return False
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
@@ -107,12 +108,12 @@ class Authorizer:
         """Remove old change notifications from ZooKeeper. ``now_ms``: wall clock. Raises RegistryError."""
 
     def close(self) -> None:
-        """The broker stops."""
+        """Stop following changes, because the broker is stopping."""
 
 
 class NoAuthorizer(Authorizer):
-    """Without an authorizer everything is allowed, except that requests between brokers (CLUSTER_ACTION) must use the
-    brokers' own listeners if clients have others. Kafka accepts them on every listener.
+    """Allows everything, except that requests between brokers (CLUSTER_ACTION) must use the brokers' own listeners if
+    clients have others. Kafka accepts such requests on every listener.
 
     Args:
         broker_listeners: names of the inter-broker and the control-plane listener.

@@ -1,7 +1,7 @@
-"""Who may create, renew, expire and describe which delegation token, and for how long (KIP-48). Pure.
+"""Which principals may create, renew, expire and describe a delegation token, and for how long (KIP-48). Pure.
 
-Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9. Beyond them, an expired token cannot
-authenticate, although it exists until the controller deletes it.
+An expired token cannot authenticate, although it exists until the controller deletes it; Kafka does not check this.
+Source: DelegationTokenManager.scala, DelegationTokenManagerZk.scala@3.9.
 """
 
 import base64
@@ -43,7 +43,7 @@ def new_token(
     now_ms: int,
     limits: TokenLimits,
 ) -> TokenInformation:
-    """Create a token. ``lifetime_ms``: requested; 0 or less for the maximum."""
+    """Create a token. ``lifetime_ms``: the requested lifetime; 0 or less: the maximum."""
     longest_ms = limits.max_lifetime_ms if lifetime_ms <= 0 else min(lifetime_ms, limits.max_lifetime_ms)
     max_ms = min(now_ms + longest_ms, INT64[-1])
     expiry_ms = min(max_ms, now_ms + limits.expiry_time_ms)
@@ -57,14 +57,15 @@ def is_expired(token: TokenInformation, now_ms: int) -> bool:
 def renewed(
     token: TokenInformation, principal: Principal, period_ms: int, now_ms: int, limits: TokenLimits
 ) -> TokenInformation:
-    """The token with its expiry ``period_ms`` from now; negative for the default time. Raises ApiError."""
+    """The token with its expiry ``period_ms`` from now; negative: the default time. Raises ApiError."""
     _check_owner_or_renewer(token, principal)
     _check_alive(token, now_ms)
     return _expiring(token, now_ms, limits.expiry_time_ms if period_ms < 0 else period_ms)
 
 
 def ended(token: TokenInformation, principal: Principal, period_ms: int, now_ms: int) -> TokenInformation | None:
-    """The token with its expiry ``period_ms`` from now; None, to delete it, if that is negative. Raises ApiError."""
+    """The token with its expiry ``period_ms`` from now. If that is negative, None, which deletes the token. Raises
+    ApiError."""
     _check_owner_or_renewer(token, principal)
     if period_ms < 0:
         return None
@@ -77,7 +78,7 @@ def is_owner_or_renewer(token: TokenInformation, principal: Principal) -> bool:
 
 
 def is_asked_for(token: TokenInformation, owners: frozenset[Principal] | None) -> bool:
-    """Whether a request for ``owners`` (None: all) includes the token."""
+    """True if a request for ``owners`` (None: all) includes the token."""
     return owners is None or token.owner in owners or not owners.isdisjoint(token.renewers)
 
 

@@ -1,12 +1,12 @@
 """The cluster's delegation tokens in one broker's memory, updated by change notifications.
 
-A token's SCRAM credentials are derived at its first use, which takes 1 ms. Their salt is that of an unknown id, so that
-ids cannot be probed. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
+A token's SCRAM credentials are derived at its first use, which takes 1 ms. Their salt equals that of an unknown id, so
+that clients cannot find out which ids exist. Source: DelegationTokenManagerZk.scala, DelegationTokenCache.java@3.9.
 """
 
 import base64
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -27,14 +27,13 @@ from kafka_zk.security import scram
 from kafka_zk.security.scram import TokenCredential
 
 MOST_TOKENS = 20_000
-"""Maximum per cluster. The list of more than 40,000 exceeds ZooKeeper's response limit, and no broker could read it."""
+"""Maximum per cluster. A list of more than 40,000 would exceed ZooKeeper's response limit."""
 
 MOST_OF_OWNER = 1_000
-"""Maximum per owner, so that one user cannot take those of all others."""
+"""Maximum per owner, so that one user cannot use up the limit of the cluster."""
 
 MOST_TOKEN_BYTES = 8 * 1024
-"""Maximum size of a token's znode, renewers included: every broker must be able to read all tokens, and keeps them in
-memory."""
+"""Maximum size of a token's znode, including renewers, because every broker keeps all tokens in memory."""
 
 RETRY_S = 5
 
@@ -42,7 +41,7 @@ _log = Logger()
 
 
 class DelegationTokens:
-    """See the module's docstring.
+    """The delegation tokens that a broker knows.
 
     Args:
         secret: delegation.token.secret.key, the same on all brokers.
@@ -73,8 +72,8 @@ class DelegationTokens:
         self._reading = DeferredLock()  # an earlier read must not overwrite a later one
         self._session_id: int | None = None
         self._watcher: ChangeWatcher | None = None
-        self._retry: Any = None  # the timer of the next read, after one that an ACL prevented
-        self._is_hidden = False  # the last read was prevented, and the log says so
+        self._retry: Any = None  # timer of the next read, after an ACL prevented the last one
+        self._is_hidden = False  # an ACL prevented the last read, and that was logged
         self._is_closed = False
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -90,9 +89,10 @@ class DelegationTokens:
         except BaseException:
             self.close()
             raise
+        self._read_hidden_later()
 
     def close(self) -> None:
-        """The broker stops."""
+        """Stop following changes, because the broker is stopping."""
         self._is_closed = True
         if self._retry is not None and self._retry.active():
             self._retry.cancel()
@@ -100,35 +100,38 @@ class DelegationTokens:
             self._watcher.close()
 
     def _session_changed(self, state: SessionState) -> None:
-        """Notifications may have been missed before a new session."""
+        """Read all tokens in a new session, because notifications may have been missed."""
         if state is SessionState.CONNECTED and self._client.session_id != self._session_id:
             self._session_id = self._client.session_id
             ensureDeferred(self._read_again(None))
 
     def _announced(self, token_id: str | None) -> None:
-        ensureDeferred(self._read_again(token_id))
+        ensureDeferred(self._read_again(None if token_id is None else [token_id]))
 
-    async def _read_again(self, token_id: str | None) -> None:
+    async def _read_again(self, token_ids: Sequence[str] | None) -> None:
         was_hidden, self._is_hidden = self._is_hidden, False
         try:
-            await self._load(token_id)
+            await self._load(token_ids)
         except RegistryError as error:  # a new session reads all tokens
             self._is_hidden = isinstance(error, NoAuth)
             if not (was_hidden and self._is_hidden):
                 _log.warn("cannot read the delegation tokens: {error}", error=error)
-            if self._is_hidden:
-                self._read_later()
+        self._read_hidden_later()
 
-    def _read_later(self) -> None:
-        """A changed ACL of the znode is not announced."""
-        if not (self._is_closed or (self._retry is not None and self._retry.active())):
-            self._retry = self._clock.callLater(RETRY_S, self._announced, None)
+    def _read_hidden_later(self) -> None:
+        """Read again what an ACL hides, because a changed ACL is not announced."""
+        is_due = self._is_hidden or self._registry.hidden
+        if is_due and not (self._is_closed or (self._retry is not None and self._retry.active())):
+            self._retry = self._clock.callLater(RETRY_S, self._read_hidden)
 
-    async def _load(self, token_id: str | None = None) -> None:
-        """Read all tokens, or one. If listing is not permitted, all are forgotten."""
+    def _read_hidden(self) -> None:
+        ensureDeferred(self._read_again(None if self._is_hidden else sorted(self._registry.hidden)))
+
+    async def _load(self, token_ids: Sequence[str] | None = None) -> None:
+        """Read all tokens, or some. If listing is not permitted, all are forgotten."""
         async with self._reading:
             try:
-                wanted = [token_id] if token_id is not None else await self._registry.token_ids()
+                wanted = token_ids if token_ids is not None else await self._registry.token_ids()
             except NoAuth:
                 self._forget(self._tokens)
                 raise
@@ -137,7 +140,7 @@ class DelegationTokens:
                 for token in (await self._registry.read(wanted[start : start + READS_AT_ONCE])).values():
                     found.add(token.token_id)
                     self._keep(token)
-            self._forget({token_id} if token_id is not None else self._tokens.keys(), found)
+            self._forget(token_ids if token_ids is not None else self._tokens.keys(), found)
 
     def _keep(self, token: TokenInformation) -> None:
         before = self._tokens.get(token.token_id)
@@ -163,8 +166,8 @@ class DelegationTokens:
     # -- logins -------------------------------------------------------------------------------------------------------
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential:
-        """The credential of a token. An invented one if the token does not exist, has expired, or its owner is not a
-        user: a token of Group:alice would authenticate User:alice."""
+        """The credential of a token. It is an invented one if the token does not exist, has expired, or its owner is
+        not a user, because a token of Group:alice would authenticate User:alice."""
         token = self._tokens.get(token_id)
         if token is None or token.owner.type != USER or rules.is_expired(token, self._clock.wall_ms()):
             return TokenCredential(self._invented(mechanism, token_id))
@@ -211,7 +214,7 @@ class DelegationTokens:
             hmac, lambda token: rules.renewed(token, principal, period_ms, now_ms, self._limits)
         )
         if changed is None:
-            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)  # deleted meanwhile
+            raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)  # deleted in between
         return changed.expiry_ms
 
     async def expire(self, principal: Principal, hmac: bytes, period_ms: int) -> int:
@@ -239,13 +242,13 @@ class DelegationTokens:
         return changed
 
     def all(self) -> Iterator[TokenInformation]:
-        """All tokens that exist, expired ones included."""
+        """All existing tokens, including expired ones."""
         return iter(list(self._tokens.values()))
 
-    # -- from time to time --------------------------------------------------------------------------------------------
+    # -- periodic work -----------------------------------------------------------------------------------------------
 
     async def delete_expired(self) -> None:
-        """Delete expired tokens, on the controller. A token that another broker renews at the same time is kept."""
+        """Delete expired tokens, on the controller. A token that another broker renews concurrently is kept."""
         now_ms = self._clock.wall_ms()
         for token in self.all():
             if rules.is_expired(token, now_ms):
@@ -259,5 +262,5 @@ class DelegationTokens:
                     _log.info("an expired delegation token stays for now: {error}", error=error)
 
     async def purge_changes(self) -> None:
-        """Remove change notifications that every broker has read by now. Raises RegistryError."""
+        """Remove old change notifications, which every broker has read. Raises RegistryError."""
         await self._registry.purge_changes(self._clock.wall_ms())

@@ -1,9 +1,7 @@
-"""Logs denials in the form of Kafka's ``kafka.authorizer.logger``, and counts them.
+"""Logs denials in the format of Kafka's ``kafka.authorizer.logger``, and counts them.
 
 The first denial of its kind is logged immediately. Repetitions within SUMMARY_S are counted and summarised, so that a
-client cannot fill the log.
-
-Source: AclAuthorizer.logAuditMessage@3.9.
+client cannot fill the log. Source: AclAuthorizer.logAuditMessage@3.9.
 """
 
 from collections.abc import Callable
@@ -48,7 +46,7 @@ class _Kind(NamedTuple):
 
 
 Explain = Callable[[str, str, Operation, Resource], str]
-"""Why a principal at a host may not do that, in a few words."""
+"""The reason why a principal at a host may not do that, in a few words."""
 
 
 class Denials:
@@ -92,7 +90,7 @@ class Denials:
         return False
 
     def failed(self, asked: tuple[object, ...]) -> None:
-        """Call in an ``except`` block: the authorizer raised, which counts as a denial. Logs the exception."""
+        """Log the exception of an authorizer, which counts as a denial. Call this in an ``except`` block."""
         if not self._failures:
             _own_log.failure("the authorizer failed, so it is denied: {asked}", asked=asked)
             self._clock.callLater(SUMMARY_S, self._summarise_failures)
@@ -117,7 +115,7 @@ class Denials:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
     def _tell(self, denied: tuple[_Kind, int]) -> None:
-        """Explaining takes milliseconds where a resource has thousands of ACLs."""
+        """Report a denial to observers. Explaining it takes milliseconds if a resource has thousands of ACLs."""
         if not self._events.observed:
             return
         (principal, host, operation, resource, api_key), times = denied
@@ -126,7 +124,8 @@ class Denials:
         self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
-        """Once per principal: a cluster whose brokers are denied access to each other stops working."""
+        """Log a denied broker, once per principal: if brokers are denied access to each other, the cluster stops
+        working."""
         who = context.principal[: _LONGEST_NAME + 1]
         if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
             self._strange_brokers.add(who)
@@ -139,7 +138,7 @@ class Denials:
 
 
 def _printable(name: str) -> str:
-    """A name that a client chose must not look like another line of the log."""
+    """A printable form of a name, because a client could choose one that looks like another line of the log."""
     shown = name[:_LONGEST_NAME] + "…" * (len(name) > _LONGEST_NAME)
     return shown if shown.isprintable() else ascii(shown)[1:-1]
 

@@ -1,6 +1,7 @@
-"""Login checks by a user's class: a few run in threads at a time, the others wait while their clients stay connected.
+"""Login checks by a user-defined class: a few run in threads at a time, the others wait while their clients stay
+connected.
 
-Checks of clients that have left are dropped, so that they cannot delay all logins.
+Checks of clients that have disconnected are dropped, so that they cannot delay all logins.
 """
 
 from collections.abc import Callable

@@ -29,19 +29,19 @@ class LoginStats:
         self._latencies: list[tuple[float, int, float, float]] = []  # samples: start (s), count, sum and maximum (ms)
 
     def logged_in(self, *, can_reauthenticate: bool = False) -> None:
-        """A client has logged in. ``can_reauthenticate``: the response told it the length of its session."""
+        """Count a login. ``can_reauthenticate``: the response contained the length of the session."""
         self.successful += 1
         self.without_reauthentication += not can_reauthenticate
 
     def login_failed(self, *, again: bool = False) -> None:
-        """A first login has failed, or with ``again`` a reauthentication."""
+        """Count a failed first login or, with ``again``, a failed reauthentication."""
         if again:
             self.failed_reauthentications += 1
         else:
             self.failed += 1
 
     def reauthenticated(self, latency_ms: float) -> None:
-        """A client has reauthenticated, ``latency_ms`` after its SaslHandshake."""
+        """Count a reauthentication, ``latency_ms`` after its SaslHandshake."""
         self.reauthentications += 1
         now_s = self._now_s()
         if not self._latencies or now_s - self._latencies[-1][0] >= WINDOW_S:

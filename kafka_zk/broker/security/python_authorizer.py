@@ -1,9 +1,9 @@
 """``authorizer.class.name=module:Class``: a Python class as authorizer.
 
 The class is called with the broker's configuration (key -> text). Its ``authorize(context, operation, resource)``
-returns whether ``context.principal`` may do that. It must not block, because the whole broker waits; decisions are not
+returns True if ``context.principal`` may do that. It must not block, because the whole broker waits; decisions are not
 cached. An exception denies, and is logged once a minute. The optional ``authorize_any(context, operation,
-resource_type)`` returns whether it may on some resource of the type.
+resource_type)`` returns True if the principal may do that on some resource of the type.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from kafka_zk.protocol.request import RequestContext
 
 
 class CannotLoad(Exception):
-    """The class cannot be used; the message is one sentence."""
+    """The class cannot be used. The message is one sentence."""
 
 
 def load(name: str, properties: Mapping[str, str], denials: Denials) -> "PythonAuthorizer":
@@ -53,7 +53,7 @@ class PythonAuthorizer(Authorizer):
         return decide is not None and self._asked(decide, context, operation, resource_type)
 
     def _asked(self, decide: Any, *asked: Any) -> bool:
-        """Only True allows; a coroutine, for example, denies."""
+        """Call the class. Only True allows; a coroutine, for example, denies."""
         try:
             return decide(*asked) is True
         except Exception:

@@ -1,8 +1,8 @@
 """The SASL logins of one connection, between its requests and the pure core (``sasl_server``).
 
-As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that passwords cannot be
-tried fast, and then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the client's
-token. After that, only reauthentication is allowed (KIP-368).
+As in Kafka, a failure response is delayed (``connection.failed.authentication.delay.ms``), so that a client cannot try
+passwords quickly. Then the connection is closed. A session ends after ``connections.max.reauth.ms`` or with the
+client's token. After that, only reauthentication is allowed (KIP-368).
 Source: SaslServerAuthenticator.java, KafkaChannel.java, Processor.scala@3.9.
 """
 
@@ -30,6 +30,9 @@ HandshakeResponse = codec.response(ApiKey.SASL_HANDSHAKE)
 AuthenticateResponse = codec.response(ApiKey.SASL_AUTHENTICATE)
 
 MIN_REAUTHENTICATION_INTERVAL_S = 1.0
+MOST_BYTES_ANSWERED = 1024
+"""Maximum body of a request that interrupts a login and gets a response. To parse it and to respond takes 2 us a byte,
+while all connections wait."""
 
 _BARE_TOKENS_UNTIL = 0  # SaslHandshake: up to this version, messages have no request header
 _WITHOUT_LIFETIME_UNTIL = 0  # SaslAuthenticate: up to this version, the response has no session lifetime
@@ -59,7 +62,7 @@ class SaslHandshakes:
 
 
 class SaslHandshake(Handshake):
-    """See the module's docstring."""
+    """The SASL logins of one connection."""
 
     def __init__(self, server: SaslServer, listener: SaslHandshakes) -> None:
         self._server = server
@@ -76,9 +79,7 @@ class SaslHandshake(Handshake):
     def request(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, HandshakeStep]:
-        if self._server.state is SaslState.DONE and not self.begins_again(header):
-            self._stats.expired += 1
-            raise ProtocolError("its session has ended, and the client does not log in again")
+        self._check_session(header)
         self._check_size(body)
         is_agreed = self._server.state is SaslState.AUTHENTICATING
         if header.api_key == ApiKey.API_VERSIONS and not is_agreed:
@@ -90,6 +91,13 @@ class SaslHandshake(Handshake):
         if not is_agreed:
             raise ProtocolError(f"API {header.api_key} before the login")
         return self._interrupted(context, header, body)
+
+    async def unknown_version(self, context: RequestContext, header: RequestHeader, versions: bytes) -> HandshakeStep:
+        self._check_session(header)
+        if self._server.state is SaslState.AUTHENTICATING:
+            return await self._interrupted(context, header._replace(api_version=0), memoryview(b""))
+        self._expected(self._server.api_versions)
+        return HandshakeStep([versions])
 
     def begins_again(self, header: RequestHeader) -> bool:
         if header.api_key != ApiKey.SASL_HANDSHAKE:
@@ -104,8 +112,15 @@ class SaslHandshake(Handshake):
             return HandshakeStep(None, is_refused=True)  # this version has no error response
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
+    def _check_session(self, header: RequestHeader) -> None:
+        """After its end only another login is allowed. Raises ProtocolError."""
+        if self._server.state is SaslState.DONE and not self.begins_again(header):
+            self._stats.expired += 1
+            raise ProtocolError("its session has ended, and the client does not log in again")
+
     def _check_size(self, message: Buffer) -> None:
-        """Limits reauthentication, during which the decoder allows larger frames. Raises ProtocolError."""
+        """Limit the size of messages during reauthentication, when the decoder allows larger frames. Raises
+        ProtocolError."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 
@@ -150,10 +165,15 @@ class SaslHandshake(Handshake):
         return self._next(context, [_encoded(header, answer)], lifetime_ms)
 
     async def _interrupted(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
-        """Respond ILLEGAL_SASL_STATE: a mechanism is agreed, and the request is not part of the login."""
-        request = codec.decode_request(header.api_key, header.api_version, body)
+        """Respond ILLEGAL_SASL_STATE: a mechanism is agreed, and the request is not part of the login.
+
+        A large request gets no response, because it is not parsed.
+        """
         failure = f"Unexpected Kafka request of type {ApiKey(header.api_key).name} during SASL authentication."
-        answer = error_response(header.api_key, header.api_version, request, ErrorCode.ILLEGAL_SASL_STATE, failure)
+        answer = None
+        if len(body) <= MOST_BYTES_ANSWERED:
+            request = codec.decode_request(header.api_key, header.api_version, body)
+            answer = error_response(header.api_key, header.api_version, request, ErrorCode.ILLEGAL_SASL_STATE, failure)
         self._server.interrupt()
         await self._hold_back(context, failure)
         return HandshakeStep(None if answer is None else [_encoded(header, answer)], is_refused=True)

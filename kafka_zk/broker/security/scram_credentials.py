@@ -2,7 +2,6 @@
 
 They are in memory, because a login must not wait for ZooKeeper, and follow change notifications. A user whose znode
 cannot be read or parsed has none. If listing the users is not permitted, no user has any.
-
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 
@@ -20,11 +19,11 @@ from kafka_zk.security.scram import MECHANISMS, ScramCredential, TokenCredential
 _log = Logger()
 
 FindToken = Callable[[str, str], TokenCredential]
-"""(mechanism, token id) to the token's credential; see ``Credentials``."""
+"""(mechanism, token id) -> the token's credential; see ``Credentials``."""
 
 
 class ScramCredentials:
-    """See the module's docstring.
+    """The credentials that a broker knows.
 
     Args:
         secret: the cluster's secret, from which credentials of unknown users are invented.
@@ -40,7 +39,8 @@ class ScramCredentials:
         self._reading = DeferredLock()  # an earlier read must not overwrite a later one
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential; an invented one if there is none, so that names cannot be probed."""
+        """The user's credential. If there is none, an invented one, so that clients cannot find out which names
+        exist."""
         found = self._by_user.get(user, {}).get(mechanism)
         return self.invented(mechanism, user) if found is None else found
 
@@ -55,7 +55,7 @@ class ScramCredentials:
     async def load(self, configs: ConfigRegistry) -> None:
         """Read all users and forget those that no longer exist.
 
-        Raises SessionLost, and nothing changes; NoAuth if listing is not permitted, and all are forgotten.
+        Raises SessionLost, and nothing changes; NoAuth if listing is not permitted, and all users are forgotten.
         """
         async with self._reading:
             try:
@@ -81,7 +81,7 @@ async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str
 
 
 def credentials(name: str, properties: Mapping[str, str]) -> dict[str, ScramCredential]:
-    """The credentials in a user's configuration, by mechanism; invalid ones are logged and left out."""
+    """The credentials in a user's configuration, by mechanism. Invalid ones are logged and left out."""
     found = {}
     for mechanism in MECHANISMS.keys() & properties.keys():
         try:

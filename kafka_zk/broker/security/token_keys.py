@@ -1,8 +1,8 @@
 """Fetches the keys of an OAuth provider periodically.
 
-After a failure the known keys are kept, and the fetch is retried after sasl.oauthbearer.jwks.endpoint.retry.backoff.ms,
-which doubles each time. An unknown key triggers an earlier fetch. Until the first success no token is accepted. Source:
-RefreshingHttpsJwks.java@3.9.
+After a failure, the known keys are kept, and the fetch is retried after
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms, which doubles each time. An unknown key causes an earlier fetch. Before
+the first success, no token is accepted. Source: RefreshingHttpsJwks.java@3.9.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _log = Logger()
 
 
 class TokenKeys:
-    """Fetches the keys of one listener. ``start`` returns after the first attempt, whether it succeeds or not."""
+    """Fetches the keys of one listener. ``start`` returns after the first attempt, even if it fails."""
 
     def __init__(self, endpoint: JwksEndpoint, tokens: SignedTokens, clock: Clock, run_in_thread: RunInThread) -> None:
         self._endpoint = endpoint

@@ -1,7 +1,8 @@
-"""Which topics each client may describe, for Metadata of all topics: a cached decision needs no Python step.
+"""Caches which topics each client may describe, for Metadata of all topics: a cached decision needs no Python step.
 
-The decisions of all clients together are bounded. Beyond the bound, clients that did not ask for IDLE_S give way, and
-then nothing more is cached: clients ask for all topics in turn, so a cache that drops the oldest never hits.
+The number of decisions of all clients is limited. Above the limit, decisions of clients that did not ask for IDLE_S are
+dropped; then nothing more is cached, because clients ask for all topics in turn and a least-recently-used cache would
+never hit.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ class _Asked(NamedTuple):
 
 
 class VisibleTopics:
-    """See the module's docstring.
+    """The cached decisions of all clients.
 
     Args:
         reach_of: decides, given principal and host; valid until ``clear``.
@@ -35,11 +36,11 @@ class VisibleTopics:
         self._seconds = seconds
         self._most = most
         self._longest_bytes = longest_bytes
-        self._clients: dict[tuple[str, str], _Asked] = {}  # the client that asked last is the last
+        self._clients: dict[tuple[str, str], _Asked] = {}  # in the order of the last request
         self.count = 0  # cached decisions
 
     def among(self, principal: str, host: str, names: Sequence[str]) -> list[str]:
-        """The visible ones, in the same order."""
+        """The visible topics among ``names``, in the same order."""
         asked = self._clients.pop((principal, host), None)
         reach = self._reach_of(principal, host) if asked is None else asked.reach
         known_count = len(reach)
@@ -63,6 +64,6 @@ class VisibleTopics:
             self.count -= 1
 
     def clear(self) -> None:
-        """The ACLs have changed."""
+        """Forget all decisions, because the ACLs have changed."""
         self._clients.clear()
         self.count = 0

@@ -12,10 +12,10 @@ from kafka_zk.base.types import LogAppendInfo, TopicPartition
 from kafka_zk.broker.coordinator.append_errors import COORDINATOR_ERRORS, code_of
 from kafka_zk.broker.replica.delayed_produce import AppendResult
 from kafka_zk.broker.replica.manager import ReplicaManager
-from kafka_zk.broker.replica.own_appends import append_record
 from kafka_zk.broker.transaction.metadata import TransactionMetadata
 from kafka_zk.broker.transaction.records import encode_batch, encode_key
 from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 
 TOMBSTONES_TIMEOUT_MS = 30_000  # request.timeout.ms
@@ -29,7 +29,7 @@ _ERRORS = {
 
 
 class TransactionLog:
-    """See the module's docstring; ``tp`` is always one of ``__transaction_state``."""
+    """Writes to ``__transaction_state``, of which ``tp`` is always a partition."""
 
     def __init__(self, replicas: ReplicaManager, clock: Clock) -> None:
         self._replicas = replicas
@@ -38,9 +38,12 @@ class TransactionLog:
     def store(
         self, tp: TopicPartition, transactional_id: str, metadata: TransactionMetadata, now_ms: int
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Write an id's state. Returns NONE or the client's error; an awaitable if the append is not complete yet."""
+        """Write an id's state. Returns NONE or the client's error, or an awaitable if the append is not complete
+        yet."""
         batch = encode_batch(transactional_id, metadata, now_ms)
-        return _outcome(append_record(self._replicas, tp, batch, now_ms, max(1, metadata.timeout_ms)))
+        return _outcome(
+            self._replicas.append_own(tp, Log.append_own_record, batch, now_ms, max(1, metadata.timeout_ms))
+        )
 
     def remove(self, tp: TopicPartition, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:
         """Write tombstones for at least one id, in one batch."""
@@ -48,8 +51,8 @@ class TransactionLog:
         batch = RecordBatchBuilder()
         for each in transactional_ids:
             batch.append(now_ms, encode_key(each), None)
-        records = memoryview(bytearray(batch.build()))
-        return _outcome(self._replicas.append_own(tp, records, TOMBSTONES_TIMEOUT_MS))
+        records = bytearray(batch.build())
+        return _outcome(self._replicas.append_own(tp, Log.append_own_batch, records, now_ms, TOMBSTONES_TIMEOUT_MS))
 
 
 def _outcome(appended: AppendResult | Awaitable[AppendResult]) -> ErrorCode | Awaitable[ErrorCode]:

@@ -1,9 +1,7 @@
 """A broker's transaction coordinator: the operations of the transaction APIs.
 
-A thin driver around ``Transaction``: it finds the transaction and supplies the time; the state manager carries out the
-effects. Client errors are returned as Kafka's error codes, not raised.
-
-Source: TransactionCoordinator.scala@3.9.
+It finds the transaction and supplies the time; the state manager carries out the effects. Client errors are returned as
+Kafka's error codes, not raised. Source: TransactionCoordinator.scala@3.9.
 """
 
 from collections.abc import Awaitable, Collection
@@ -47,8 +45,8 @@ class Transactions(NamedTuple):
 
 
 class TransactionCounts(NamedTuple):
-    """Counts for metrics. ``unknown_destinations``: endings that wait for a leader or a retry. ``held_bytes``: memory
-    of all ids."""
+    """Counts for metrics. ``unknown_destinations``: number of endings that wait for a leader or a retry.
+    ``held_bytes``: memory of all ids."""
 
     transactional_ids: int
     ongoing: int
@@ -58,13 +56,13 @@ class TransactionCounts(NamedTuple):
 
 
 class CoordinatorHost(NamedTuple):
-    """What the coordinator uses of its broker.
+    """The coordinator's dependencies from its broker.
 
     Attributes:
         write_markers: makes a broker, possibly this one, write markers.
         find_missing: returns the topics that are not in ZooKeeper.
         tell: called with each transaction whose new state is in the log.
-        at_end_of_turn: the reactor's; markers of transactions that end in one turn are sent together.
+        at_end_of_turn: the reactor's method. Markers of transactions that end in one turn are sent together.
     """
 
     write_markers: WriteMarkers
@@ -74,7 +72,7 @@ class CoordinatorHost(NamedTuple):
 
 
 class TransactionCoordinator:
-    """See the module's docstring."""
+    """The operations of the transaction APIs."""
 
     def __init__(
         self,
@@ -121,12 +119,12 @@ class TransactionCoordinator:
         )
 
     def close(self) -> None:
-        """Shut down: all waiting requests get a response."""
+        """Shut down. All waiting requests get a response."""
         self._manager.close()
         self.markers.close()
 
     async def abort_timed_out(self) -> None:
-        """Abort transactions that are open for longer than their timeout."""
+        """Abort transactions that are open longer than their timeout."""
         await self._manager.abort_timed_out()
 
     async def remove_expired(self) -> None:
@@ -148,7 +146,7 @@ class TransactionCoordinator:
         """Initialise a producer, or bump its epoch after an error (``expected``, KIP-360). ``peer``: the client's
         address.
 
-        Without memory for a new id, the client gets a retriable error, and ids that were never used are removed.
+        If there is no memory for a new id, the client gets a retriable error, and ids that were never used are removed.
         Raises: ClientGone.
         """
         if not transactional_id:
@@ -188,8 +186,8 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Add existing partitions to the transaction. Returns an awaitable only if the append is not complete yet; the
-        awaitable raises ClientGone."""
+        """Add existing partitions to the transaction. Returns an awaitable if the append is not complete yet, which
+        raises ClientGone."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
@@ -213,7 +211,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Commit or abort. NONE means that the decision is in the log. Awaitable as in ``add_partitions``."""
+        """Commit or abort. NONE means that the decision is in the log. Returns like ``add_partitions``."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):

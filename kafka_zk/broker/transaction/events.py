@@ -19,7 +19,7 @@ _CAUSES = {
 
 @dataclass(frozen=True, slots=True)
 class TransactionChanged(Event):
-    """The state of a transactional id is in the log. ``partitions``: those that have yet to get a marker, if any."""
+    """The state of a transactional id is in the log. ``partitions``: those that still need a marker."""
 
     transactional_id: str
     producer_id: int
@@ -29,7 +29,7 @@ class TransactionChanged(Event):
 
 
 class TransactionReporter:
-    """``tell`` is the callback for a ``TransactionCoordinator``. Without an observer it costs almost nothing."""
+    """``tell`` is the callback for a ``TransactionCoordinator``. If there is no observer, it costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source

@@ -1,12 +1,12 @@
 """Sends transaction markers to the leaders of partitions until each is written.
 
-Each broker has at most one request in progress; the next request combines the markers that came meanwhile, or in one
-reactor turn. After a failure or a change of leader, markers are sent again after a pause, to the leader in the metadata
-at that time.
+Each broker has at most one request in progress. The next request combines the markers that came during the last one, or
+in one reactor turn. After a failure or a change of leader, markers are sent again after a pause, to the current leader
+in the metadata.
 
-A deleted partition needs no marker. Once the controller has sent all metadata, a partition missing there is deleted;
-before that, it is deleted if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator epoch,
-its markers are not sent again: another coordinator ends the transaction.
+A deleted partition needs no marker. After the controller has sent all metadata, a missing partition counts as deleted;
+before that, it counts as deleted if its topic is not in ZooKeeper. If a leader knows a later producer or coordinator
+epoch, its markers are not sent again, because another coordinator ends the transaction.
 
 Source: TransactionMarkerChannelManager.scala, TransactionMarkerRequestCompletionHandler.scala@3.9.
 """
@@ -35,15 +35,15 @@ _log = Logger()
 
 RETRY_S = 0.05
 SETTLED_AFTER_S = 10
-"""Seconds after registration until the metadata count as complete: the controller may send them in several requests."""
+"""Seconds after registration until the metadata count as complete, because the controller may send several requests."""
 LOOK_UP_PAUSE_S = 0.1
-"""Pause between lookups in ZooKeeper for topics missing in the metadata: a topic may be about to be deleted."""
+"""Pause between lookups in ZooKeeper for topics missing in the metadata. A topic may be about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take at most a tenth of the time
 _PARTITIONS_A_REQUEST = 2_000
 
 _WRITTEN = frozenset(
     {ErrorCode.NONE, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, ErrorCode.UNSUPPORTED_VERSION}
-)  # producers cannot have written transactions into old formats
+)  # producers cannot have written transactions in old formats
 _NONE = ErrorCode.NONE
 _NO_PARTITIONS: Mapping[int, PartitionInfo] = {}
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
@@ -80,7 +80,7 @@ class MarkersToSend(NamedTuple):
 
     @property
     def marker(self) -> TxnMarker:
-        """The marker as sent to the leader."""
+        """The marker for the leader."""
         producer, commit, tps = self.markers
         return TxnMarker(*producer, self.owned.epoch, commit, sorted(tps))
 
@@ -92,12 +92,12 @@ OnWritten = Callable[[CoordinatedPartition, Transaction, Collection[TopicPartiti
 
 
 class TransactionMarkerChannels:
-    """See the module's docstring.
+    """Sends markers.
 
     Args:
         on_written: called with partitions that have their marker, or need none.
         find_missing: called with topics that are missing in possibly incomplete metadata.
-        at_end_of_turn: the reactor's.
+        at_end_of_turn: the reactor's method.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class TransactionMarkerChannels:
         self._on_written = on_written
         self._queues: dict[int, deque[MarkersToSend]] = {}
         self._to_retry: list[MarkersToSend] = []
-        self._undecided: list[MarkersToSend] = []  # wait for a lookup of their topics
+        self._undecided: list[MarkersToSend] = []  # endings that wait for a lookup of their topics
         self._is_looking_up = False
         self._look_up_again_s = -math.inf
-        self._failures: dict[int, str] = {}  # last logged failure by leader: retries are frequent
+        self._failures: dict[int, str] = {}  # leader -> last logged failure, because retries are frequent
         self._broker_epoch = metadata.broker_epoch
         self._settled_s = clock.seconds() + SETTLED_AFTER_S
         self._is_retrying = False
@@ -161,7 +161,7 @@ class TransactionMarkerChannels:
 
     @property
     def _is_settled(self) -> bool:
-        """Whether the metadata are complete."""
+        """True if the metadata are complete."""
         metadata, now_s = self._metadata, self._clock.seconds()
         if metadata.broker_epoch != self._broker_epoch:
             self._broker_epoch, self._settled_s = metadata.broker_epoch, now_s + SETTLED_AFTER_S
@@ -199,7 +199,7 @@ class TransactionMarkerChannels:
                 self._retry_later(ending.for_leader(others))
 
     def _tell(self, ending: MarkersToSend, tps: Collection[TopicPartition]) -> None:
-        """An error in one transaction must not affect the others."""
+        """Report written markers. An error in one transaction must not affect the others."""
         try:
             self._on_written(ending.owned, ending.transaction, tps)
         except Exception:
@@ -207,7 +207,7 @@ class TransactionMarkerChannels:
             _log.failure("the completion of a transaction of {id} was not processed", id=id_, level=LogLevel.error)
 
     def close(self) -> None:
-        """Stop sending; results of requests in progress are ignored."""
+        """Stop sending. Results of requests in progress are ignored."""
         self._is_closed = True
         self._queues.clear()
         self._to_retry.clear()
@@ -234,7 +234,7 @@ class TransactionMarkerChannels:
                 self._queues.pop(leader, None)
 
     def _exchange(self, leader: int, endings: list[MarkersToSend]) -> bool:
-        """Returns whether the response must be awaited."""
+        """Send a request. Returns True if the response must be awaited."""
         if not endings:
             return False
         try:
@@ -301,7 +301,7 @@ class TransactionMarkerChannels:
         ensureDeferred(self._retry()).addErrback(_log_bug)
 
     async def _retry(self) -> None:
-        """In short steps. The longer they take, the longer the pause afterwards."""
+        """Retry in short steps. The longer they take, the longer the pause afterwards."""
         begun_s = self._clock.seconds()
         to_retry, self._to_retry = self._to_retry, []
         self._is_retrying = True
@@ -319,7 +319,7 @@ def _log_bug(failure: Failure) -> None:
 
 
 def _take(queue: deque[MarkersToSend]) -> list[MarkersToSend]:
-    """At least one ending for the next request, if any is left. Drops those of unloaded partitions."""
+    """Take at least one ending for the next request, if any is left. Drops those of unloaded partitions."""
     taken = []
     count = 0
     while queue and count < _PARTITIONS_A_REQUEST:

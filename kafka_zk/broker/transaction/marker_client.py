@@ -19,7 +19,7 @@ _Topic = _Marker.WritableTxnMarkerTopic
 
 
 class MarkerConnection(Protocol):
-    """The part of ``network.client.KafkaConnection`` that is used here."""
+    """The methods of ``network.client.KafkaConnection`` that are used."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -47,7 +47,7 @@ class MarkerClient:
         self._is_closed = False
 
     async def write(self, broker_id: int, markers: Sequence[TxnMarker]) -> Written:
-        """Returns the error codes of the markers. Raises the connection's errors."""
+        """Write markers and return their error codes. Raises the connection's errors."""
         connection = await self._connected(broker_id)
         answer = await connection.request(ApiKey.WRITE_TXN_MARKERS, {"markers": [_message(each) for each in markers]})
         return {
@@ -60,7 +60,7 @@ class MarkerClient:
         }
 
     def close(self) -> None:
-        """Close all connections; requests in progress fail."""
+        """Close all connections. Requests in progress fail."""
         self._is_closed = True
         for broker_id in list(self._connections):
             self._drop(broker_id)

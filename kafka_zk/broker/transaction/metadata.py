@@ -25,7 +25,7 @@ class TransactionMetadata(NamedTuple):
         last_update_ms: wall-clock time of the last change.
         last_producer_epoch: the epoch before ``producer_epoch`` if the producer requested the bump (KIP-360), otherwise
             -1.
-        previous_producer_id: producer id before the last InitProducerId, usually the same one; -1 if unknown.
+        previous_producer_id: producer id before the last InitProducerId, usually unchanged; -1 if unknown.
     """
 
     producer_id: int
@@ -53,5 +53,5 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Whether the next InitProducerId needs a new producer id."""
+        """True if the next InitProducerId needs a new producer id."""
         return self.producer_epoch >= LAST_EPOCH

@@ -11,8 +11,8 @@ class CoordinatedPartition:
     Attributes:
         epoch: the leader epoch.
         transactions: by transactional id; empty after unloading.
-        ongoing: those of ``transactions`` in state Ongoing.
-        is_current: False once another broker may lead the partition; later results must be ignored.
+        ongoing: the ``transactions`` in state Ongoing.
+        is_current: False when another broker may lead the partition. Later results must then be ignored.
     """
 
     def __init__(self, number: int, epoch: int) -> None:

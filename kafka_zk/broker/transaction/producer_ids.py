@@ -37,7 +37,8 @@ class ProducerIdManager:
         return producer_id
 
     async def _refill(self) -> None:
-        """All waiting requests share one allocation. They resume one by one; the block may be too small for all."""
+        """Allocate a block for all waiting requests. They resume one by one, because the block may be too small for
+        all."""
         if self._refilling:
             waiting: Deferred[None] = Deferred()
             self._waiting.append(waiting)
@@ -59,7 +60,7 @@ class ProducerIdManager:
             raise error
 
     def _tell(self, failed: Exception) -> None:
-        """Log an error that an operator must fix, once: producers retry."""
+        """Log an error that an operator must fix, once, because producers retry."""
         if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
             self._fault = str(failed)
             _log.error("no producer ids can be given out: {error}", error=failed)

@@ -1,7 +1,7 @@
 """Keys and values of the records in ``__transaction_state``, in Kafka's formats.
 
-The key, version 0, is the transactional id; a tombstone removes it. Writes values in version 0, like Kafka 3.9; reads
-version 1 too (flexible, KIP-890 part 2).
+The key, version 0, is the transactional id; a tombstone removes it. Writes values in version 0, as Kafka 3.9 does. Also
+reads version 1 (flexible, KIP-890 part 2).
 
 Source: TransactionLogKey, TransactionLogValue (messages of 3.9), TransactionLog.scala@3.9.
 """
@@ -46,7 +46,7 @@ def encode_key(transactional_id: str) -> bytes:
 def decode_key(key: Buffer) -> str | None:
     """The transactional id; None for a key of an unknown version, which Kafka ignores too.
 
-    Raises: ProtocolError if it is malformed.
+    Raises: ProtocolError if the key is invalid.
     """
     try:
         (version,) = _INT16.unpack_from(key, 0)
@@ -68,7 +68,7 @@ def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: i
     producer_id, producer_epoch, timeout_ms, state, tps, start_ms, last_update_ms, _, _ = metadata
     if len(tps) > _MOST_CACHED or len(transactional_id) > _LONGEST_CACHED:
         return _assemble(transactional_id, encode_value(metadata), now_ms)
-    if state is _EMPTY:  # every id starts here: a template per id would be used only once
+    if state is _EMPTY:  # every id begins in this state: a template per id would be used only once
         name = transactional_id.encode()
         template, value_position, name_position = _empty_template(len(name))
         batch = bytearray(template)
@@ -95,7 +95,8 @@ def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[by
 
 @lru_cache(maxsize=256)
 def _empty_template(name_bytes: int) -> tuple[bytes, int, int]:
-    """A batch of an id without a transaction, without name and changing fields; positions of its value and its name."""
+    """A batch of an id without a transaction, without name and changing fields; and the positions of its value and
+    name."""
     value = encode_value(TransactionMetadata(0, 0, 0, _EMPTY))
     batch = _assemble("?" * name_bytes, value, 0)
     value_position = len(batch) - len(_RECORD_ENDS) - len(value)
@@ -124,7 +125,7 @@ def _partitions(tps: frozenset[TopicPartition]) -> bytes:
 
 
 def decode_value(value: Buffer) -> TransactionMetadata:
-    """Decode a value. Raises: ProtocolError if it is malformed or of an unknown version."""
+    """Decode a value. Raises: ProtocolError if it is invalid or has an unknown version."""
     try:
         (version,) = _INT16.unpack_from(value, 0)
         if version not in _VALUE_VERSIONS:

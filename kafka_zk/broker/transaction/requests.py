@@ -12,36 +12,36 @@ NO_PRODUCER_EPOCH = -1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer id and its epoch; both -1 for none."""
+    """A producer id and its epoch; both -1 if there is none."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 class Result(NamedTuple):
-    """The response to a request. ``producer``: only for InitProducerId, and only without an error."""
+    """The response to a request. ``producer``: only for InitProducerId, and only if there is no error."""
 
     error: ErrorCode
     producer: ProducerIdAndEpoch = ProducerIdAndEpoch()
 
 
 class Answer(NamedTuple):
-    """Send the response; ``reply`` is None if there was no request."""
+    """Send the response. ``reply`` is None if there was no request."""
 
     reply: Reply | None
     result: Result
 
 
 class Append(NamedTuple):
-    """Append this state with acks=all, then call ``appended``. ``is_retry``: first pause, as the last attempt failed.
-    """
+    """Append this state with acks=all, then call ``appended``. ``is_retry``: pause first, because the last attempt
+    failed."""
 
     metadata: TransactionMetadata
     is_retry: bool = False
 
 
 class SendMarkers(NamedTuple):
-    """Write a marker to each partition and call ``markers_written`` with those that are done."""
+    """Write a marker to each partition, and call ``markers_written`` with partitions that have it."""
 
     producer: ProducerIdAndEpoch
     commit: bool

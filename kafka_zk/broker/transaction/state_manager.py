@@ -39,7 +39,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 RETRY_S = 0.1
-_ROOM_SHARE = 8  # free an eighth of the memory at once
+_ROOM_SHARE = 8  # share of the memory that is freed together
 _AT_ONCE = 64
 _MOST_RECENT = 1024
 _NONE, _ONGOING = ErrorCode.NONE, TransactionState.ONGOING
@@ -49,7 +49,7 @@ Tell = Callable[[Transaction], None]
 
 
 class TransactionStateManager:
-    """See the module's docstring.
+    """The transactional ids of a broker.
 
     Args:
         send_markers: sends markers to the partitions, then calls ``markers_written``.
@@ -69,7 +69,7 @@ class TransactionStateManager:
         self.memory = HeldMemory("transactional ids", config.memory_max_bytes)
         self.partition_count = PartitionCount(metadata, TRANSACTION_STATE_TOPIC, config.partition_count)
         self.is_active = True
-        self.append_retry_count = 0  # retries that wait now
+        self.append_retry_count = 0  # number of retries that wait now
         self._log = TransactionLog(replicas, clock)
         self._config = config
         self._clock = clock
@@ -84,7 +84,7 @@ class TransactionStateManager:
     # Transactional ids.
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of ``__transaction_state`` that holds the id."""
+        """The partition of ``__transaction_state`` that contains the id."""
         return partition_for(transactional_id, self.partition_count())
 
     def find(self, transactional_id: str) -> CoordinatedPartition | ErrorCode:
@@ -116,7 +116,7 @@ class TransactionStateManager:
 
     @property
     def is_loading(self) -> bool:
-        """Whether a partition is being loaded, so that transactional ids may be missing."""
+        """True if a partition is being loaded, so that transactional ids may be missing."""
         return bool(self._loading)
 
     def add(self, owned: CoordinatedPartition, transaction: Transaction) -> None:
@@ -141,13 +141,13 @@ class TransactionStateManager:
             ensureDeferred(self._load(owned)).addErrback(log_bug)
 
     def close(self) -> None:
-        """Shut down: all waiting requests get a response."""
+        """Shut down. All waiting requests get a response."""
         self.is_active = False
         for number in [*self._loading, *self.partitions]:
             self._unload(number)
 
     async def _load(self, owned: CoordinatedPartition) -> None:
-        """One partition at a time, in short steps."""
+        """Load one partition at a time, in short steps."""
         loaded = LoadedPartition()
         async with self._loads:
             try:
@@ -206,7 +206,7 @@ class TransactionStateManager:
     def carry_out(
         self, owned: CoordinatedPartition, transaction: Transaction, effects: list[Effect], now_ms: int
     ) -> None:
-        """Carry out effects; immediately, unless an append is not complete yet."""
+        """Carry out effects immediately, except after an append that is not complete yet."""
         for effect in effects:  # effects may be appended during the loop
             if isinstance(effect, Append):
                 if effect.is_retry:
@@ -274,7 +274,7 @@ class TransactionStateManager:
     def markers_written(
         self, owned: CoordinatedPartition, transaction: Transaction, tps: Collection[TopicPartition]
     ) -> None:
-        """These partitions have their marker, or are deleted."""
+        """Record that these partitions have their marker, or are deleted."""
         if owned.is_current:
             now_ms = self._clock.wall_ms()
             effects = transaction.markers_written(tps, now_ms)
@@ -286,7 +286,7 @@ class TransactionStateManager:
     # Time.
 
     async def abort_timed_out(self) -> None:
-        """Abort transactions that are open for longer than their timeout."""
+        """Abort transactions that are open longer than their timeout."""
         await in_slices(self._clock, self._abort_steps())
 
     def _abort_steps(self) -> Iterator[None]:
@@ -304,7 +304,7 @@ class TransactionStateManager:
     async def remove_expired(self) -> None:
         """Remove transactional ids that were not used for ``transactional.id.expiration.ms``.
 
-        The tombstones of a partition are all started before the first is awaited. Until its tombstone is written, an id
+        The tombstones of a partition are all begun before the first is awaited. Until its tombstone is written, an id
         that is used again gets a retriable error.
         """
         for owned in list(self.partitions.values()):
@@ -315,7 +315,7 @@ class TransactionStateManager:
                 await begun
 
     def _expire_steps(self, owned: CoordinatedPartition) -> Iterator[Transaction | None]:
-        """Yields an expired id, otherwise None, for one id per step."""
+        """Examine one id per step. Yields the id if it has expired, otherwise None."""
         for transaction in list(owned.transactions.values()):
             if not owned.is_current:
                 return
@@ -323,8 +323,8 @@ class TransactionStateManager:
             yield transaction if has_expired else None
 
     def make_room(self) -> None:
-        """Start removing some ids that were never used, unless that is in progress: those of the client address that
-        has the most, oldest first."""
+        """Begin to remove some ids that were never used, unless that is in progress. Chooses the client address that
+        has the most, and its oldest ids."""
         if not self._makes_room:
             self._makes_room = True
             ensureDeferred(self._remove_unused()).addErrback(log_bug)

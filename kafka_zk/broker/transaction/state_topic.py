@@ -1,6 +1,6 @@
 """``__transaction_state``, created at the first request for a transaction coordinator.
 
-If ``transaction.state.log.min.isr`` is not configured, it is Kafka's default of 2, or 1 with a single replica.
+If ``transaction.state.log.min.isr`` is not configured, it is 2, as in Kafka, or 1 with a single replica.
 
 Source: TransactionStateManager.transactionTopicConfigs@3.9.
 """

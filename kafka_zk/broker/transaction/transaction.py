@@ -1,6 +1,6 @@
 """One transactional id: a state machine without clock, I/O or randomness.
 
-Each method takes an event, and the time where needed, and returns effects. At most one change is in progress: until
+Each method receives an event, and the time if needed, and returns effects. At most one change is in progress: until
 ``appended`` reports it, other changes get CONCURRENT_TRANSACTIONS. ``states`` lists the legal transitions.
 
 Source: TransactionCoordinator.scala, TransactionMetadata.scala@3.9; KIP-98, KIP-360 (epochs bumped by the producer),
@@ -34,18 +34,18 @@ _RESULTS = {code: Result(code) for code in ErrorCode}
 
 
 class Transaction:
-    """See the module's docstring.
+    """One transactional id.
 
     Attributes:
-        metadata: the last stored state, except that a fence bumps the epoch immediately, and that partitions are
-            removed when their markers are written.
+        metadata: the last stored state. However, a fence bumps the epoch immediately, and partitions are removed when
+            their markers are written.
         pending: the state to store next; None if no change is in progress. While markers are being written, the final
             state, not appended yet.
-        waiting: the request that is answered when ``pending`` is stored; None without one.
-        counted_bytes: its share of the memory counted for all ids.
+        waiting: the request that is answered when ``pending`` is stored; None if there is none.
+        counted_bytes: the id's share of the memory of all ids.
         peer: address of the client that created the id; "" if it was loaded.
-        _is_fence: whether ``pending`` aborts the transaction in a bumped epoch.
-        _fence_failed: an append with a bumped epoch failed, so that the log may or may not have it. Another fence does
+        _is_fence: True if ``pending`` aborts the transaction in a bumped epoch.
+        _fence_failed: an append with a bumped epoch failed, so the log may or may not contain it. Another fence does
             not bump the epoch again.
     """
 
@@ -65,7 +65,7 @@ class Transaction:
 
     @classmethod
     def new(cls, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> "Transaction":
-        """An id that was never used."""
+        """Create an id that was never used."""
         return cls(
             transactional_id,
             TransactionMetadata(producer_id, NO_PRODUCER_EPOCH, timeout_ms, _EMPTY, last_update_ms=now_ms),
@@ -73,12 +73,12 @@ class Transaction:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was stored for this id."""
+        """True if nothing was stored for this id."""
         return self.pending is None and self.metadata.producer_epoch == NO_PRODUCER_EPOCH
 
     @property
     def is_unused(self) -> bool:
-        """Whether its first producer never started a transaction, so that nothing depends on the id's epoch."""
+        """True if its first producer never began a transaction, so that nothing depends on the id's epoch."""
         metadata = self.metadata
         return (
             self.pending is None
@@ -90,7 +90,7 @@ class Transaction:
 
     @property
     def needs_producer_id(self) -> bool:
-        """Whether the next InitProducerId may need a new producer id."""
+        """True if the next InitProducerId may need a new producer id."""
         return self.metadata.is_epoch_exhausted
 
     def loaded(self, now_ms: int) -> list[Effect]:
@@ -109,7 +109,7 @@ class Transaction:
     ) -> list[Effect]:
         """Initialise a producer. ``expected``: its identity if it continues after an error (KIP-360).
 
-        ``new_producer_id``: an unused producer id, required once the epochs are exhausted.
+        ``new_producer_id``: an unused producer id, required if the epochs are exhausted.
         """
         metadata = self.metadata
         if self.pending is not None:
@@ -139,7 +139,7 @@ class Transaction:
         )
 
     def _continues(self, expected: ProducerIdAndEpoch) -> bool:
-        """Whether this is the last producer of the id, or one that did not receive its new producer id."""
+        """True if this is the last producer of the id, or one that did not receive its new producer id."""
         metadata = self.metadata
         if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == metadata.producer_id:
             return True
@@ -161,7 +161,7 @@ class Transaction:
     def add_partitions(
         self, reply: Reply | None, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition], now_ms: int
     ) -> list[Effect]:
-        """Add partitions to the transaction; starts it if none is open."""
+        """Add partitions to the transaction. Begins a transaction if none is open."""
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
@@ -220,7 +220,7 @@ class Transaction:
     # Time.
 
     def has_timed_out(self, now_ms: int) -> bool:
-        """Whether the transaction is open for longer than its timeout."""
+        """True if the transaction is open longer than its timeout."""
         metadata = self.metadata
         is_open = self.pending is None and metadata.state in TRANSITIONS[Event.TIMED_OUT]
         return is_open and metadata.start_ms + metadata.timeout_ms < now_ms
@@ -230,7 +230,7 @@ class Transaction:
         return self._fence(None, now_ms) if self.has_timed_out(now_ms) else []
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether the id was not used for ``expiration_ms``."""
+        """True if the id was not used for ``expiration_ms``."""
         metadata = self.metadata
         is_idle = self.pending is None and metadata.state in TRANSITIONS[Event.EXPIRED]
         return is_idle and metadata.last_update_ms <= now_ms - expiration_ms
@@ -245,13 +245,13 @@ class Transaction:
         return [WriteTombstone()]
 
     def removal_failed(self) -> None:
-        """The tombstone was not written: keep the id."""
+        """Keep the id, because the tombstone was not written."""
         self.pending = None
 
     # Results of effects.
 
     def appended(self, error: ErrorCode, now_ms: int) -> list[Effect]:
-        """The append of ``pending`` succeeded, or failed with ``error``, which is meant for clients.
+        """Handle the result of the append of ``pending``. ``error`` is meant for clients.
 
         If the append that completes a transaction fails, it is repeated until it succeeds.
         """
@@ -276,7 +276,8 @@ class Transaction:
         return _answer(reply, _NONE)
 
     def markers_written(self, tps: Collection[TopicPartition], now_ms: int) -> list[Effect]:
-        """These partitions have their marker, or are deleted. Completes the transaction after the last one."""
+        """Record that these partitions have their marker, or are deleted. Completes the transaction after the last
+        one."""
         metadata = self.metadata
         if metadata.state not in _PREPARED or not metadata.tps:
             return []
@@ -285,7 +286,7 @@ class Transaction:
         return [] if left else self._completed()
 
     def _complete(self, now_ms: int) -> list[Effect]:
-        """The decision is in the log: send the markers. No other change is possible until they are written."""
+        """Send the markers, because the decision is in the log. No other change is possible until they are written."""
         metadata = self.metadata
         target = TRANSITIONS[_MARKERS_WRITTEN][metadata.state]
         assert isinstance(target, TransactionState)
@@ -300,8 +301,8 @@ class Transaction:
         return [new_tuple(Append, (self.pending, False))]
 
     def _fence(self, reply: Reply | None, now_ms: int) -> list[Effect]:
-        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately: an append
-        that is reported as failed may still succeed."""
+        """Abort the open transaction in an epoch that no producer has. The old epoch is invalid immediately, because an
+        append that is reported as failed may still succeed."""
         fencing = TRANSITIONS[Event.INIT_PRODUCER_ID][self.metadata.state]
         assert fencing is TransactionState.PREPARE_EPOCH_FENCE
         if not self._fence_failed:

@@ -6,8 +6,9 @@ BROKER, MEMBER, GROUP, TOPIC = "broker", "member", "group", "topic"
 
 
 class Action(NamedTuple):
-    """``target``: the kind of target, and its key in a request. ``expected``: the effect in a sentence, with
-    ``{session}`` for the session timeout and ``{dead}`` for what happens to a dead broker's session."""
+    """``target``: the kind of target, and its key in a request. ``expected``: the effect, in a sentence with
+    ``{session}`` for the session timeout and ``{dead}`` for the effect on a dead broker's session.
+    """
 
     name: str
     target: str
@@ -47,7 +48,7 @@ def expected(name: str, session_s: float, supervised: bool) -> str:
 
 
 def target_of(name: str, request: dict[str, Any]) -> str:
-    """The target of a request, for people: ``broker 2``, ``board/anna``, ``flights``."""
+    """The target of a request as text: ``broker 2``, ``board/anna``, ``flights``."""
     kind = ACTIONS[name].target
     told = str(request.get(kind, ""))
     return f"broker {told}" if kind == BROKER else told

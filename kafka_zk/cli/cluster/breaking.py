@@ -35,7 +35,7 @@ def command() -> None:
 
 
 def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
-    """The arguments of each command on a broker; ``function`` receives the cluster, the broker's id, and its options.
+    """The arguments of each command on a broker. ``function`` receives the cluster, the broker's id, and its options.
 
     Raises: CommandFailed, EmbeddedError, RegistryError.
     """

@@ -1,7 +1,7 @@
 """The faults that a running ``kafka-zk up`` applies to its brokers on requests of ``kafka-zk break``.
 
-``up`` applies them, because the brokers are its children: a process id is never reused while it waits for the child, a
-restarted broker ends with the others, and ``up`` owns the proxies.
+Only ``up`` can apply them: it owns the proxies and is the parent of the brokers, so their process ids are not reused
+while it waits for them, and restarted brokers end with the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -156,7 +156,6 @@ class BrokerFaults:
 
 
 def _links(request: Document) -> set[Link]:
-    """The links that a request names; both by default. Raises ActionRefused."""
     named = request.get("from", [])
     if not isinstance(named, list) or any(name not in list(Link) for name in named):
         raise ActionRefused(f"the links of a broker are {' and '.join(Link)}, not {named!r}")

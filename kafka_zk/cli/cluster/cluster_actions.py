@@ -1,4 +1,4 @@
-"""What ``kafka-zk up`` does on requests of ``kafka-zk break`` and the web page, and records in its trace."""
+"""Handles the requests of ``kafka-zk break`` and the web page in ``kafka-zk up``, and records them in its trace."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 DESCRIBE = "describe"
 TOLD = "told"
-"""Action of a client that has done something to a broker itself; ``up`` only records it."""
+"""Action of a client that has already acted on a broker; ``up`` only records it."""
 OPERATOR = "operator"
-"""The actor of these actions in the trace."""
+"""The actor of the actions in the trace."""
 
 Document = dict[str, Any]
 
@@ -40,7 +40,7 @@ class ClusterActions:
         self._trace = None if cluster.trace is None else TraceWriter(cluster.trace, OPERATOR)
 
     def answer(self, request: Document) -> Document:
-        """Handle a request. Raises EmbeddedError with the reason if it is refused."""
+        """Handle a request. Raises EmbeddedError with the reason for a refusal."""
         name = str(request.get("action"))
         if name == DESCRIBE:
             return self._description()

@@ -60,7 +60,7 @@ def _replay(name: str, write: bool, verbose: bool, as_json: bool) -> None:
         near = difflib.get_close_matches(name, library.names(), 1)
         hint = f"did you mean {near[0]}?" if near else "kafka-zk replay lists the built-in ones."
         raise CommandFailed(f"{name} is neither a file nor a built-in scenario; {hint}")
-    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges hear of errors
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges receive the errors
     try:
         scenario = parse(_text(path))
         show = _JsonLines() if as_json else _TextLines(scenario)
@@ -85,7 +85,7 @@ def _text(path: Path) -> str:
 
 
 def _difference(scenario: "Scenario", replayed: "Replayed") -> list[str]:
-    """The difference between the trace in the file and the new one, as of ``diff -u``."""
+    """The difference between the file's trace and the new one, in the format of ``diff -u``."""
     return list(difflib.unified_diff(scenario.trace, replayed.trace, "in the file", "now", n=1, lineterm=""))
 
 

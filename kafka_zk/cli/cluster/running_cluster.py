@@ -1,4 +1,4 @@
-"""A cluster of a ``kafka-zk up`` of this user on this machine, as ``kafka-zk break`` finds and reaches it."""
+"""A cluster of a ``kafka-zk up`` of this user on this machine, for ``kafka-zk break``."""
 
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 class RunningCluster:
-    """One cluster; ``description`` comes from its ``up``."""
+    """One cluster. ``description``: written by its ``up``."""
 
     def __init__(self, socket: Path, description: Document) -> None:
         self._socket = socket
@@ -41,19 +41,19 @@ class RunningCluster:
 
     @property
     def zookeeper(self) -> str:
-        """The connection string."""
+        """The ZooKeeper connection string."""
         zookeeper: str = self._description["zookeeper"]
         return zookeeper
 
     @property
     def trace(self) -> Path | None:
-        """The directory into which brokers write their events."""
+        """The directory of the brokers' traces."""
         trace: str | None = self._description["trace"]
         return None if trace is None else Path(trace)
 
     @property
     def security(self) -> ClientSecurity:
-        """How clients connect to its brokers. Raises CommandFailed."""
+        """The security of connections to its brokers. Raises CommandFailed."""
         file: str | None = self._description.get("client_properties")
         return command_security() if file is None else read_security(Path(file))[1]
 
@@ -65,7 +65,7 @@ class RunningCluster:
 
     @property
     def supervised(self) -> bool:
-        """Whether a dead broker's session is closed immediately; otherwise it expires."""
+        """True if a dead broker's session is closed immediately instead of at its timeout."""
         supervised: bool = self._description.get("supervised", False)
         return supervised
 
@@ -154,7 +154,7 @@ def _all_running() -> list[RunningCluster]:
         try:
             clusters.append(_reach(socket))
         except NotReached:
-            continue  # its up was killed
+            continue  # its ``up`` was killed
     return clusters
 
 

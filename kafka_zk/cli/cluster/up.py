@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ZOOKEEPER_PORT = 2181
 WATCH_INTERVAL_S = 0.2
 TRACE = "trace"
-"""Folder in the data directory for the brokers' events, for the web page."""
+"""Folder of the brokers' traces in the data directory, for the web page."""
 NAMED_COUNT = 5
 CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log.dir", "log.dirs", "zookeeper.connect"))
 
@@ -173,13 +173,12 @@ def _proxy_keys(properties: dict[str, str]) -> list[str]:
 
 
 def _replication(brokers: int) -> dict[str, str]:
-    """Three replicas, or as many as there are brokers."""
     count = str(min(3, brokers))
     return {"default.replication.factor": count, "offsets.topic.replication.factor": count}
 
 
 def _checked(properties: dict[str, str], secure: bool) -> dict[str, str]:
-    """Check the overrides here, so that an error appears here and not in every broker's log."""
+    """Check the overrides before the start, so that an error appears here and not in every broker's log."""
     from kafka_zk.broker.config.kafka_config import KafkaConfig
     from kafka_zk.embedded.cluster import LISTENER_KEYS
 
@@ -200,7 +199,7 @@ def _temporary_directory(cleanup: ExitStack) -> Path:
 
 
 def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace: object) -> None:
-    """Remove the folder, unless a failure left logs in it: the message names one of them."""
+    """Remove the folder, unless a failure left logs in it that its message names."""
     failed = kind is not None and issubclass(kind, Exception)
     if not failed or not any(folder.rglob("*.log")):
         with interrupts.held():
@@ -208,7 +207,7 @@ def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace
 
 
 def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: int | None) -> None:
-    """Raises KeyboardInterrupt if it comes before the cluster is ready; later it is the usual end."""
+    """Raises KeyboardInterrupt if it arrives before the cluster is ready; afterwards it is the normal end."""
     ready = False
     try:
         _start_zookeeper(cluster, as_json, may_choose)
@@ -230,7 +229,7 @@ def _run(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool, web_port: 
 
 
 def _start_zookeeper(cluster: "EmbeddedCluster", as_json: bool, may_choose: bool) -> None:
-    """``may_choose``: ZooKeeper may get another port than the usual one."""
+    """``may_choose``: use another port for ZooKeeper if the default one is taken."""
     from kafka_zk.embedded.errors import ProcessFailed
     from kafka_zk.embedded.zookeeper import START_TIMEOUT_S
 
@@ -285,7 +284,6 @@ def _tell_ready(cluster: "EmbeddedCluster", as_json: bool) -> None:
 
 
 def _client_files(cluster: "EmbeddedCluster") -> dict[str, str]:
-    """The files for clients of a secured cluster."""
     if cluster.security is None:
         return {}
     files = cluster.security
@@ -313,7 +311,7 @@ def _say(as_json: bool, line: str, **fields: object) -> None:
 
 
 def _complaint(cluster: "EmbeddedCluster") -> str:
-    """Describe the partitions without a leader, and which brokers to start for them."""
+    """Describe the partitions without a leader and the brokers to start for them."""
     leaderless = cluster.leaderless
     running = {broker.broker_id for broker in cluster.brokers if broker.alive}
     absent = sorted(set().union(*leaderless.values()) - running)
@@ -328,7 +326,7 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
 
 
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:
-    """Whether a command without options finds this cluster in the same environment."""
+    """True if commands without options find this cluster in the same environment."""
     from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER
     from kafka_zk.clients.connection.config import parse_bootstrap_servers
     from kafka_zk.clients.connection.errors import ConfigError
@@ -360,8 +358,9 @@ def _watch(
     as_json: bool,
     cleanup: ExitStack,
 ) -> None:
-    """Report every process that ends, and serve requests of ``kafka-zk break``, until a signal comes or the last
-    broker has ended unrequested."""
+    """Report every process that ends and serve ``kafka-zk break``, until a signal arrives or the last broker has ended
+    unrequested.
+    """
     from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 
     def did(action: str, target: str, broker: "BrokerProcess | None") -> None:
@@ -390,8 +389,7 @@ def _watch(
 def _tell_ended(
     cluster: "EmbeddedCluster", told: "Set[BrokerProcess | EmbeddedZooKeeper]", killed: "Set[int]", as_json: bool
 ) -> "set[BrokerProcess | EmbeddedZooKeeper]":
-    """Report processes that have ended, except those in ``told`` and brokers that were killed by request; returns
-    them."""
+    """Report processes that have ended, except those in ``told`` and brokers killed by request. Returns them."""
     died = {broker for broker in cluster.brokers if broker.broker_id not in killed}
     watched: set[BrokerProcess | EmbeddedZooKeeper] = {*died, *([cluster.zookeeper] if cluster.zookeeper else [])}
     ended = {each for each in watched - told if not each.alive}
@@ -404,7 +402,7 @@ def _tell_ended(
 
 
 def _listen(cluster: "EmbeddedCluster", cleanup: ExitStack) -> "ControlSocket | None":
-    """Open the socket for requests of ``kafka-zk break``; None if that is impossible."""
+    """Open the socket for requests of ``kafka-zk break``; None if that fails."""
     from kafka_zk.embedded.control_socket import ControlSocket
 
     try:

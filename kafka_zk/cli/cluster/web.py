@@ -118,7 +118,7 @@ def _played(path: Path) -> "Recording":
     from kafka_zk.sim.scenarios.scenario import parse
     from kafka_zk.sim.scenarios.statements import ScenarioError
 
-    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges hear of errors
+    globalLogBeginner.beginLoggingTo([], discardBuffer=True, redirectStandardIO=False)  # the judges receive the errors
     try:
         scenario = parse(path.read_text())
         note(f"playing {path.stem}: {scenario.title}")
@@ -162,7 +162,7 @@ def _record(
     port: int,
     as_json: bool,
 ) -> None:
-    """Record a matching cluster of ``up`` on this machine, or else the cluster at that ZooKeeper."""
+    """Record the matching ``up`` cluster on this machine, else the cluster of that ZooKeeper."""
     from kafka_zk.cli.cluster.running_cluster import find_cluster
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
@@ -209,7 +209,7 @@ def _watches(zookeeper: str) -> "WatchSource":
 
 
 def _break(running: "RunningCluster", request: "Document") -> "Document":
-    """Do what ``kafka-zk break`` does, mostly through the running ``up``."""
+    """Apply a command like ``kafka-zk break``, mostly through the running ``up``."""
     from kafka_zk.cli.cluster.break_actions import expected
     from kafka_zk.cli.cluster.running_cluster import EXPIRE
 

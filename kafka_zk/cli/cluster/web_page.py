@@ -1,4 +1,4 @@
-"""The web page of a running ``up`` or ``demo``: a ``kafka-zk web`` as its child process."""
+"""The web page of a running ``up`` or ``demo``, served by a ``kafka-zk web`` child process."""
 
 import os
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ START_TIMEOUT_S = 60
 
 
 class WebPage:
-    """Starts immediately. The page first asks the control socket of ``up``, so it is available only when that serves.
+    """Starts immediately. The page waits for the control socket of ``up``, so it is available when ``up`` serves that.
 
     Args:
-        traces: where processes write their events; by default where the brokers of ``up`` do.
+        traces: folder of the processes' traces; default: that of the brokers of ``up``.
     """
 
     def __init__(self, data_dir: Path, port: int, traces: Sequence[Path] = ()) -> None:
@@ -28,7 +28,7 @@ class WebPage:
         self._told = False
 
     def news(self) -> str | None:
-        """Return once where the page is (with the address for breaking), or how it ended; None if there is no news."""
+        """Return once the page's URL (with the one for breaking), or how the process ended; None without news."""
         if self._told:
             return None
         if found := self._url():
@@ -49,7 +49,7 @@ class WebPage:
         return self._line(URL)
 
     def _line(self, beginning: str) -> str:
-        """The rest of the log line with this beginning; "" if there is none yet."""
+        """The rest of the log line with this beginning; "" if it is not written yet."""
         lines = self._process.log_file.read_text().split("\n")[:-1]
         return next((line.removeprefix(beginning) for line in lines if line.startswith(beginning)), "")
 
@@ -58,7 +58,7 @@ class WebPage:
 
 
 def _create_private(log: Path) -> None:
-    """Make the log readable for this user only: its URL has the token that permits breaking the cluster."""
+    """Make the log readable for this user only, because it contains the URL with the break token."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 ZOOKEEPER, BROKER = "zookeeper", "broker"
 """The types of groups."""
 PARTITIONS = 6
-"""Partitions of a topic that is created because it does not exist."""
+"""Partitions of a topic that the workload creates."""
 MOST_MEMBERS, MOST_PRODUCERS = 12, 4
 MOST_RATE = 10_000
 SESSION_S = 6
@@ -64,14 +64,14 @@ class Workload:
         }
 
     def description(self) -> Document:
-        """All members and producers, including those that ended by themselves."""
+        """All members and producers, including those that ended on their own."""
         return {
             "members": [_member_state(each) for each in self._members.values()],
             "producers": [_producer_state(each) for each in self._producers.values()],
         }
 
     def stop(self) -> None:
-        """End all of them in an orderly way."""
+        """Stop all members and producers orderly."""
         running = [*self._leaving, *(each.process for each in self._members.values())]
         running += [each.process for each in self._producers.values()]
         for process in running:
@@ -119,7 +119,6 @@ class Workload:
         return _member_state(member)
 
     def _produce(self, request: Document) -> Document:
-        """Start a producer, or change its rate; 0 ends it."""
         topic, rate = _legal(request, "topic"), request.get("rate")
         if not isinstance(rate, int) or not 0 <= rate <= MOST_RATE:
             raise ActionRefused(f"a rate of 0 to {MOST_RATE} records a second is possible, not {rate!r}")
@@ -163,10 +162,9 @@ class Workload:
     def _free_name(self, group: str) -> str:
         taken = {each.name for each in self._members.values() if each.process.alive}
         free = (each for each in _NAMES if f"{group}/{each}" not in taken)
-        return next(free)  # there are as many names as members
+        return next(free)  # there are more names than members
 
     def _make_topic(self, topic: str) -> None:
-        """Create the topic if it does not exist."""
         from kafka_zk.clients.admin.blocking_admin import BlockingAdmin
         from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
@@ -203,7 +201,6 @@ def _process_state(process: ChildProcess) -> Document:
 
 
 def _legal(request: Document, key: str) -> str:
-    """Return a legal name from a request. Raises ActionRefused."""
     text = request.get(key)
     if not isinstance(text, str) or not _LEGAL.fullmatch(text) or text in (".", ".."):
         raise ActionRefused(f"{str(text)[:120]!r} cannot be the {key}: letters, digits, '.', '_' and '-' are allowed")

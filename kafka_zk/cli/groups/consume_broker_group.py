@@ -1,4 +1,6 @@
-"""``kafka-zk consume --group --bootstrap-server``: the same output as ``consume``, as a member of a broker's group."""
+"""``kafka-zk consume --group --bootstrap-server``: the output of ``consume``, as a member of a broker-coordinated
+group.
+"""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,13 +20,13 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerGroupOptions(GroupOptions):
-    """Of a broker's group."""
+    """The options of a broker-coordinated group."""
 
     bootstrap: str
 
 
 def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
-    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group in an orderly way. Returns the number of records.
+    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group. Returns the number of records.
 
     A record counts as processed when it is written.
     Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, KeyboardInterrupt.

@@ -1,4 +1,4 @@
-"""``kafka-zk consume --group``: the same output as ``consume``, as a member of a group in ZooKeeper."""
+"""``kafka-zk consume --group``: the output of ``consume``, as a member of a group in ZooKeeper."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperGroupOptions(GroupOptions):
-    """Of a group in ZooKeeper."""
+    """The options of a group in ZooKeeper."""
 
     zookeeper: str | None
     trace: Path | None
 
 
 def consume_in_group(options: ZookeeperGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
-    """Consume until a limit, Ctrl-C or SIGTERM; then leave the group in an orderly way. Returns the count of records.
+    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group. Returns the number of records.
 
     A record counts as processed when it is written.
     Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, RegistryError, KeyboardInterrupt.
@@ -73,7 +73,7 @@ def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> Non
 
 
 async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
-    """Open the consumer's client, and report its sessions to the supervisor if there is one."""
+    """Open the consumer's client, and report its sessions to the supervisor, if any."""
     from twisted.internet import reactor
 
     client = KazooTwistedClient(
@@ -91,7 +91,7 @@ async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
 
 
 def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
-    """Make the consumer; with a trace, count its requests to ZooKeeper and write its events."""
+    """Create the consumer. With a trace, count its ZooKeeper requests and write its events."""
     if trace is None:
         return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
     clients: list[KazooTwistedClient] = []

@@ -24,7 +24,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class Where(NamedTuple):
-    """Where the command line says groups are, and of which kind; None means both."""
+    """The location and the kind of groups on a command line; None: both kinds."""
 
     zookeeper: str | None
     bootstrap: str | None = None
@@ -35,9 +35,9 @@ class Where(NamedTuple):
 
 
 def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, names_zookeeper: bool) -> Where:
-    """Brokers without a ZooKeeper mean the groups of these brokers.
+    """Where the groups are. Brokers without a ZooKeeper mean only the groups of these brokers.
 
-    Args: ``names_zookeeper``: whether ``zookeeper`` comes from the command line, not from the environment.
+    Args: ``names_zookeeper``: ``zookeeper`` comes from the command line, not from the environment.
     """
     if kind is None and bootstrap is not None and not names_zookeeper:
         kind = GroupKind.BROKER
@@ -46,7 +46,7 @@ def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, nam
 
 @contextlib.contextmanager
 def group_access(at: Where) -> "Iterator[GroupAccess]":
-    """Open the groups. ZooKeeper has its own groups, and the brokers' addresses if none are given.
+    """Open the groups. ZooKeeper provides its own groups, and the brokers' addresses if none are given.
 
     Raises: CommandFailed, RegistryError, KafkaError.
     """
@@ -73,10 +73,8 @@ class GroupAccess:
         self.brokers = brokers
         self._names: dict[GroupKind, Collection[str]] = {}
 
-    # --- what only shows ---
-
     def overviews(self) -> list[tuple[str, GroupKind, GroupOverview]]:
-        """All groups by name and kind. If the brokers' groups are unavailable, a note gives the reason."""
+        """All groups by name and kind. If the brokers do not respond, a note gives the reason."""
         found = []
         for kind, side in self.sides.items():
             with self._may_fail(kind):
@@ -84,9 +82,9 @@ class GroupAccess:
         return sorted(found, key=lambda each: each[:2])
 
     def describe(self, wanted: Sequence[str]) -> list[tuple[str, GroupKind, PartitionOfGroup]]:
-        """The groups of these names, of every kind; all groups by default.
+        """The groups of these names and all kinds; default: all groups.
 
-        Raises: CommandFailed if no kind has a name.
+        Raises: CommandFailed for a name that no kind has.
         """
         known: dict[GroupKind, Collection[str]] = {}
         for kind in self.sides:
@@ -118,13 +116,11 @@ class GroupAccess:
                 raise
             note(f"The groups {kind.place} are unknown: {error}")
 
-    # --- what changes something ---
-
     def the_one(self, group: str, *, may_be_new: bool = False) -> Groups:
-        """The kind that has this group.
+        """The groups of the kind that has this group.
 
         Args: ``may_be_new``: the group need not exist if only one kind is requested.
-        Raises: CommandFailed if no kind has it, or both.
+        Raises: CommandFailed if no kind or both kinds have it.
         """
         sides = list(self.sides.values())
         if not is_znode_name(group):

@@ -1,4 +1,4 @@
-"""The brokers of a command about groups: one client for all requests, and log end offsets."""
+"""The brokers for a command about groups: one client for all requests, and log end offsets."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _TIMEOUT_MS = 30_000
 
 
 class GroupBrokers:
-    """A context manager that connects on the first request. ``bootstrap`` may be empty: there are no brokers."""
+    """A context manager that connects on the first request. ``bootstrap``: empty if there are no brokers."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -28,7 +28,7 @@ class GroupBrokers:
 
     @contextlib.contextmanager
     def asked(self) -> "Iterator[BlockingAdmin]":
-        """An admin client within a block. After one failure to connect it does not try again.
+        """An admin client within a block. After a failed connection it does not try again.
 
         Raises: CommandFailed if there is no broker; KafkaError.
         """
@@ -80,7 +80,7 @@ def existing(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPar
 
 
 def _with_leader(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPartition]:
-    """The partitions that have a leader; a note names the others, whose leader would not respond."""
+    """The partitions that have a leader; a note names the others."""
     there = existing(admin, tps)
     described = admin.describe_topics({tp.topic for tp in there})
     led = [tp for tp in there if tp.partition in described[tp.topic].available]

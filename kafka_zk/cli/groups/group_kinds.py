@@ -11,20 +11,20 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class GroupKind(enum.StrEnum):
-    """Who coordinates a group: a broker, or its members through ZooKeeper."""
+    """Coordinator of a group: a broker, or its members through ZooKeeper."""
 
     BROKER = "broker"
     ZOOKEEPER = "zookeeper"
 
     @property
     def place(self) -> str:
-        """Where the groups are, as part of a sentence."""
+        """Where the groups are, for a sentence."""
         return "in ZooKeeper" if self is GroupKind.ZOOKEEPER else "at the brokers"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOfGroup:
-    """One line of a description; a member without partitions has a line without a partition.
+    """One line of a description. A member without partitions has one, too.
 
     ``owner``: a member's id, in ZooKeeper with its stream number. Only brokers know hosts and client ids.
     """
@@ -42,8 +42,9 @@ class PartitionOfGroup:
 
 
 class GroupOverview(NamedTuple):
-    """``state``: in ZooKeeper Live, Empty or Hidden (by an ACL, which also hides the count); at a broker Kafka's
-    state."""
+    """``state``: at a broker Kafka's state; in ZooKeeper Live, Empty or Hidden (by an ACL that also hides the
+    count).
+    """
 
     state: str
     member_count: int | None

@@ -24,7 +24,7 @@ _TIMEOUTS: dict[str, Any] = {"default_api_timeout_ms": 2_000, "request_timeout_m
 
 
 class LagMeter(ABC):
-    """``poll`` may be called at any time; ``lag`` is the last measurement, empty while brokers do not respond."""
+    """``poll`` may be called at any time. ``lag``: the last measurement; empty while brokers do not respond."""
 
     def __init__(self) -> None:
         self.lag: dict[TopicPartition, int] = {}
@@ -33,7 +33,7 @@ class LagMeter(ABC):
         self._next_s = 0.0
 
     def poll(self, partitions: Collection[TopicPartition]) -> None:
-        """Take results that have arrived, and start a new measurement if it is due."""
+        """Read finished results, and start a measurement if one is due."""
         if self._asked is not None and self._asked.done():
             self._take(self._asked)
             self._asked = None

@@ -1,4 +1,4 @@
-"""Copy a group's committed offsets between ZooKeeper and the brokers, without moving any offset back.
+"""Copy a group's committed offsets between ZooKeeper and the brokers, without decreasing any offset.
 
 ``plan`` is pure; ``migrate`` reads both sides, plans and writes. The source side keeps its offsets.
 """
@@ -31,7 +31,7 @@ CHANGED = "changed meanwhile"
 
 
 class Row(NamedTuple):
-    """A partition's previous offsets (None if absent) and the result; ``reason``: why it was not copied."""
+    """A partition's previous offsets (None if absent) and the result; ``reason``: why the offset was not copied."""
 
     tp: TopicPartition
     source: int | None
@@ -84,11 +84,11 @@ class Migration:
         self._asked = asked
 
     def migrate(self, group: str, topics: Collection[str], to: GroupKind, *, dry_run: bool) -> list[Row]:
-        """Copy; see the module's docstring.
+        """Copy the group's offsets; see the module docstring.
 
         Args: ``topics``: ``topic`` or ``topic:0,1``; empty for all.
-        Raises: CommandFailed, GroupNotEmpty if the group has live members on either side or is not on the side to copy
-        from.
+        Raises: CommandFailed if the group does not exist on the source side; GroupNotEmpty if it has live members on
+        either.
         """
         sides: dict[GroupKind, Groups] = {
             GroupKind.ZOOKEEPER: self._zookeeper,
@@ -120,7 +120,7 @@ class Migration:
         return unusable
 
     def _write(self, group: str, to: GroupKind, moves: Offsets) -> Collection[TopicPartition]:
-        """Returns those that were written meanwhile: a coordinator refuses while there are members."""
+        """Returns the partitions that were written meanwhile: a coordinator refuses while there are members."""
         if to is GroupKind.BROKER:
             self._brokers.store(group, moves)
             return ()

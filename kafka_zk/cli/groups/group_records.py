@@ -1,4 +1,4 @@
-"""How a group's records reach stdout, for both kinds of groups."""
+"""Writes a group's records to stdout, for both kinds of groups."""
 
 import sys
 import time
@@ -10,12 +10,12 @@ from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, Blocki
 from kafka_zk.clients.consumer.records import ConsumerRecord
 
 FLUSH_MS = 200
-"""Output is flushed when no record has arrived for this long; the consumer's consumer.timeout.ms."""
+"""Output is flushed after this time without a record; used as consumer.timeout.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """What the command line says about the group."""
+    """The command line's options of the group."""
 
     group: str
     topics: tuple[str, ...]
@@ -33,7 +33,7 @@ def write_records(
     options: GroupOptions,
     write: Callable[[ConsumerRecord], None],
 ) -> int:
-    """Write records until the limit or the silence that the options name. Returns the count of records."""
+    """Write records until the options' limit or timeout. Returns the number of records."""
     count = 0
     for record in group_records(consumer, options.timeout_ms):
         write(record)

@@ -1,4 +1,4 @@
-"""The offsets that a reset sets: Kafka's kafka-consumer-groups --reset-offsets, for both kinds of groups.
+"""The offsets that a reset stores: Kafka's kafka-consumer-groups --reset-offsets, for both kinds of groups.
 
 Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
 """
@@ -20,7 +20,7 @@ _NO_SUCH = "no such topic, or no such partition of it"
 
 
 class Target(NamedTuple):
-    """Where to reset to: exactly one field is set. ``current``: the committed offset, or the log end without one."""
+    """Where to reset to: exactly one field is set. ``current``: the committed offset, else the log end."""
 
     earliest: bool = False
     latest: bool = False
@@ -78,11 +78,11 @@ def parse_topics(
 def new_offsets(
     admin: "BlockingAdmin", partitions: list[TopicPartition], current: Offsets, target: Target
 ) -> dict[TopicPartition, int]:
-    """The offset to store for each partition, limited to its log. Raises CommandFailed, KafkaError."""
+    """The offset to store for each partition, clamped to its log. Raises CommandFailed, KafkaError."""
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
     def listed(spec: int) -> dict[TopicPartition, int]:
-        """In the order of ``partitions``; brokers respond in any order."""
+        """The offsets in the order of ``partitions``; brokers respond in any order."""
         found = admin.list_offsets(dict.fromkeys(partitions, spec))
         return {tp: found[tp].offset for tp in partitions}
 

@@ -1,4 +1,4 @@
-"""The two types of groups on the command line: a broker coordinates, or the members among themselves in ZooKeeper."""
+"""The option ``--type``: a broker coordinates the group, or its members do through ZooKeeper."""
 
 import click
 from click.core import ParameterSource
@@ -14,7 +14,7 @@ def group_type_option(help_text: str) -> Decorator:
 
 
 def is_of_broker(group_type: str | None) -> bool:
-    """From --type, or else from the server on the command line; environment variables do not choose."""
+    """Decide by --type, else by the server on the command line; environment variables do not count."""
     if group_type is not None:
         return group_type == "broker"
     context = click.get_current_context()

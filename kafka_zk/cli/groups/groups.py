@@ -260,7 +260,7 @@ def _target(
 
 
 @command.command("migrate")
-@group_option()
+@group_option
 @click.option("--topic", "topics", multiple=True, metavar="TOPIC[:P,P...]", help="May be repeated; all by default.")
 @click.option("--to", "kind", type=click.Choice(KINDS), required=True, help="The side that gets the offsets.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be copied.")
@@ -386,7 +386,7 @@ def _offset_documents(stored: "Mapping[str, Mapping[TopicPartition, int]]") -> l
 
 
 def _print(columns: tuple[str, ...], rows: list[dict[str, Any]], as_json: bool) -> None:
-    """Print rows with Kafka's column names, which have hyphens; JSON keys have underscores, as in other commands."""
+    """Print rows. Columns have hyphens, as in Kafka; JSON keys have underscores, as in other commands."""
     if as_json:
         print_json([{key.replace("-", "_"): value for key, value in row.items()} for row in rows])
     else:

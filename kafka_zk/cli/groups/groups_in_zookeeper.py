@@ -1,4 +1,4 @@
-"""Groups that coordinate through ZooKeeper, as the command line shows and changes them."""
+"""The groups in ZooKeeper, for the commands that show and change them."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,7 +19,7 @@ from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
 
 
 def registered_brokers(client: RegistryClient) -> str:
-    """The addresses of the live brokers, as bootstrap servers; empty if there are none. Raises: RegistryError."""
+    """Bootstrap servers: the addresses of the live brokers; empty if there are none. Raises RegistryError."""
     live = run_blocking(BrokerRegistry(client).live())
     protocol = command_security().protocol
     addresses = [info.address(protocol) for info, _ in live.values()]
@@ -28,7 +28,7 @@ def registered_brokers(client: RegistryClient) -> str:
 
 def _state(member_count: int | None) -> str:
     if member_count is None:
-        return "Hidden"  # by an ACL
+        return "Hidden"  # an ACL forbids it
     return "Live" if member_count else "Empty"
 
 
@@ -90,7 +90,7 @@ class GroupsInZookeeper:
         run_blocking(group_registry.delete_group(self._client, group))
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """Delete offsets; with the last offset of a topic, delete all that is kept for it."""
+        """Delete offsets; with the last offset of a topic, delete its other state, too."""
         stored = self.offsets(group)
         for topic in sorted({tp.topic for tp in tps}):
             part = [tp for tp in tps if tp.topic == topic]
@@ -100,6 +100,6 @@ class GroupsInZookeeper:
                 run_blocking(group_registry.delete_group_offsets(self._client, group, part))
 
     def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
-        """All partitions of those topics that exist."""
+        """All partitions of the existing topics among these."""
         assignments = run_blocking(TopicRegistry(self._client).assignments(topics))
         return [TopicPartition(name, number) for name, each in assignments.items() for number in each.partitions]

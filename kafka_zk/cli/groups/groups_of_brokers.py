@@ -1,4 +1,4 @@
-"""Groups that brokers coordinate, as the command line shows and changes them."""
+"""The broker-coordinated groups, for the commands that show and change them."""
 
 from collections.abc import Collection, Sequence
 
@@ -42,7 +42,7 @@ class GroupsOfBrokers:
             return {tp: each.offset for tp, each in admin.groups.committed(group).items()}
 
     def refuse_live(self, group: str) -> None:
-        """Kafka's rule: offsets are changed while a group is Empty or Dead. Raises: CommandFailed."""
+        """Raises CommandFailed unless the group is Empty or Dead: Kafka's rule for changing offsets."""
         with self._brokers.asked() as admin:
             if group not in admin.groups.list_groups():
                 return
@@ -78,5 +78,5 @@ def _rows(described: GroupDescription, offsets: Offsets) -> list[PartitionOfGrou
 def _row(tp: TopicPartition | None, offset: int | None, member: MemberDescription | None) -> PartitionOfGroup:
     if member is None:
         return PartitionOfGroup(tp, offset, None)
-    host = member.host.removeprefix("/")  # Java writes an address with its name before the slash, which is empty
+    host = member.host.removeprefix("/")  # Java writes a host name, which is empty here, before the slash
     return PartitionOfGroup(tp, offset, member.member_id, host, member.client_id)

@@ -1,7 +1,6 @@
-"""Offsets as text that Kafka's kafka-consumer-groups reads (--from-file) and writes (--export).
+"""Offsets in the format that Kafka's kafka-consumer-groups reads (--from-file) and writes (--export).
 
-    TOPIC,PARTITION,OFFSET                 of the one group that is meant
-    GROUP,TOPIC,PARTITION,OFFSET
+    TOPIC,PARTITION,OFFSET for a single group GROUP,TOPIC,PARTITION,OFFSET
 
 Source: CsvUtils.java, ConsumerGroupCommand.parseResetPlan@3.9.
 """

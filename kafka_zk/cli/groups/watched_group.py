@@ -28,7 +28,7 @@ class WatchedGroup(ABC):
     @property
     @abstractmethod
     def has_no_members(self) -> bool:
-        """Whether the group has no member."""
+        """True if the group has no member."""
 
     @abstractmethod
     def poll(self, timeout_ms: int) -> None:

@@ -160,7 +160,7 @@ def _check_every(until: str, dry_run: bool) -> None:
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
-    """Run once; Spark starts only if needed, and ends with the run."""
+    """Run once. Spark starts only if needed, and stops with the run."""
     from kafka_zk.spark_jobs.extraction import job
     from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
@@ -203,7 +203,7 @@ def _show(report: "Report", as_json: bool, dry_run: bool, extraction: "Extractio
 
 
 def _whereabouts(extraction: "Extraction") -> str:
-    """Where undecodable values are."""
+    """Where the undecodable values were written."""
     if extraction.dead_letter_topic is not None:
         return f"they are in topic {extraction.dead_letter_topic}"
     kept = extraction.on_undecodable == KEEP

@@ -15,7 +15,9 @@ def run_rounds(
     extraction: Extraction, every_s: float, master: str | None, config: Mapping[str, str], *,
     metrics_port: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run rounds until SIGTERM; the current round finishes. Raises what ``Rounds.run`` raises; OSError."""
+    """Run rounds until SIGTERM, after which the current round finishes. Raises the errors of ``Rounds.run``;
+    OSError.
+    """
     metrics = RoundMetrics()
 
     def tell(done: Round) -> None:
@@ -39,14 +41,13 @@ def run_rounds(
 
 
 def _print(done: Round) -> None:
-    """Print a round as one JSON object on one line."""
     line: dict[str, Any] = {"round": done.number, "outcome": outcome_of(done)}
     line |= {"error": done.failure} if done.report is None else done.report.as_document()
     print_json(line)
 
 
 def _say(done: Round) -> None:
-    """Report a round, unless it was idle."""
+    """Print a round, unless it was idle."""
     if done.report is None:
         note(f"round {done.number} failed: {done.failure}")
     elif done.report.published:

@@ -1,10 +1,10 @@
-"""Run extractions in one Spark session for another program: the demo.
+"""Runs extractions in one Spark session for another program (the demo).
 
     python -m kafka_zk.cli.spark.extraction_worker '{"spark.ui.enabled": "false"}'
 
-The argument is Spark's configuration. Spark starts immediately. A line of stdin is an extraction: the fields of
-``Extraction`` as JSON; the end of stdin ends the process. A line of stdout is an event: "started" with its seconds,
-"progress" with the records done and their total, "extracted" with the report. A failure ends the process with one
+The argument is Spark's configuration. Spark starts immediately. Each line of stdin is an extraction: the fields of
+``Extraction`` as JSON. Each line of stdout is an event: "started" with its seconds, "progress" with the records done
+and their total, "extracted" with the report. The process exits at the end of stdin, or after a failure with one
 sentence on stderr.
 """
 

@@ -1,4 +1,4 @@
-"""``kafka-zk lake``: verify and compact what ``kafka-zk extract`` has written.
+"""``kafka-zk lake``: verify and compact the output of ``kafka-zk extract``.
 
 Exit codes: 0 no faults; 1 faults or a failure; 2 wrong usage. After a failure the next run continues.
 """
@@ -113,7 +113,6 @@ def compact(
 def _checked(
     target: str, master: str, conf: tuple[tuple[str, str], ...], packages: str | None, format: str = PARQUET
 ) -> dict[str, str]:
-    """Return Spark's configuration. Raises CommandFailed, UsageError."""
     if told := absent_packages():
         raise CommandFailed(told)
     from kafka_zk.spark_jobs.extraction import preflight

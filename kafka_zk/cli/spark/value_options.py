@@ -47,7 +47,7 @@ _OPTIONS = (
 
 
 def value_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator; the options' names are fields of ``Extraction``."""
+    """A decorator. The options' names are fields of ``Extraction``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

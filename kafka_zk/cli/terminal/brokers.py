@@ -1,4 +1,4 @@
-"""Brokers for one command: waits are reported, and missing topics fail immediately."""
+"""Broker requests of one command: waits are reported, and missing topics fail immediately."""
 
 import contextlib
 import time
@@ -17,11 +17,11 @@ from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 
 HEARSAY_S = 0.5
-"""How long a new topic may be unknown, even to the controller if the topic was created in ZooKeeper."""
+"""How long a new topic may be unknown, even to the controller, after its creation in ZooKeeper."""
 _RETRY_S = 0.1
 
 ANSWER_MS = 60_000
-"""default.api.timeout.ms of our clients."""
+"""default.api.timeout.ms of the clients."""
 
 
 @contextlib.contextmanager
@@ -39,7 +39,7 @@ def check_topics(admin: BlockingAdmin, names: Sequence[str]) -> None:
     known = admin.list_topics()
     while not set(names) <= set(known) and time.monotonic() < deadline_s:
         time.sleep(_RETRY_S)
-        known = admin.list_topics()  # asks the controller, which knows new topics first
+        known = admin.list_topics()  # asks the controller, the first to know new topics
     for name in names:
         if name not in known:
             raise CommandFailed(missing("topic", name, known))
@@ -64,7 +64,7 @@ def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetada
 
 
 def check_may_produce(servers: str, topic: str) -> None:
-    """Note that a topic is new if the brokers create topics on demand.
+    """Print a note if the topic is new and the brokers create topics automatically.
 
     Raises: CommandFailed for a missing topic if they do not (auto.create.topics.enable); KafkaError.
     """
@@ -77,14 +77,14 @@ def check_may_produce(servers: str, topic: str) -> None:
 
 
 def _is_known(topic: str, servers: str) -> bool:
-    """Ask only for this topic: a cluster may have thousands."""
+    """Fetch metadata only of this topic: a cluster may have thousands."""
     with BlockingReader(bootstrap_servers=servers, **secured()) as reader, contextlib.suppress(KafkaTimeoutError):
         return bool(reader.partitions_for(topic, 0))
     return False
 
 
 def _creates_topics(admin: BlockingAdmin) -> bool:
-    """Whether the brokers create topics on demand, as far as their configuration shows."""
+    """True if the brokers create topics automatically, as far as their configuration shows."""
     broker_id = min(admin.describe_cluster().nodes)
     try:
         entries = admin.describe_broker_configs(broker_id)

@@ -1,7 +1,7 @@
-"""``--command-config FILE``: the security of a command's connections to brokers, as for Kafka's tools.
+"""``--command-config FILE``: the security of a command's connections to brokers, as in Kafka's tools.
 
-The file is a client's ``.properties``. Only its security keys count, in Java's or librdkafka's spelling
-(docs/how-to/security.md); other keys belong to other programs.
+The file is a client's ``.properties``. Only security keys are used, in Java's or librdkafka's spelling
+(docs/how-to/security.md).
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ def _remember(context: click.Context, parameter: click.Parameter, path: Path | N
 
 
 def read_security(path: Path) -> "tuple[dict[str, str], ClientSecurity]":
-    """The security keys in a client's properties file, and their meaning. Raises CommandFailed."""
+    """The security keys of a client's properties file, and the security that they define. Raises CommandFailed."""
     from kafka_zk.cli.terminal.errors import CommandFailed
     from kafka_zk.cli.terminal.properties import read_properties
     from kafka_zk.security.client_keys import client_security, security_keys
@@ -36,7 +36,7 @@ def read_security(path: Path) -> "tuple[dict[str, str], ClientSecurity]":
         raise CommandFailed(f"{path}: {error}") from None
 
 
-# Eager: the addresses of brokers are checked against its security protocol.
+# Eager, because the check of broker addresses needs the security protocol.
 command_config_option = click.option(
     "--command-config",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -58,12 +58,12 @@ def command_security() -> "ClientSecurity":
 
 
 def secured() -> dict[str, Any]:
-    """The security as an option of a client; empty without a file, so that single keys may be given instead."""
+    """The security as an option of a client. Empty without a file, so that individual keys may be given instead."""
     context = click.get_current_context(silent=True)
     return {"security": context.meta[_SECURITY]} if context is not None and _SECURITY in context.meta else {}
 
 
 def security_properties() -> dict[str, str]:
-    """The security keys themselves, for Spark's options; they include secrets."""
+    """The security keys, including secrets, for Spark's options."""
     context = click.get_current_context(silent=True)
     return {} if context is None else dict(context.meta.get(_KEYS, {}))

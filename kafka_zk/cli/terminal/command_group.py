@@ -1,4 +1,4 @@
-"""Groups of commands that suggest the nearest command for an unknown one, and whose examples fit 80 columns."""
+"""Command groups that suggest the nearest command for an unknown one and keep examples within 80 columns."""
 
 import textwrap
 
@@ -11,7 +11,7 @@ EXAMPLE_COLUMNS = 78
 
 
 class CommandGroup(click.Group):
-    """A ``click.Group`` with suggestions. Click's own depend on its version and do not know lazy commands."""
+    """A ``click.Group`` with suggestions. Click's own suggestions vary by version and ignore lazy commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -27,7 +27,7 @@ class CommandGroup(click.Group):
 
 
 def with_narrow_examples(command: click.Command) -> click.Command:
-    """The command with the lines that click leaves as they are (after a backspace) broken between words."""
+    """The command, with click's preformatted lines (after a backspace) wrapped between words."""
     paragraphs = (command.help or "").split("\n\n")
     command.help = "\n\n".join(_narrow(text) if text.lstrip().startswith("\b") else text for text in paragraphs)
     return command

@@ -1,15 +1,15 @@
-"""How a command fails: one sentence on stderr and an exit code that is not 0."""
+"""How a command fails: with one sentence on stderr and a nonzero exit code."""
 
 import click
 
 
 class CommandFailed(click.ClickException):
-    """The command failed; the message is the whole explanation."""
+    """The command failed. The message is the whole explanation."""
 
     exit_code = 1
 
 
-# By name, so that a command need not import packages that it does not use.
+# Names instead of classes, so that a command imports only packages that it uses.
 _SENTENCES = frozenset(
     f"{module}.{name}"
     for module, names in {
@@ -31,7 +31,7 @@ _SENTENCES = frozenset(
 
 
 def sentence(error: Exception) -> str | None:
-    """The message for a person; None for an error in our code."""
+    """The message of an expected error; None for a bug."""
     if any(f"{kind.__module__}.{kind.__name__}" in _SENTENCES for kind in type(error).__mro__):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""

@@ -1,7 +1,7 @@
 """Records as lines of text, with the property names of Kafka's console tools. Pure.
 
-Reading a line: ``headers DELIMITER key SEPARATOR value``, headers and key only if ``parse.headers`` and ``parse.key``
-are true. Writing one: timestamp, partition, offset, headers, key and value, each if its ``print.…`` is true.
+Reading a line: ``headers DELIMITER key SEPARATOR value``, headers and key only with ``parse.headers`` and
+``parse.key``. Writing one: timestamp, partition, offset, headers, key and value, each only with its ``print.…``.
 
 Source: LineMessageReader.java and DefaultMessageFormatter.java@3.9.
 """
@@ -25,7 +25,7 @@ class ParsedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """How ``produce`` parses a line; the fields are the console producer's ``--property`` keys."""
+    """The format of a line for ``produce``; the fields are the console producer's ``--property`` keys."""
 
     parse_key: bool = False
     key_separator: str = "\t"
@@ -69,7 +69,7 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class LineWriter:
-    """How ``consume`` writes a record as a line; the fields are the console consumer's ``--property`` keys."""
+    """The format of a record for ``consume``; the fields are the console consumer's ``--property`` keys."""
 
     print_timestamp: bool = False
     print_partition: bool = False
@@ -113,7 +113,7 @@ class LineWriter:
 def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
     """Make a LineReader or LineWriter from ``--property`` values.
 
-    Raises: CommandFailed with the key and what is allowed.
+    Raises: CommandFailed with the key and the allowed values.
     """
     fields = {name.replace("_", "."): name for name in kind.__dataclass_fields__}  # type: ignore[attr-defined]
     values: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""``did you mean …?`` for an unknown name of a command, a topic, a group or a key."""
+"""Suggests the nearest known name for an unknown command, topic, group or key."""
 
 import difflib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A new password from a person or a program, and never from an argument, which ``ps`` would show."""
+"""Reads a new password from a prompt, stdin or a file. Never from an argument, which ``ps`` would show."""
 
 import sys
 from typing import Any, TextIO
@@ -11,7 +11,7 @@ from kafka_zk.security.password import Password
 
 
 def read_new_password(file: TextIO | None) -> Password:
-    """The password in the file; without a file, that of a prompt on a terminal, otherwise that on stdin.
+    """The password in the file; without a file, from a prompt on a terminal, otherwise from stdin.
 
     Raises: CommandFailed for an empty password, several lines, or text that is not UTF-8; Abort at the end of input.
     """

@@ -17,7 +17,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COUNT = click.IntRange(1, COUNTS[-1])
 PARTITION = click.IntRange(0, NATURAL_INT32[-1])
-"""The range of both in Kafka's protocol."""
+"""Range of partition numbers in Kafka's protocol."""
 
 WEB_PORT = 8088
 
@@ -67,14 +67,9 @@ bootstrap_option: Decorator = bootstrap_servers_option(
 )
 
 
-def group_option(help_text: str | None = None) -> Decorator:
-    """``--group`` of a command for groups in ZooKeeper, including names that no consumer could use."""
-    return click.option("--group", required=True, callback=_one_group, help=help_text)
-
-
-def groups_option(help_text: str, *, required: bool = False) -> Decorator:
+def groups_option(help_text: str) -> Decorator:
     """``--group`` for any number of groups, as the parameter ``wanted``."""
-    return click.option("--group", "wanted", multiple=True, required=required, callback=_all_groups, help=help_text)
+    return click.option("--group", "wanted", multiple=True, callback=_all_groups, help=help_text)
 
 
 def _one_group(context: click.Context, parameter: click.Parameter, group: str) -> str:
@@ -85,12 +80,16 @@ def _one_group(context: click.Context, parameter: click.Parameter, group: str) -
     return group
 
 
+group_option: Decorator = click.option("--group", required=True, callback=_one_group)
+"""``--group`` of a command for groups in ZooKeeper, including names that no consumer could use."""
+
+
 def _all_groups(context: click.Context, parameter: click.Parameter, groups: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_one_group(context, parameter, group) for group in groups)
 
 
 def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
-    """``--zookeeper HOST:PORT[,…][/chroot]``; with ``envvar`` only if it does not change what the command does.
+    """``--zookeeper HOST:PORT[,…][/chroot]``. ``envvar``: only where it does not change the command's meaning.
 
     It adds ``--zk-tls-config-file``, which ``zookeeper_properties`` reads.
     """
@@ -114,7 +113,7 @@ def zk_tls_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def zookeeper_properties() -> dict[str, str]:
-    """The keys of the current command's ``--zk-tls-config-file``; empty without one. Raises: CommandFailed."""
+    """The keys in the current command's ``--zk-tls-config-file``; empty without one. Raises CommandFailed."""
     from kafka_zk.cli.terminal.properties import read_properties
 
     context = click.get_current_context(silent=True)

@@ -1,4 +1,4 @@
-"""The output of commands: tables for people, JSON for programs, notes on stderr."""
+"""Output of commands: tables for people, JSON for programs, notes on stderr."""
 
 import json
 import shutil
@@ -20,14 +20,16 @@ def print_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Write a note for a person to stderr."""
+    """Write a note to stderr."""
     told()
     for line in wrapped(text, stderr_columns()):
         click.echo(line, err=True)
 
 
 def say(line: str, joint: str = "") -> None:
-    """Print a line of the result and flush; on a terminal wrapped, with ``joint`` after each part but the last."""
+    """Print a line of the result and flush. On a terminal it is wrapped, with ``joint`` after each part but the
+    last.
+    """
     told()
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     parts = wrapped(line, columns and columns - len(joint))
@@ -38,7 +40,7 @@ def say(line: str, joint: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows as a table: plain aligned columns into a pipe; on a terminal fitted, with bold headers."""
+    """Print rows as a table: aligned plain columns in a pipe; fitted to a terminal, with bold headers."""
     told()
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     if not sys.stdout.isatty():
@@ -57,7 +59,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> No
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """The rows as one JSON array, or as a table."""
+    """Print the rows as one JSON array, or as a table."""
     if as_json:
         print_json(list(rows))
     else:

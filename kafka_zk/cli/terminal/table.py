@@ -1,8 +1,8 @@
 """Tables that fit a width. Pure.
 
-Words are never broken. If a table is too wide, in this order: headers are stacked at their hyphens, columns with one
-value in all rows move above the table, long cells are shortened in the middle, and columns at the right are left out
-and listed. Tests: tests/kafka_zk/cli/terminal/test_table.py.
+Words are never broken. A table that is too wide is narrowed in this order: headers are split at their hyphens, columns
+with equal values move above the table, long cells are shortened in the middle, and columns at the right are omitted and
+listed. Tests: tests/kafka_zk/cli/terminal/test_table.py.
 """
 
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ def _layout(
 
 
 def _narrowed(widths: list[int], least: Sequence[int], room: int) -> list[int]:
-    """Narrow the widest column repeatedly until there is room, but no column below its header's need."""
+    """Narrow the widest column repeatedly until the table fits, but none below its header."""
     while sum(widths) > room:
         spare = [size - max(SHORTEST, lower) for size, lower in zip(widths, least, strict=True)]
         widest = max(range(len(widths)), key=lambda n: (spare[n] > 0, widths[n]))
@@ -104,7 +104,6 @@ def _size(names: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[
 
 
 def _least(names: Sequence[str], cells: Sequence[Sequence[str]], shown: Sequence[int]) -> int:
-    """The width when all long cells are shortened as far as possible."""
     short = [[text[:SHORTEST] for text in row] for row in cells]
     return _size(names, short, shown, stacked=True)
 

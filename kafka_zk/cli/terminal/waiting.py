@@ -17,15 +17,15 @@ import time
 from collections.abc import Iterator
 
 SILENCE_S = 0.5
-"""How long a command may be silent: with Python's start-up time, less than a second."""
+"""Longest silence of a command; together with Python's start-up time less than a second."""
 _ERASE = "\r\x1b[K"
 
 
 class WaitingNotice:
-    """The pure core: what to write to stderr, and when. Times are in seconds of any clock.
+    """The pure core: decides what to write to stderr and when. Times are in seconds on any clock.
 
     Args:
-        columns: the width of the terminal; None if stderr is not a terminal.
+        columns: width of the terminal; None if stderr is not a terminal.
     """
 
     def __init__(self, columns: int | None, now_s: float) -> None:
@@ -33,10 +33,10 @@ class WaitingNotice:
         self._waits: list[tuple[str, float]] = []  # sentence and start of each wait, the innermost last
         self._said: set[str] = set()
         self._quiet_since_s = now_s
-        self._in_place = ""  # the line on the terminal now
+        self._in_place = ""  # the current line on the terminal
 
     def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
-        """Begin a wait, possibly within another one. Returns what to write, like all methods."""
+        """Begin a wait, possibly within another one. Returns the text to write, as all methods do."""
         limit = "until Ctrl-C" if limit_s is None else f"at most {limit_s:g} s"
         self._waits.append((f"waiting for {what}, {limit}", now_s))
         return self._erase()
@@ -47,7 +47,7 @@ class WaitingNotice:
         return self._erase()
 
     def told(self, now_s: float) -> str:
-        """Make room: the command is about to print."""
+        """The command is about to print: clear the line."""
         self._quiet_since_s = now_s
         return self._erase()
 
@@ -95,7 +95,7 @@ def stderr_columns() -> int | None:
 
 
 class _Driver:
-    """Writes the core's output, from its own thread during a wait."""
+    """Writes the core's output from a thread during a wait."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -143,18 +143,18 @@ _driver = _Driver()
 
 
 def begin_command() -> None:
-    """Note that a command begins, so its silence is counted from now."""
+    """A command begins: its silence counts from now."""
     _driver.reset()
 
 
 def told() -> None:
-    """Call this before printing anything during a wait, so that the notice makes room."""
+    """Call this before printing anything during a wait, so that the notice is cleared."""
     _driver.told()
 
 
 @contextlib.contextmanager
 def waiting(what: str, limit_s: float | None) -> Iterator[None]:
-    """Within the block the command waits for ``what``, at most ``limit_s`` seconds; None: until Ctrl-C."""
+    """In the block the command waits for ``what`` for at most ``limit_s`` seconds; None: until Ctrl-C."""
     _driver.begin(what, limit_s)
     try:
         yield

@@ -1,6 +1,6 @@
 """Administration of ACLs through brokers. ``blocking_admin`` is the version for threads.
 
-Any broker can handle it. The responding broker applies a change immediately, the others within a second.
+Any broker accepts a change and applies it immediately; the others follow within a second.
 
 Source: KafkaAdminClient.java@3.9.
 """
@@ -41,9 +41,9 @@ class AclAdmin:
         return {pattern: sorted(found[pattern]) for pattern in sorted(found)}
 
     async def add_acls(self, added: Mapping[Pattern, Iterable[Acl]]) -> None:
-        """Add ACLs; returns when a broker has written them all. Existing ones stay.
+        """Add ACLs to the existing ones; returns when a broker has written them all.
 
-        Raises: BrokerError for the first failure; the others were added nevertheless.
+        Raises: BrokerError for the first failure; the other ACLs were added.
         """
         wanted = [(pattern, acl) for pattern, acls in added.items() for acl in acls]
         creations = [
@@ -65,7 +65,7 @@ class AclAdmin:
     async def remove_acls(self, filters: Iterable[AclFilter]) -> AclsByPattern:
         """Remove the ACLs that match any of the filters, and return them, sorted.
 
-        Raises: BrokerError for the first failure; others were removed nevertheless.
+        Raises: BrokerError for the first failure; the other ACLs were removed.
         """
         wanted = [_Delete.DeleteAclsFilter(**_filter_fields(each)) for each in filters]
         answer = await self._cluster.request_any(ApiKey.DELETE_ACLS, _Delete(filters=wanted))

@@ -1,6 +1,6 @@
 """Administration: topics, offsets, configurations, groups, the cluster. ``blocking_admin`` is the version for threads.
 
-Changes of the cluster go to the controller; if it has moved, the metadata are fetched and the new one is asked.
+Changes to the cluster are sent to the controller. If it has moved, the client fetches metadata and asks the new one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """A created topic. Counts are -1 and the id is zero if the broker is too old to return them."""
+    """A created topic. Counts are -1 and the id is zero from brokers that are too old to return them."""
 
     name: str
     topic_id: UUID
@@ -84,7 +84,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A partition that is being moved: all its replicas (new ones first), the added ones, and the removed ones."""
+    """A partition that is being moved: all its replicas (new ones first), and those being added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -139,7 +139,7 @@ class Admin:
         """Create topics; returns when the controller has done so (their leaders take a moment longer).
 
         Raises: BrokerError for the first failure (TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR …), with the
-        broker's message; the others were created nevertheless.
+        broker's message; the other topics were created.
         """
         message = _CreateTopics(
             topics=[_creatable(topic) for topic in topics],
@@ -170,7 +170,7 @@ class Admin:
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; returns when the controller has marked them. Brokers stop serving them soon after.
 
-        Raises: BrokerError for the first failure; the others are deleted nevertheless.
+        Raises: BrokerError for the first failure; the other topics are deleted.
         """
         state = _DeleteTopics.DeleteTopicState
         message = _DeleteTopics(
@@ -202,7 +202,7 @@ class Admin:
         """Elect preferred leaders, or with ``unclean`` any live ones if the whole ISR is gone.
 
         Args:
-            tps: None for all; partitions that need no election are then not in the result.
+            tps: None for all; the result then omits partitions that need no election.
         Returns: None for each elected leader, else the error. Raises: BrokerError, KafkaTimeoutError.
         """
         topics = None
@@ -316,7 +316,7 @@ class Admin:
             _check(each, f"configuration of {name}")
 
     async def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Sizes in bytes of a broker's replicas; missing ones are left out. Raises: BrokerError."""
+        """Sizes in bytes of a broker's replicas; the result omits replicas that do not exist. Raises: BrokerError."""
         topic = _DescribeLogDirs.DescribableLogDirTopic
         message = _DescribeLogDirs(
             topics=[topic(topic=name, partitions=some) for name, some in partitions_by_topic(tps).items()]
@@ -335,8 +335,8 @@ class Admin:
     # --- offsets and cluster ---
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """One offset per partition: list_offsets.EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a time in
-        ms.
+        """One offset per partition: list_offsets.EARLIEST, LATEST, MAX_TIMESTAMP, or the first at or after a timestamp
+        in ms.
 
         Raises: BrokerError, KafkaTimeoutError after default.api.timeout.ms.
         """
@@ -386,7 +386,7 @@ class Admin:
     # --- inside ---
 
     async def _ask_broker(self, broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
-        """Ask this broker; None: any broker."""
+        """Send a request to this broker (None: any broker)."""
         if not self._cluster.metadata.nodes:
             await self._cluster.refresh()
         if broker_id is None:
@@ -394,7 +394,7 @@ class Admin:
         return await self._cluster.request(broker_id, api_key, message)
 
     async def _ask_controller(self, api_key: ApiKey, message: Any, codes_of: Callable[[Any], Sequence[int]]) -> Any:
-        """Ask the controller, even if it moves, for up to ``default.api.timeout.ms``."""
+        """Send a request to the controller, even if it moves, for up to ``default.api.timeout.ms``."""
         deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
         while True:
             error: KafkaError
@@ -409,7 +409,7 @@ class Admin:
                     return response
                 error = broker_error(ErrorCode.NOT_CONTROLLER, f"asking broker {controller_id}")
             pause_s = self.config.retry_backoff_ms / 1000
-            may_pass = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE  # until a new one registers
+            may_pass = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE  # a new one may register
             if not may_pass or self._reactor.seconds() + pause_s >= deadline_s:
                 raise KafkaTimeoutError(
                     f"no controller answered within {self.config.default_api_timeout_ms} ms: {error}", error.code

@@ -54,8 +54,9 @@ class ListedGroup(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """A member. ``partitions``: its assignment; empty while the group rebalances, or if members are not consumers.
-    ``host``: in the broker's form (``/127.0.0.1``)."""
+    """A member. ``partitions``: its assignment; empty during a rebalance and for members that are not consumers.
+    ``host``: in the broker's form (``/127.0.0.1``).
+    """
 
     member_id: str
     group_instance_id: str | None
@@ -138,7 +139,7 @@ class GroupAdmin:
         return (await self.committed_by([group]))[group]
 
     async def committed_by(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """The same for several groups, in their order."""
+        """Like ``committed``, for several groups, in the order of ``groups``."""
         named = _OffsetFetch.OffsetFetchRequestGroup
 
         def message(some: list[str]) -> Any:
@@ -170,8 +171,8 @@ class GroupAdmin:
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets for a group without members, which need not exist.
 
-        Raises: BrokerError for the first failure, NON_EMPTY_GROUP if the group has members; the others are committed
-        nevertheless.
+        Raises: BrokerError for the first failure, NON_EMPTY_GROUP if the group has members; the other offsets are
+        committed.
         """
         topic_of = _OffsetCommit.OffsetCommitRequestTopic
         message = _OffsetCommit(
@@ -206,8 +207,7 @@ class GroupAdmin:
     async def delete_groups(self, groups: Iterable[str]) -> None:
         """Delete groups without members, with their committed offsets.
 
-        Raises: BrokerError for the first failure (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP); the others are deleted
-        nevertheless.
+        Raises: BrokerError for the first failure (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP); the other groups are deleted.
         """
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
@@ -223,8 +223,8 @@ class GroupAdmin:
     async def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
         """Delete a group's committed offsets for these partitions.
 
-        Raises: BrokerError for the first failure (GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic); the others
-        are deleted nevertheless.
+        Raises: BrokerError for the first failure (GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic); the other
+        offsets are deleted.
         """
         topic_of = _OffsetDelete.OffsetDeleteRequestTopic
         partition_of = topic_of.OffsetDeleteRequestPartition

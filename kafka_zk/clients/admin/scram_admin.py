@@ -47,7 +47,8 @@ class ScramAdmin:
         return sorted(found)
 
     async def set_password(self, user: str, password: SaltedPassword) -> None:
-        """Let a user log in with this password and its mechanism; creates the user. Other mechanisms stay.
+        """Let a user log in with this password and its mechanism; creates the user. Credentials for other mechanisms
+        stay.
 
         Raises: BrokerError UNACCEPTABLE_CREDENTIAL; KafkaTimeoutError.
         """
@@ -61,7 +62,7 @@ class ScramAdmin:
         await self._alter(user, _Alter(deletions=[], upsertions=[upsertion]))
 
     async def remove_passwords(self, user: str, mechanisms: Iterable[str]) -> None:
-        """Remove the user's credentials for these mechanisms: all of them, or none.
+        """Remove the user's credentials for all of these mechanisms, or for none.
 
         Raises: BrokerError RESOURCE_NOT_FOUND if one does not exist; KafkaTimeoutError.
         """

@@ -33,7 +33,7 @@ Closable_co = TypeVar("Closable_co", covariant=True, bound=Closable)
 
 
 class Blocking(Generic[C_co]):
-    """A reactor client and the reactor's thread."""
+    """A reactor client, and the thread of its reactor."""
 
     def __init__(self, thread: ReactorThread, client: C_co) -> None:
         self._thread = thread

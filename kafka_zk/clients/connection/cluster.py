@@ -1,7 +1,7 @@
 """A client's view of a cluster: current metadata, and connections to its brokers.
 
-Metadata are fetched again after a sign that they are outdated (``request_update``), after ``metadata.max.age.ms``, and
-for an unknown topic; there is never more than one fetch at a time.
+The client fetches metadata again when they seem outdated (``request_update``), after ``metadata.max.age.ms``, and for
+an unknown topic, with at most one fetch at a time.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -106,7 +106,7 @@ class Cluster:
         return self.metadata
 
     async def _refresh_for(self, crowd: "list[Deferred[ClusterMetadata]]") -> None:
-        """One fetch for all callers during the previous fetch."""
+        """One fetch for all callers that arrived during the previous fetch."""
         try:
             metadata = await self.refresh()
         except Exception as error:
@@ -179,7 +179,7 @@ class Cluster:
                 await sleep(self._reactor, min(self._config.retry_backoff_ms / 1000, left_s))
 
     async def until_partition(self, tp: TopicPartition, timeout_ms: int) -> bool:
-        """Wait until the metadata no longer lack a partition of the topic; False if they still do after ``timeout_ms``.
+        """Wait until the metadata contain a partition of the topic; False if they do not after ``timeout_ms``.
 
         Fetches metadata immediately, then with growing pauses up to ``retry.backoff.max.ms``. Also True if the topic
         itself is gone, for which ``topic`` waits. Raises: ClientClosed.
@@ -201,7 +201,7 @@ class Cluster:
     async def _fetch(self) -> None:
         asked = None if self._track_all else tuple(self._topics)
         self._last_fetch_s = self._reactor.seconds()
-        # A broker that has just started knows no brokers, not even itself, before the controller's first request.
+        # A broker that has just started knows no brokers, not even itself, until the controller's first request.
         response = await self.request_any(
             ApiKey.METADATA, self._metadata_request(asked), usable=lambda answer: bool(answer.brokers)
         )

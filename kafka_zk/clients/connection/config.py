@@ -1,7 +1,7 @@
 """Configuration of the clients: Kafka's keys with ``_`` for ``.``, validated on creation.
 
-Pure. Each option has its allowed values. Numbers and booleans may be strings, as from a command line or a properties
-file. Tests: tests/kafka_zk/clients/connection/test_config.py.
+Pure. Numbers and booleans may be strings, as from a command line or a properties file. Tests:
+tests/kafka_zk/clients/connection/test_config.py.
 """
 
 import difflib

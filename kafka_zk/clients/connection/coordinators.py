@@ -1,6 +1,6 @@
 """Finds the coordinators of groups, and sends them requests with retries until a timeout.
 
-While a coordinator loads its groups, or after it lost them, it returns an error, and the request is repeated after a
+A coordinator returns an error while it loads its groups and after it has lost them; the request is repeated after a
 pause. Any request may be sent twice, because a response can be lost with its connection. A client of one group has a
 ``GroupCoordinator``, which uses this module.
 

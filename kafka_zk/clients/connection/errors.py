@@ -37,7 +37,7 @@ class NoBrokersAvailable(KafkaError):
 
 
 class AuthenticationError(KafkaError):
-    """A broker rejected the client's identity, or the client the broker's. It is not retried."""
+    """A broker rejected the client's identity, or the client rejected the broker's. Clients do not retry."""
 
 
 class SaslAuthenticationError(AuthenticationError):
@@ -53,7 +53,7 @@ class SslAuthenticationError(AuthenticationError):
 
 
 class KafkaTimeoutError(KafkaError):
-    """Something did not happen within its configured timeout."""
+    """An operation did not finish within its configured timeout."""
 
     @property
     def retriable(self) -> bool:

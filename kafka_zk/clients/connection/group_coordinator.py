@@ -1,6 +1,6 @@
 """The coordinator of a client's group, and the offsets that it stores. On the reactor thread.
 
-Its address is remembered until it moves; ``coordinators`` finds it.
+``coordinators`` finds its address, which is kept until the coordinator moves.
 Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
 Tests: tests/kafka_zk/clients/connection/test_group_coordinator.py.
 """
@@ -81,7 +81,7 @@ class GroupCoordinator:
         self._closed = False
 
     def forget(self) -> None:
-        """It has moved or does not respond: find it again."""
+        """The coordinator has moved or does not respond: find it again."""
         self._address = None
 
     def close(self) -> None:
@@ -107,10 +107,10 @@ class GroupCoordinator:
     async def ask(
         self, api_key: ApiKey, message: Any, lowest: int = 0, highest: int = 99, timeout_ms: int | None = None
     ) -> Any:
-        """Send it one request and return the response, whatever its error code.
+        """Send the coordinator one request and return the response, whatever its error code.
 
-        While it delays the response to JoinGroup or SyncGroup, other requests wait, because they would time out behind
-        those and end the connection. LeaveGroup does not wait, but uses a separate connection.
+        While the coordinator delays its response to JoinGroup or SyncGroup, other requests wait here: sent on the same
+        connection, they would time out and close it. LeaveGroup uses a separate connection.
         Raises: BrokerError NETWORK_EXCEPTION without a response, UNSUPPORTED_VERSION; errors of ``find``.
         """
         if api_key not in _WITHHELD:

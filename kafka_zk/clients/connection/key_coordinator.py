@@ -1,7 +1,7 @@
 """The coordinator of one transactional id or group, for callers that send single requests.
 
-Its address is remembered until it moves. Temporary errors are returned, and the caller retries. Members of groups use
-``group_coordinator``.
+The coordinator's address is kept until it moves. Temporary errors are returned, and the caller retries. Members of
+groups use ``group_coordinator``.
 
 On the reactor thread. Source: TransactionManager.java@3.9 (lookupCoordinator).
 """
@@ -32,11 +32,11 @@ class KeyCoordinator:
         self._address: tuple[str, int] | None = None
 
     def forget(self) -> None:
-        """It has moved: find it again."""
+        """The coordinator has moved: find it again."""
         self._address = None
 
     async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
-        """Its response, whatever the error code.
+        """Send the coordinator one request and return the response, whatever its error code.
 
         Raises: KafkaError, NETWORK_EXCEPTION without a response; ClientClosed.
         """

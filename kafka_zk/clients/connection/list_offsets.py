@@ -1,6 +1,6 @@
-"""ListOffsets: the earliest and latest offset of partitions, and the first one at or after a time.
+"""ListOffsets: the earliest and latest offset of partitions, and the first one at or after a timestamp.
 
-Each leader is asked for its partitions, again while the metadata are outdated.
+Each partition's leader is asked, and asked again while the metadata are outdated.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _Partition = _Topic.ListOffsetsPartition
 
 
 class ListedOffset(NamedTuple):
-    """``offset``: -1 if no record is at or after the time. ``timestamp_ms``: -1 for earliest and latest.
+    """``offset``: -1 if no record is at or after the timestamp. ``timestamp_ms``: -1 for earliest and latest.
 
     ``leader_epoch``: of the record's batch, -1 if the broker does not return it.
     """
@@ -58,7 +58,7 @@ async def list_offsets(
     """Look up one offset for each partition, in the order of ``wanted``.
 
     Args:
-        wanted: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a time in ms since the epoch.
+        wanted: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a timestamp in ms since the epoch.
         read_committed: the end is the last stable offset instead of the high watermark.
     Raises: BrokerError for a permanent error; KafkaTimeoutError with the last cause after ``timeout_ms``.
     """

@@ -2,8 +2,9 @@
 
 Pure, and safe to read from any thread. A response with an older leader epoch for the same topic does not restore the
 old leader (KIP-320), and one with fewer partitions removes none: topics never lose partitions, but a broker that lags
-or has just registered may know only some. Without topic ids (before inter.broker.protocol.version 2.8), it may be
-another topic of that name; see ``_lasting``. Tests: tests/kafka_zk/clients/connection/test_metadata.py.
+or has just registered may know only some. Without topic ids (before inter.broker.protocol.version 2.8), fewer
+partitions may mean a new topic of that name; see ``_lasting``. Tests:
+tests/kafka_zk/clients/connection/test_metadata.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -177,8 +178,8 @@ def _lasting(
 
     A response with a gap contains only a part of the topic, whose partitions are numbered from 0. One without a gap
     replaces the topic, as in Kafka's clients (MetadataCache.java@3.9): the broker may not know about added partitions
-    yet, but if the topic was recreated, keeping partitions would be wrong forever. Fewer partitions and a leader epoch
-    that is 0 again mean another topic: nothing of the old one is valid.
+    yet, but if the topic was recreated, a kept partition would never disappear. Fewer partitions and a leader epoch of
+    0 mean that the topic was recreated: no partition of the old topic is valid.
     """
     missing = before.keys() - told.keys()
     both = before.keys() & told.keys()

@@ -1,10 +1,10 @@
 """The reactor thread that all blocking clients of a process share.
 
 A Twisted reactor runs once in a process and cannot be restarted. The first blocking client starts it in a daemon
-thread, and all others share it, however often clients are created and closed (as in a notebook). If the program runs
-the reactor in another thread, that one is used.
+thread, and all later clients of the process share it. If the program already runs the reactor in another thread, the
+clients use that thread.
 
-Twisted's reactors measure timers on the wall clock, which may be set back. A reactor started here uses a monotonic
+Twisted's reactors measure timers on the wall clock, which can jump backwards. A reactor started here uses a monotonic
 clock instead, as a broker's does (``network.reactor``).
 """
 

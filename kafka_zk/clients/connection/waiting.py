@@ -52,7 +52,7 @@ class Signal:
         return waiting
 
     async def wait_until(self, deadline_s: float) -> bool:
-        """Wait for the next ``fire()`` until the reactor's clock shows ``deadline_s``; returns whether it came."""
+        """Wait for the next ``fire()`` until the reactor's clock shows ``deadline_s``; False at the deadline."""
         return await fires_within(self._reactor, self.wait(), deadline_s - self._reactor.seconds())
 
     def _forget(self, waiting: "Deferred[None]") -> None:

@@ -1,9 +1,9 @@
-"""The assignors of Kafka's consumer, which the leader of a group of the broker runs.
+"""The assignors of Kafka's consumer, which the leader of a broker-coordinated group runs.
 
-Pure. ``rebalance``'s assignors do the work, with one thread per member. Static members come first, in the order
-of their group.instance.id, then the others in the order of their member ids, as in Kafka.
+Pure. ``rebalance``'s assignors do the work, with one thread per member. As in Kafka, static members come first, sorted
+by group.instance.id, then the others, sorted by member id.
 
-Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, but for racks.
+Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, without racks.
 Tests: tests/kafka_zk/clients/consumer/test_assignors.py, tests/peers/groups/test_consumer_assignors.py.
 """
 
@@ -19,7 +19,7 @@ from kafka_zk.rebalance.sticky import StickyAssignor
 
 
 class GroupMemberSubscription(NamedTuple):
-    """A member as its leader sees it, from JoinGroup."""
+    """A member as JoinGroup describes it to the leader."""
 
     member_id: str
     group_instance_id: str | None
@@ -45,8 +45,9 @@ def _by_range(members: Members, partition_counts: Mapping[str, int]) -> Assigned
 
 
 def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """All partitions, by topic and number, dealt to the members in turn; a member that is not subscribed to
-    a topic is skipped until the next round."""
+    """Deal all partitions, sorted by topic and number, to the members in turn, skipping members that do not subscribe
+    to the topic.
+    """
     places, snapshot = _snapshot(members, partition_counts)
     circle = cycle(sorted(places))
     assignment = {}
@@ -88,7 +89,7 @@ ASSIGNORS: Mapping[str, PartitionAssignor] = {
 def _snapshot(
     members: Members, partition_counts: Mapping[str, int]
 ) -> tuple[dict[str, GroupMemberSubscription], GroupSnapshot]:
-    """All members by a name that sorts like their place, and the topics that each reads."""
+    """All members under names that sort in their order, and the topics that each reads."""
     ordered = sorted(members, key=_place)
     places = {f"{number:010}": member for number, member in enumerate(ordered)}
     threads: dict[str, list[str]] = {}
@@ -114,7 +115,9 @@ def _by_member(places: Mapping[str, GroupMemberSubscription], assignment: Assign
 
 
 def _owners(members: Members) -> dict[TopicPartition, str]:
-    """The owner of each partition: of two that claim it the one of the newer generation, or none (KIP-792)."""
+    """The owner of each partition. If two members claim it, the one of the newer generation; none if both are equal
+    (KIP-792).
+    """
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
     for member in members:
         for tp in member.subscription.owned:

@@ -1,5 +1,4 @@
-"""The consumers for plain threads: ``ZookeeperConsumer`` and ``Consumer`` run in the process's reactor thread, with
-iterators."""
+"""The consumers for threads: ``ZookeeperConsumer`` and ``Consumer`` on the process's reactor thread, with iterators."""
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -25,7 +24,7 @@ M = TypeVar("M", bound=GroupConsumer[Any, Any], covariant=True)
 
 
 class OtherThread:
-    """A user in a thread of their own; their listener is called in one of the reactor's pool."""
+    """A user outside the reactor thread. Their listener is called in a thread of the reactor's pool."""
 
     def __init__(self, reactor: Any) -> None:
         self._run = ReactorThreads(reactor)
@@ -36,10 +35,10 @@ class OtherThread:
 
 
 class BlockingStream:
-    """The records of one stream, one by one, for one thread; ends when the consumer is closed, or (with
-    ``consumer.timeout.ms``) when no record came for that long. Requesting a record marks the one before as processed.
+    """The records of one stream, one by one, for one thread. Requesting a record marks the previous one as processed.
 
-    Raises: what ``Stream.poll`` raises.
+    The iterator ends when the consumer is closed, or after ``consumer.timeout.ms`` without a record.
+    Raises: the errors of ``Stream.poll``.
     """
 
     def __init__(self, thread: ReactorThread, stream: Stream, timeout_ms: int | None) -> None:
@@ -63,7 +62,7 @@ class BlockingStream:
                 raise StopIteration from None
 
     def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """As ``Stream.poll``; the records are delivered to this thread."""
+        """Like ``Stream.poll``; delivers the records to this thread."""
         handout = self._stream.handout
         handout.done()
         deadline_s = monotonic_s() + timeout_ms / 1000
@@ -71,28 +70,31 @@ class BlockingStream:
         while self._thread.call(self._stream.wait, left_ms):
             if records := handout.rest():
                 return records
-            left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # they were revoked meanwhile
+            left_ms = max(0, int((deadline_s - monotonic_s()) * 1000))  # all records were revoked meanwhile
         return []
 
 
 class _BlockingMember(BlockingClient[M]):
-    """The common part of the consumers of both kinds of groups.
+    """The common part of both kinds of consumers.
 
     Attributes:
-        config, consumer_id: those of the consumer that runs in the reactor's thread.
+        config, consumer_id: those of the consumer on the reactor thread.
     """
 
-    def __init__(self, thread: ReactorThread, consumer: M, timeout_ms: int) -> None:
+    def __init__(self, make: Callable[..., M], config: Any, **options: Any) -> None:
+        thread = reactor_thread()
+        consumer = make(thread.reactor, config, user_thread=OtherThread(thread.reactor), **options)
         super().__init__(thread, consumer)
+        self.config = consumer.config
         self.consumer_id = consumer.consumer_id
-        self._timeout_ms = None if timeout_ms < 0 else timeout_ms
+        self._timeout_ms = None if self.config.consumer_timeout_ms < 0 else self.config.consumer_timeout_ms
         self._joining = threading.Lock()
         self._streams: list[BlockingStream] = []
 
     # --- joining ---
 
     def start(self) -> None:
-        """Join the group, unless it has; reading does so, too."""
+        """Join the group, unless this consumer has joined. Reading joins it, too."""
         with self._joining:
             if not self._streams:
                 self._thread.call(self._client.start)
@@ -101,7 +103,7 @@ class _BlockingMember(BlockingClient[M]):
 
     @property
     def streams(self) -> list[BlockingStream]:
-        """An iterator for each of the streams that were subscribed with, for as many threads. Joins the group."""
+        """One iterator per subscribed stream, each for one thread. Joins the group."""
         self.start()
         return list(self._streams)
 
@@ -111,7 +113,7 @@ class _BlockingMember(BlockingClient[M]):
         return self._only_stream()
 
     def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``."""
+        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``."""
         return self._only_stream().poll(timeout_ms)
 
     commit = blocking(GroupConsumer[Any, Any].commit)
@@ -125,11 +127,11 @@ class _BlockingMember(BlockingClient[M]):
     # --- leaving ---
 
     def close(self) -> None:
-        """Leave the group: commit what was processed, release all partitions; the iterators of all threads end.
+        """Leave the group: commit processed records and release all partitions. The iterators of all threads end.
 
-        The last records delivered to this thread do not count as processed, unless ``commit`` was called; leaving the
-        ``with`` block without an exception says that it is. Other threads get time to request more
-        (``rebalance.backoff.ms`` in a group of ZooKeeper, else 30 s at most). A second close does nothing.
+        The records delivered last to this thread count as processed after ``commit``, and when the ``with`` block ends
+        without an exception. Other threads get time to request more records: ``rebalance.backoff.ms`` in a ZooKeeper
+        group, else at most 30 s. A second close does nothing.
         """
         for stream in self._client.streams:
             if stream.handout.held_by_this_thread():
@@ -155,7 +157,7 @@ class _BlockingMember(BlockingClient[M]):
 
 
 class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
-    """One member of a group, for threads; its methods promise and raise the same as those of ``ZookeeperConsumer``.
+    """One member of a ZooKeeper group, for threads. Methods behave like those of ``ZookeeperConsumer``.
 
     ::
 
@@ -164,10 +166,12 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
                 ...
 
     Args:
-        topics: subscribed to at once; leave it out to call ``subscribe``.
-        listener: its methods are called in a thread of their own, where the consumer may be used.
-    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+        topics: to subscribe to now; without it, call ``subscribe``.
+        listener: its methods are called in a thread of the reactor's pool and may use the consumer.
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
+
+    config: ZookeeperConsumerConfig
 
     def __init__(
         self,
@@ -178,34 +182,15 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
         observe: Observe = ignore,
         **options: Any,
     ) -> None:
-        thread = reactor_thread()
-        consumer = ZookeeperConsumer(
-            thread.reactor,
-            config,
-            listener=listener,
-            observe=observe,
-            user_thread=OtherThread(thread.reactor),
-            **options,
-        )
-        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
-        self.config = consumer.config
+        super().__init__(ZookeeperConsumer, config, listener=listener, observe=observe, **options)
         if topics:
             self.subscribe(topics)
 
-    def subscribe(
-        self,
-        topics: Iterable[str] = (),
-        *,
-        white_list: str | None = None,
-        black_list: str | None = None,
-        streams: int = 1,
-    ) -> None:
-        """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
-        self._client.subscribe(topics, white_list=white_list, black_list=black_list, streams=streams)
+    subscribe = on_reactor(ZookeeperConsumer.subscribe)
 
 
 class BlockingConsumer(_BlockingMember[Consumer]):
-    """One member of a group of the broker, for threads; its methods promise and raise what ``Consumer``'s do.
+    """One member of a broker-coordinated group, for threads. Methods behave like those of ``Consumer``.
 
     ::
 
@@ -214,10 +199,12 @@ class BlockingConsumer(_BlockingMember[Consumer]):
                 ...
 
     Args:
-        topics: subscribed to at once; leave it out to call ``subscribe``.
-        listener: its methods are called in a thread of their own, where the consumer may be used.
-    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+        topics: to subscribe to now; without it, call ``subscribe``.
+        listener: its methods are called in a thread of the reactor's pool and may use the consumer.
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
+
+    config: ConsumerConfig
 
     def __init__(
         self,
@@ -227,18 +214,9 @@ class BlockingConsumer(_BlockingMember[Consumer]):
         listener: RebalanceListener | None = None,
         **options: Any,
     ) -> None:
-        thread = reactor_thread()
-        user = OtherThread(thread.reactor)
-        consumer = Consumer(thread.reactor, config, listener=listener, user_thread=user, **options)
-        super().__init__(thread, consumer, consumer.config.consumer_timeout_ms)
-        self.config = consumer.config
+        super().__init__(Consumer, config, listener=listener, **options)
         if topics:
             self.subscribe(topics)
 
-    def subscribe(
-        self, topics: Iterable[str] = (), *, white_list: str | None = None, black_list: str | None = None
-    ) -> None:
-        """Subscribe, once: to topics, or all whose names (do not) match a Java regular expression."""
-        self._client.subscribe(topics, white_list=white_list, black_list=black_list)
-
+    subscribe = on_reactor(Consumer.subscribe)
     group_metadata = on_reactor(Consumer.group_metadata)

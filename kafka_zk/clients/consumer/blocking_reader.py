@@ -1,4 +1,4 @@
-"""The plain reader for threads: ``Reader`` run in the process's reactor thread."""
+"""The plain reader for threads: ``Reader`` on the process's reactor thread."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,9 +12,9 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 
 class BlockingReader(BlockingClient[Reader]):
-    """Reads partitions that you assign. Methods promise and raise the same as those of ``Reader``; a context manager.
+    """Reads partitions that you assign. Methods behave like those of ``Reader``; a context manager.
 
-    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
     def __init__(self, config: ReaderConfig | None = None, **options: Any) -> None:
@@ -35,10 +35,10 @@ class BlockingReader(BlockingClient[Reader]):
     partitions_for = blocking(Reader.partitions_for)
 
     def batches(self, until: Mapping[TopicPartition, int] | None = None) -> Iterator[list[ConsumerRecord]]:
-        """Yield lists of records without end, or until each partition of ``until`` was read up to its offset.
+        """Yield lists of records endlessly, or until each partition of ``until`` has been read up to its offset.
 
-        ``until=reader.end_offsets(reader.assignment())`` reads to the end as it is now; the last lists may hold records
-        beyond it.
+        ``until=reader.end_offsets(reader.assignment())`` reads to the current end; the last lists may contain later
+        records.
         """
         generator = self._client.batches(until)
 
@@ -49,6 +49,6 @@ class BlockingReader(BlockingClient[Reader]):
             yield records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Yield records one by one, without end."""
+        """Yield records one by one, endlessly."""
         for records in self.batches():
             yield from records

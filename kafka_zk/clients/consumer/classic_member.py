@@ -1,7 +1,7 @@
-"""One member of a group that the broker coordinates: the member's side of Kafka's classic group protocol.
+"""One member of a broker-coordinated group: the member's side of Kafka's classic group protocol.
 
-Pure. Every method takes an event and the time, and returns effects. ``tick`` performs due actions; ``next_due_ms`` says
-when the next is due. The driver responds to a lost request with NETWORK_EXCEPTION.
+Pure. Every method takes an event and the time, and returns effects. ``tick`` performs due actions; ``next_due_ms`` is
+the time of the next one. For a lost request, the driver reports the response NETWORK_EXCEPTION.
 
 A member owns partitions (``member_partitions``) under a lease (``member_lease``); ``classic_states`` has its states.
 
@@ -57,7 +57,7 @@ _COORDINATOR_GONE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
-    """Times in milliseconds; ``assignors`` are names of ``ASSIGNORS``, the favourite first."""
+    """Times in milliseconds. ``assignors``: names of ``ASSIGNORS``, the preferred one first."""
 
     assignors: tuple[str, ...]
     group_instance_id: str | None
@@ -69,10 +69,10 @@ class MemberConfig:
 
 @dataclass(slots=True)
 class _Joined:
-    """The generation that is being joined, or was joined last.
+    """The generation that this member is joining or joined last.
 
-    ``topics``: what this member subscribed with. ``answer``: to its JoinGroup. ``counts``: how many partitions the
-    topics of all members have, if this member leads.
+    ``topics``: this member's subscription. ``answer``: the response to its JoinGroup. ``counts``: partition counts of
+    all members' topics, if this member leads.
     """
 
     topics: tuple[str, ...] = ()
@@ -81,10 +81,10 @@ class _Joined:
 
 
 class ClassicMember:
-    """See the module's text.
+    """See the module docstring.
 
     Attributes:
-        generation_id: the generation of commits.
+        generation_id: the generation under which offsets are committed.
     """
 
     def __init__(self, config: MemberConfig) -> None:
@@ -105,7 +105,7 @@ class ClassicMember:
         self._effects: list[Effect] = []
 
     def may_act(self, now_ms: int) -> bool:
-        """Whether the owned partitions are certainly still owned. Any thread."""
+        """True if this member certainly still owns its partitions. Any thread may call it."""
         return self._lease.holds(now_ms)
 
     @property
@@ -120,56 +120,60 @@ class ClassicMember:
 
     @property
     def is_there(self) -> bool:
-        """Whether this member belongs to its group, or tries to."""
+        """True if this member belongs to its group, or tries to join."""
         return self.state not in (MemberState.AWAY, MemberState.LEFT)
 
     @property
     def is_rebalancing(self) -> bool:
-        """Whether it has begun to join and has no assignment yet: the coordinator takes no commits until it has."""
+        """True from the start of a join until the assignment arrives. The coordinator accepts no commits in that
+        time.
+        """
         return self.state in REBALANCING
 
     @property
     def watched_topics(self) -> Mapping[str, int]:
-        """The topics that the whole group reads, and their partition counts at the last join; empty unless it leads."""
+        """The topics of all members with their partition counts at the last join; empty unless this member leads."""
         return self._joined.counts or {} if self.state is MemberState.STABLE else {}
 
     # --- from the user ---
 
     def start(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
-        """Join the group, subscribed to these."""
+        """Join the group with this subscription."""
         self._topics = tuple(sorted(topics))
         self._lose_coordinator()
         return self._go_on(now_ms)
 
     def subscribe(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
-        """Replace the subscription: a regular expression matches other topics than before."""
+        """Replace the subscription, because a regular expression now matches other topics."""
         self._topics = tuple(sorted(topics))
         if self.state is MemberState.STABLE and self._topics != self._joined.topics:
             self._rejoin("the subscription changed")
         return self._go_on(now_ms)
 
     def partitions_changed(self, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
-        """The group's topics have these partition counts now; the leader rejoins if a count has changed."""
+        """The current partition counts of the group's topics. The leader rejoins if a count has changed."""
         if any(counts.get(topic, 0) != count for topic, count in self.watched_topics.items()):
             self._rejoin("the number of partitions changed")
         return self._go_on(now_ms)
 
     def close(self) -> None:
-        """The user closes the consumer, and gets time to return what they hold: accept no new partitions.
+        """The user closes the consumer and gets time to process the last records: accept no new partitions.
 
-        Heartbeats continue until ``leave``, and so does a rebalance joined with partitions; no other begins.
+        Heartbeats continue until ``leave``. A rebalance in progress continues; no new one begins.
         """
         self._is_closing = True
 
     def leave(self, reason: str) -> list[Effect]:
-        """Leave the group, after what was owned has been stopped and committed. A static member just goes."""
+        """Leave the group, after delivery has stopped and offsets are committed. A static member sends no
+        LeaveGroup.
+        """
         if self.member_id and self.state is not MemberState.LEFT and self._config.group_instance_id is None:
             self._effects.append(SendLeave(self.member_id, reason))
         self._end()
         return self._take()
 
     def give_up(self, reason: str) -> list[Effect]:
-        """The user does not come back for more (max.poll.interval.ms): leave until they do."""
+        """The user has not polled for max.poll.interval.ms: leave the group until they poll again."""
         if not self.is_there:
             return []
         if self.member_id and self._config.group_instance_id is None:
@@ -179,7 +183,7 @@ class ClassicMember:
         return self._take()
 
     def come_back(self, now_ms: int) -> list[Effect]:
-        """The user asks for records: join again after ``give_up``."""
+        """The user polls again: rejoin after ``give_up``."""
         if self.state is MemberState.AWAY:
             self._happened(Event.CAME_BACK)
             self._requests.retry_ms = now_ms
@@ -188,27 +192,27 @@ class ClassicMember:
     # --- from the driver ---
 
     def coordinator_found(self, now_ms: int) -> list[Effect]:
-        """There is a coordinator to send requests to."""
+        """The coordinator was found."""
         self._requests.is_coordinator_known = True
         self._requests.heartbeat_due_ms = now_ms
         return self._go_on(now_ms)
 
     def stopped(self, number: int, now_ms: int) -> list[Effect]:
-        """What ``Stop`` asked for is done: its partitions are committed, and not owned any more."""
+        """The effect ``Stop`` is done: its partitions are committed and no longer owned."""
         self._partitions.stopped(number)
         if self.state is MemberState.STOPPING and not self.stopping:
             self._happened(Event.STOPPED)
         return self._go_on(now_ms)
 
     def partitions_counted(self, number: int, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
-        """The answer to ``CountPartitions``; a topic that does not exist has none."""
+        """The result of ``CountPartitions``; a topic that does not exist has no partitions."""
         if not self._requests.is_answered(number, CountPartitions):
             return []
         answer = self._joined.answer
         assert answer is not None, "partitions are counted for a generation"
         self._joined.counts = counts
         self._happened(Event.COUNTED)
-        if answer.skip_assignment:  # a static member came back to lead; the assignment is there
+        if answer.skip_assignment:  # a static member returned as leader, and the group keeps its assignment
             self._sync(answer, {}, now_ms)
             return self._take()
         members = [self._understood(each) for each in answer.members]
@@ -221,7 +225,7 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def next_due_ms(self) -> int | None:
-        """When ``tick`` has something to do; None while an answer is awaited."""
+        """Time of the next due ``tick``; None while a response is awaited."""
         requests = self._requests
         if not requests.is_coordinator_known or self.state is MemberState.LEFT:
             return None
@@ -235,7 +239,7 @@ class ClassicMember:
     # --- answers ---
 
     def join_answered(self, number: int, answer: JoinAnswer, now_ms: int) -> list[Effect]:
-        """The answer to ``SendJoin``."""
+        """The response to ``SendJoin``."""
         if not self._requests.is_answered(number, SendJoin):
             return []
         if answer.code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -248,7 +252,7 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def sync_answered(self, number: int, code: ErrorCode, assignment: bytes, now_ms: int) -> list[Effect]:
-        """The answer to ``SendSync``."""
+        """The response to ``SendSync``."""
         if not self._requests.is_answered(number, SendSync):
             return []
         if code is ErrorCode.NONE:
@@ -259,7 +263,7 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def heartbeat_answered(self, number: int, code: ErrorCode, sent_ms: int, now_ms: int) -> list[Effect]:
-        """The answer to ``SendHeartbeat``, which was sent at ``sent_ms``."""
+        """The response to ``SendHeartbeat``, which was sent at ``sent_ms``."""
         sent = self._requests.heartbeat
         if sent is None or sent.number != number:
             return []
@@ -276,7 +280,7 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def commit_refused(self, member_id: str, generation_id: int, code: ErrorCode, now_ms: int) -> list[Effect]:
-        """A commit that was made under these was refused."""
+        """A commit under this member id and generation was refused."""
         if self.state is MemberState.LEFT or (member_id, generation_id) != (self.member_id, self.generation_id):
             return []
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -295,7 +299,7 @@ class ClassicMember:
         return self.state is MemberState.UNJOINED and (bool(self.owned) or not self._is_closing)
 
     def _go_on(self, now_ms: int) -> list[Effect]:
-        """Do what is due in this state."""
+        """Take the actions that are due in this state."""
         if self.state is MemberState.STABLE and self._must_rejoin and not (self.stopping or self._is_closing):
             self._begin_joining()
         due_ms = self.next_due_ms()
@@ -311,7 +315,7 @@ class ClassicMember:
         self._reason = reason
 
     def _begin_joining(self) -> None:
-        """An eager member gives back everything first; a cooperative one keeps what it has."""
+        """An eager member first gives up all partitions; a cooperative one keeps them."""
         self._must_rejoin = False
         if self._is_cooperative or not self.owned:
             self._happened(Event.REBALANCES)
@@ -359,9 +363,9 @@ class ClassicMember:
         self._partitions.generation_id = self.generation_id
         self._requests.heartbeat_due_ms = now_ms + (self._config.heartbeat_interval_ms if self.may_act(now_ms) else 0)
         if self._is_closing:
-            return  # what is owned goes to no other member before this one leaves
+            return  # owned partitions are assigned to no other member before this one leaves
         fitting = frozenset(tp for tp in assigned if tp.topic in self._joined.topics)
-        if fitting != assigned:  # a static member came back with another subscription, without a new assignment
+        if fitting != assigned:  # a static member returned with another subscription and got its old assignment
             self._rejoin("the assignment does not fit the subscription")
         gone, new = self.owned - fitting, fitting - self.owned
         if gone:
@@ -375,7 +379,7 @@ class ClassicMember:
 
     @staticmethod
     def _understood(member: JoinedMember) -> GroupMemberSubscription:
-        """A member whose subscription cannot be read is subscribed to nothing."""
+        """The member's subscription; empty if it cannot be parsed."""
         try:
             subscription = read_subscription(member.subscription)
         except ProtocolError:
@@ -403,7 +407,7 @@ class ClassicMember:
 
     def _refused(self, code: ErrorCode, now_ms: int, doing: str) -> None:
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            # The others have gone on without this member: what it had is theirs.
+            # The group continued without this member: other members own its partitions.
             member_id = self.member_id
             self._forget_member()
             if code is ErrorCode.ILLEGAL_GENERATION:

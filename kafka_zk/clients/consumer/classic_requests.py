@@ -1,6 +1,6 @@
 """The requests of the classic group protocol, as a member sends them to its coordinator.
 
-On the reactor's thread. Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9.
+On the reactor thread. Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9.
 """
 
 from typing import Any
@@ -23,7 +23,7 @@ from kafka_zk.protocol.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from kafka_zk.protocol.errors import ErrorCode
 
 _JOIN_SLACK_MS = 5_000
-"""How much longer than the rebalance timeout Kafka's consumer waits for the response to JoinGroup."""
+"""Time beyond the rebalance timeout that Kafka's consumer waits for the response to JoinGroup."""
 
 _JoinGroup = codec.request(ApiKey.JOIN_GROUP)
 _SyncGroup = codec.request(ApiKey.SYNC_GROUP)
@@ -32,7 +32,7 @@ _LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
 
 class ClassicRequests:
-    """The requests of one member. A lost response becomes one with the code NETWORK_EXCEPTION.
+    """The requests of one member. A lost response is reported as NETWORK_EXCEPTION.
 
     Every method raises BrokerError if the request cannot be sent, and ClientClosed.
     """
@@ -43,7 +43,7 @@ class ClassicRequests:
         self._join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + _JOIN_SLACK_MS)
 
     async def join(self, effect: SendJoin) -> JoinAnswer:
-        """JoinGroup: waits for the other members."""
+        """Send JoinGroup, whose response waits for the other members."""
         protocol = _JoinGroup.JoinGroupRequestProtocol
         message = _JoinGroup(
             group_id=self._config.group_id,
@@ -59,7 +59,7 @@ class ClassicRequests:
         return JoinAnswer(code) if response is None else _join_answer(response)
 
     async def sync(self, effect: SendSync) -> tuple[ErrorCode, bytes]:
-        """SyncGroup: waits for the leader, and returns the assignment."""
+        """Send SyncGroup, whose response waits for the leader. Returns the assignment."""
         assignment = _SyncGroup.SyncGroupRequestAssignment
         message = _SyncGroup(
             group_id=self._config.group_id,
@@ -74,7 +74,7 @@ class ClassicRequests:
         return code, b"" if response is None else bytes(response.assignment)
 
     async def heartbeat(self, effect: SendHeartbeat) -> ErrorCode:
-        """Heartbeat."""
+        """Send Heartbeat."""
         message = _Heartbeat(
             group_id=self._config.group_id,
             generation_id=effect.generation_id,
@@ -86,7 +86,7 @@ class ClassicRequests:
         return code
 
     async def leave(self, effect: SendLeave) -> None:
-        """LeaveGroup; the response is ignored."""
+        """Send LeaveGroup and ignore the response."""
         identity = _LeaveGroup.MemberIdentity
         message = _LeaveGroup(
             group_id=self._config.group_id,

@@ -69,10 +69,10 @@ TRANSITIONS: dict[Event, dict[MemberState, MemberState]] = {
     Event.CAME_BACK: {_S.AWAY: _S.UNJOINED},
     Event.ENDED: dict.fromkeys(MemberState, _S.LEFT),
 }
-"""Event -> state -> next state. An event that is not listed for a state does not happen in it."""
+"""Event -> state -> next state. An event cannot happen in a state that is not listed for it."""
 
 REBALANCING = frozenset({_S.JOINING, _S.COUNTING, _S.SYNCING})
-"""The states of a member that has begun to join and has no assignment yet."""
+"""A member in these states has begun to join and has no assignment yet."""
 
 HEARTBEATS = frozenset({_S.STOPPING, _S.COUNTING, _S.STABLE})
-"""The states with heartbeats. While JoinGroup or SyncGroup waits, the coordinator could not answer one."""
+"""The states with heartbeats. While JoinGroup or SyncGroup is pending, the coordinator could not respond to one."""

@@ -1,4 +1,4 @@
-"""The reader's configuration: Kafka's consumer keys and defaults, those that a reader without a group has.
+"""The reader's configuration: the keys of Kafka's consumer that do not concern groups, with Kafka's defaults.
 
 Pure. Source: ConsumerConfig.java@3.9.
 """
@@ -12,14 +12,14 @@ ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 
 @dataclass(frozen=True, kw_only=True)
 class ReaderConfig(ClientConfig):
-    """Kafka's consumer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+    """Kafka's consumer keys with ``_`` for ``.``; sizes in bytes, times in milliseconds.
 
-    ``auto_offset_reset`` says where to continue when an offset is out of range: ``earliest``, ``latest``, or
-    ``none``: raise. ``client_rack``: brokers may name a replica in that rack to read from. ``isolation_level``: with
-    ``read_committed``, records of aborted transactions are not delivered, and reading ends where the first transaction
-    begins that is still open (the last stable offset).
+    ``auto_offset_reset``: where to continue if an offset is out of range: ``earliest``, ``latest``, or ``none`` (raise
+    an error). ``client_rack``: brokers may direct the reader to a replica in that rack. ``isolation_level``: with
+    ``read_committed``, records of aborted transactions are skipped, and reading stops at the first open transaction
+    (the last stable offset).
 
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = "kafka-zk-reader"
@@ -35,5 +35,5 @@ class ReaderConfig(ClientConfig):
 
     @property
     def read_committed(self) -> bool:
-        """Whether only records of transactions that were committed count (and those without any)."""
+        """True if transactional records are delivered only after their commit."""
         return self.isolation_level == "read_committed"

@@ -1,7 +1,6 @@
-"""A consumer whose group the broker coordinates, for Twisted programs. For threads: ``blocking_consumer``.
+"""A consumer in a broker-coordinated group, for Twisted programs. ``blocking_consumer`` is the version for threads.
 
-What a group of ZooKeeper is for ``zookeeper_consumer``, the group's coordinator is here; it shares groups with every
-current client.
+It can share groups with all current Kafka clients.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,7 +24,7 @@ _ON_THE_REACTOR = ReactorUser()
 
 
 class Consumer(GroupConsumer[ConsumerConfig, ConsumerCoordinator]):
-    """One member of a group; all methods on the reactor's thread.
+    """One member of a group, on the reactor thread.
 
     ::
 
@@ -34,21 +33,20 @@ class Consumer(GroupConsumer[ConsumerConfig, ConsumerCoordinator]):
             async for records in consumer.batches():
                 ...
 
-    Takes the keys of Kafka's consumer with ``.`` as ``_``, or a ready ConsumerConfig. Records of a partition come in
-    order. With ``enable.auto.commit`` (the default) the offsets of what was processed are committed every
-    ``auto.commit.interval.ms`` and whenever a partition goes to another member; records count as processed when the
-    next ones are requested, so each is delivered at least once. For at most once, ``commit()`` before processing.
+    Takes the keys of Kafka's consumer with ``_`` for ``.``, or a ConsumerConfig. Records of a partition arrive in
+    order. Requesting more records marks the previous ones as processed. With ``enable.auto.commit`` (the default), the
+    offsets of processed records are committed every ``auto.commit.interval.ms`` and before a partition moves to another
+    member, so each record is delivered at least once. For at most once, call ``commit()`` before processing.
 
     A consumer that requests nothing for ``max.poll.interval.ms`` leaves the group until it does.
 
-    A static member (``group.instance.id``) commits when it is closed, but does not leave the group: its partitions are
-    kept for it for ``session.timeout.ms``. A close gives up commits under way and the last one after 5 s when the
-    coordinator does not answer, and leaving after another 5 s; the group then misses this member after
-    ``session.timeout.ms``.
+    A static member (``group.instance.id``) commits when it is closed but does not leave the group: its partitions are
+    reserved for ``session.timeout.ms``. If the coordinator does not respond, a close gives up the commits after 5 s and
+    leaving after another 5 s; the group then removes this member after ``session.timeout.ms``.
 
     Args:
-        listener: called before partitions are released and before records of new ones come.
-    Raises: ConfigError naming the key and what is allowed.
+        listener: called before partitions are released and before records of new ones arrive.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     def __init__(
@@ -70,17 +68,19 @@ class Consumer(GroupConsumer[ConsumerConfig, ConsumerCoordinator]):
     def subscribe(
         self, topics: Iterable[str] = (), *, white_list: str | None = None, black_list: str | None = None
     ) -> None:
-        """Subscribe, once and before ``start``: to topics, or all whose names (do not) match a Java regex.
+        """Subscribe, once and before ``start``, to topics, or to all topics whose names match (white) or do not match
+        (black) a Java regular expression.
 
-        Raises: KafkaError when it is too late; InvalidTopicFilter; ValueError for anything but one of the three.
+        Raises: KafkaError after ``start``; InvalidTopicFilter; ValueError unless exactly one of the three is given.
         """
         self._subscribe(topics, white_list, black_list)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
 
-        For a producer's ``send_offsets``: the group rejects anyone who is no longer a member of its generation. This
-        consumer is in none while the application holds records of revoked partitions, even if it has joined again.
+        For a producer's ``send_offsets``: the coordinator rejects offsets from earlier generations. While the
+        application holds records of revoked partitions, this consumer counts as outside a generation, even if it has
+        rejoined.
 
         Raises: KafkaError before the first ``start``. Source: KafkaConsumer.groupMetadata@3.9.
         """

@@ -1,7 +1,7 @@
-"""Configuration of a consumer whose group the broker coordinates: the keys and defaults of Kafka's consumer.
+"""Configuration of a consumer in a broker-coordinated group: the keys and defaults of Kafka's consumer.
 
-Pure. Added to Kafka's keys: the deserializers by name, and ``consumer.timeout.ms``, as Kafka's old consumer and
-kafka-python have it. Source: ConsumerConfig.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py.
+Pure. Additional keys: the deserializers by name, and ``consumer.timeout.ms`` of Kafka's old consumer and kafka-python.
+Source: ConsumerConfig.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py.
 """
 
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ _ALIASES = {
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
-    """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+    """Kafka's keys with ``_`` for ``.``; sizes in bytes, times in milliseconds.
 
-    ``partition_assignment_strategy``: the member's strategies, the preferred first: a list of ``range``, ``roundrobin``
-    and ``cooperative-sticky`` (or Java's class names), with commas or as a sequence. All members of a group need a
+    ``partition_assignment_strategy``: the member's strategies, the preferred one first: ``range``, ``roundrobin`` and
+    ``cooperative-sticky`` (or Java's class names), comma-separated or as a sequence. All members of a group need a
     common strategy.
-    ``consumer_timeout_ms``: iterators end when no record arrived for that long; -1: never.
-    ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with
-    ``deserialize``, or None for bytes as they are.
+    ``consumer_timeout_ms``: iterators end after this time without a record; -1: never.
+    ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
+    or None for raw bytes.
 
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = ""
@@ -56,7 +56,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def member(self) -> MemberConfig:
-        """The part for the member of the group."""
+        """The settings of the group member."""
         return MemberConfig(
             tuple(self.partition_assignment_strategy),
             self.group_instance_id,
@@ -76,7 +76,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def backoff_ms(self) -> int:
-        """How long a rebalance waits for users: as long as the group waits for a member."""
+        """How long a rebalance waits for users: as long as the coordinator waits for this member."""
         return self.max_poll_interval_ms
 
     @property
@@ -85,5 +85,5 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def commits_starts(self) -> bool:
-        """Without ``enable.auto.commit`` only the user commits."""
+        """False without ``enable.auto.commit``: then only the user commits."""
         return self.enable_auto_commit

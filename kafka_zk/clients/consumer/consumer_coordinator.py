@@ -1,7 +1,7 @@
-"""A member of a group of the broker at work: carries out what ``classic_member`` decides.
+"""The driver of a member of a broker-coordinated group: runs the effects of ``classic_member``.
 
-All methods on the reactor's thread, but ``may_act``. Commits are written one after another, each only under the
-ownership in which it was asked for, be it in a later generation, so no offset goes back by itself.
+Everything but ``may_act`` runs on the reactor thread. Commits are written one at a time, and only while the ownership
+under which they were requested lasts (it may span generations), so a committed offset never decreases by itself.
 Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_rebalancing.py,
 test_consumer_closing.py, tests/integration/clients/test_consumer.py,
 tests/integration/groups/test_mixed_broker_group.py.
@@ -50,7 +50,7 @@ _CLOSE_PATIENCE_S = 30.0
 _LEAVE_PATIENCE_S = 5.0
 """The timeout of the last commit, and of LeaveGroup."""
 _TURN_S = 0.5
-"""How often the consumer checks whether the user still polls."""
+"""Interval at which the consumer checks whether the user still polls."""
 
 _ANOTHER_GENERATION = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
@@ -60,7 +60,7 @@ Answers = dict[TopicPartition, OffsetRefused | None]
 
 
 class ConsumerCoordinator:
-    """See the module's text. ``now_ms`` is the clock of the lease: monotonic, any thread."""
+    """See the module docstring. ``now_ms``: the lease's clock, monotonic and readable by any thread."""
 
     def __init__(
         self,
@@ -82,10 +82,10 @@ class ConsumerCoordinator:
         self._member = ClassicMember(config.member)
         self._starts = StartsLookedUp(delivery.start, self._coordinator.committed)
         self._committing = DeferredLock()
-        self._giving_count = 0  # how often users are waited for
-        self._stop_count = 0  # how many Stop effects are being carried out
-        self._progress = Signal(reactor)  # one of both has changed
-        self._ended: Counter[TopicPartition] = Counter()  # how often a partition was given back or lost
+        self._giving_count = 0  # number of calls that wait for users
+        self._stop_count = 0  # number of Stop effects in progress
+        self._progress = Signal(reactor)  # fires when either number changes
+        self._ended: Counter[TopicPartition] = Counter()  # how often each partition was revoked or lost
         self._finding = False
         self._asked_count = 0
         self._asked_ms = 0
@@ -99,7 +99,7 @@ class ConsumerCoordinator:
     async def start(self) -> None:
         """Join the group; returns when the coordinator has been found.
 
-        Raises: BrokerError when this client may not join (GROUP_AUTHORIZATION_FAILED …); NoBrokersAvailable.
+        Raises: BrokerError if this client may not join (GROUP_AUTHORIZATION_FAILED …); NoBrokersAvailable.
         """
         self._asked_ms = self._now_ms()
         await self._cluster.refresh()
@@ -109,21 +109,21 @@ class ConsumerCoordinator:
         self._turn()
 
     def may_act(self) -> bool:
-        """Whether the owned partitions are certainly still owned. Any thread."""
+        """True if this member certainly still owns its partitions. Any thread may call it."""
         return self._member.may_act(self._now_ms())
 
     def held_back(self) -> None:
-        """Records wait for the lease; the next answer of the coordinator renews it."""
+        """Records wait for the lease; the coordinator's next response renews it."""
 
     @property
     def committer(self) -> Committer:
-        """What a commit is made under now."""
+        """The membership for a commit now."""
         return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Commit these; return per partition why it was not written, None if it was.
+        """Commit these offsets. Returns for each partition why it was not written; None: written.
 
-        Waits for the end of a rebalance, at most ``default.api.timeout.ms``.
+        Waits for the end of a rebalance for at most ``default.api.timeout.ms``.
         """
         deadline_s = self._reactor.seconds() + self._config.default_api_timeout_ms / 1000
         ended = {tp: self._ended[tp] for tp in offsets}
@@ -134,9 +134,9 @@ class ConsumerCoordinator:
             self._committing.release()
 
     async def leave(self, settled: Settled) -> None:
-        """Stop and commit what is owned, then leave the group, as far as it can be reached.
+        """Stop delivery, commit, and leave the group, as far as the coordinator responds.
 
-        ``settled()`` is over when the user's commits are; the user asks for no more.
+        ``settled()`` returns when the user's commits are done; the user requests no more records.
         """
         self._delivery.close_within(_CLOSE_PATIENCE_S)
         self._closing = True
@@ -150,7 +150,7 @@ class ConsumerCoordinator:
                 _log.warn("the group could not be informed that this consumer left: its coordinator did not answer")
 
     async def close(self) -> None:
-        """Do nothing more, and close all connections."""
+        """Stop all work and close all connections."""
         self._end()
         self._coordinator.close()
         self._delivery.close_within(0)
@@ -182,7 +182,7 @@ class ConsumerCoordinator:
         return int(self._now_ms_of())
 
     def _turn(self) -> None:
-        """Check timers, and whether the user still polls."""
+        """Check timers and whether the user still polls."""
         if self._left:
             return
         try:
@@ -284,7 +284,7 @@ class ConsumerCoordinator:
         self._apply(self._member.stopped(number, self._now_ms()))
 
     async def _give_back(self, tps: frozenset[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Wait until the user has returned these; return the offsets to commit."""
+        """Wait until the user has processed the records of these partitions. Returns the offsets to commit."""
         self._giving_count += 1
         try:
             return await self._delivery.stop(tps)
@@ -293,7 +293,7 @@ class ConsumerCoordinator:
             self._progress.fire()
 
     async def _settle_commits(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Commit these; return when no commit is running, including commits that others began."""
+        """Commit these offsets. Returns when no commit is in progress, including commits of other callers."""
         await self._commit_and_tell(offsets)
         while self._stop_count:
             await self._progress.wait()
@@ -320,13 +320,13 @@ class ConsumerCoordinator:
         self._look_for_missing(self._compare_counts())
 
     def _compare_counts(self) -> Mapping[str, int]:
-        """Tell the group's leader how many partitions there are now."""
+        """Report the current partition counts to the member, which rejoins as leader if they have changed."""
         counts = self._counts(self._member.watched_topics)
         self._apply(self._member.partitions_changed(counts, self._now_ms()))
         return counts
 
     def _look_for_missing(self, counts: Mapping[str, int]) -> None:
-        """A topic may be created any time: the group's leader asks for those that are not there again and again."""
+        """While the group subscribes to topics that do not exist, fetch metadata regularly to notice their creation."""
         if all(counts.values()) or self._left or (self._looking is not None and self._looking.active()):
             return
         delay_s = self._config.retry_backoff_max_ms / 1000
@@ -341,7 +341,7 @@ class ConsumerCoordinator:
     async def _sync(self, effect: SendSync) -> None:
         code, assignment = await self._requests.sync(effect)
         self._apply(self._member.sync_answered(effect.number, code, assignment, self._now_ms()))
-        self._compare_counts()  # the leader's metadata may have been renewed since it counted
+        self._compare_counts()  # the metadata may be newer than the leader's counts
 
     async def _beat(self, effect: SendHeartbeat) -> None:
         sent_ms = self._now_ms()
@@ -353,20 +353,22 @@ class ConsumerCoordinator:
     async def _commit(
         self, offsets: Mapping[TopicPartition, int], ended: Mapping[TopicPartition, int], deadline_s: float
     ) -> Answers:
-        """Try until it is known what became of each. ``ended``: of each partition, when this was asked for."""
+        """Commit until each outcome is known. ``ended``: the value of ``_ended`` for each partition at the time of the
+        request.
+        """
         answers: Answers = {}
         left = dict(offsets)
         codes: dict[TopicPartition, ErrorCode] = {}
         while left:
             member = self._member
             for tp in [tp for tp in left if tp not in member.owned or self._ended[tp] != ended[tp]]:
-                answers[tp] = NOT_THE_OWNER  # or is it again, and another member may have committed meanwhile
+                answers[tp] = NOT_THE_OWNER  # even if it is owned again: another member may have committed meanwhile
                 del left[tp]
             if not left:
                 break
             committer = self.committer
             try:
-                if member.is_rebalancing:  # a commit would wait behind JoinGroup, and might time out with it
+                if member.is_rebalancing:  # a commit would wait behind JoinGroup and might time out
                     codes = dict.fromkeys(left, ErrorCode.REBALANCE_IN_PROGRESS)
                 else:
                     codes = await self._coordinator.commit(left, committer)
@@ -389,8 +391,9 @@ class ConsumerCoordinator:
 
 
 def _settled(codes: Mapping[TopicPartition, ErrorCode]) -> Answers:
-    """What is known of a commit; the others are to be tried again, if they are still owned in the generation that has
-    begun meanwhile."""
+    """The known outcomes of a commit. The other partitions are retried if they are still owned in the generation that
+    has begun meanwhile.
+    """
     return {
         tp: None if code is ErrorCode.NONE else OffsetRefused(code.name)
         for tp, code in codes.items()

@@ -7,9 +7,9 @@ from kafka_zk.clients.connection.errors import KafkaError
 
 
 class CommitRefused(KafkaError):
-    """Offsets were not written because this consumer does not own their partitions, or not certainly.
+    """Offsets were not written because this consumer does not, or may not, own their partitions.
 
-    ``reasons`` says why for each partition; those that are not in it were committed.
+    ``reasons``: the reason for each partition that was not committed.
     """
 
     def __init__(self, reasons: Mapping[TopicPartition, str]) -> None:
@@ -20,7 +20,7 @@ class CommitRefused(KafkaError):
 
 
 class RecordDeserializationError(KafkaError):
-    """A record's key or value is not what its deserializer expects; ``seek`` behind it to continue."""
+    """The deserializer rejects a record's key or value; ``seek`` beyond the record to continue."""
 
     def __init__(self, tp: TopicPartition, offset: int, cause: Exception) -> None:
         super().__init__(f"the record at offset {offset} of {tp} cannot be deserialized: {cause}")
@@ -29,7 +29,7 @@ class RecordDeserializationError(KafkaError):
 
 
 class NoOffsetForPartition(KafkaError):
-    """No offset is committed for a partition and ``auto.offset.reset`` names no start; ``seek`` says where to begin."""
+    """A partition has no committed offset and ``auto.offset.reset`` chooses no start; ``seek`` to one."""
 
     def __init__(self, tp: TopicPartition) -> None:
         super().__init__(f"no offset is committed for {tp} and auto.offset.reset names no start")

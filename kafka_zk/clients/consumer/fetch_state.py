@@ -1,4 +1,4 @@
-"""A reader's state of each assigned partition: position, fetch in flight, fetched data.
+"""A reader's state of each assigned partition: position, fetch in flight and fetched data.
 
 Pure. Every change of a position from outside (``assign``, ``add``, ``seek``, a reset) gives the partition a new
 ``generation``, so that responses to older requests are recognised and dropped.
@@ -41,7 +41,7 @@ _STALE_METADATA = frozenset(
 
 
 class After(Enum):
-    """What the driver has to do after a response."""
+    """The driver's action after a response."""
 
     NOTHING = "nothing"
     REFRESH = "refresh the metadata, then fetch again"
@@ -64,7 +64,7 @@ class Lookup(NamedTuple):
 
 
 class UnreadableBatch(NamedTuple):
-    """A stored batch that the consumer steps over, and what is wrong with its records."""
+    """A stored batch that the consumer skips, and why its records cannot be decoded."""
 
     tp: TopicPartition
     first_offset: int
@@ -75,11 +75,9 @@ class UnreadableBatch(NamedTuple):
 class FetchState:
     """Positions and fetched data of the assigned partitions.
 
-    ``ahead_bytes``: a partition with more fetched bytes than this is not fetched; by default
-    max.partition.fetch.bytes.
-
-    ``on_unreadable`` is called for each batch that is stepped over because its records cannot be read: its producer
-    wrote it so (the CRC is valid), and it would block the partition permanently.
+    ``ahead_bytes``: partitions with more fetched bytes than this are not fetched; default: max.partition.fetch.bytes.
+    ``on_unreadable``: called for each batch that is skipped because its records cannot be decoded. Its CRC is valid, so
+    its producer wrote it so, and it would block the partition permanently.
     """
 
     def __init__(self, config: ReaderConfig, ahead_bytes: int | None = None) -> None:
@@ -91,7 +89,7 @@ class FetchState:
         self._retry_backoff_ms = config.retry_backoff_ms
         self._read_replica_ms = config.metadata_max_age_ms
         self._partitions: dict[TopicPartition, PartitionFetch] = {}
-        self._ready: dict[TopicPartition, None] = {}  # partitions with data, the longest not served first
+        self._ready: dict[TopicPartition, None] = {}  # partitions with data, least recently served first
         self._generation = 0
         self.on_unreadable: Callable[[UnreadableBatch], object] = lambda unreadable: None
 
@@ -103,14 +101,14 @@ class FetchState:
         return sorted(self._partitions)
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Read exactly these partitions from now on; raises ValueError for an invalid start."""
+        """Read exactly these partitions from now on. Raises ValueError for an invalid start."""
         parsed = {tp: parse_start(tp, start) for tp, start in starts.items()}
         self._partitions = {}
         self._ready = {}
         self._add(parsed)
 
     def add(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Read these partitions too, or from here if they are read already; raises ValueError for an invalid start."""
+        """Also read these partitions; those that are already read restart. Raises ValueError for an invalid start."""
         self._add({tp: parse_start(tp, start) for tp, start in starts.items()})
 
     def _add(self, parsed: Mapping[TopicPartition, tuple[int | None, int | None]]) -> None:
@@ -120,13 +118,13 @@ class FetchState:
             self._ready.pop(tp, None)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these; their fetched data are dropped."""
+        """Stop reading these partitions and drop their fetched data."""
         for tp in partitions:
             self._partitions.pop(tp, None)
             self._ready.pop(tp, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Neither fetch nor deliver these until ``resume``; fetched data are kept."""
+        """Neither fetch nor deliver these partitions until ``resume``; fetched data are kept."""
         for tp in partitions:
             self._get(tp).paused = True
             self._ready.pop(tp, None)
@@ -160,7 +158,7 @@ class FetchState:
     def plan_lookups(
         self, leader_of: Callable[[TopicPartition], int | None], now_ms: int
     ) -> tuple[dict[TopicPartition, Lookup], bool]:
-        """Which offsets to look up now, of partitions that have a leader; and whether one has none."""
+        """The offsets to look up now, for partitions that have a leader; True if a partition has none."""
         found: dict[TopicPartition, Lookup] = {}
         leaderless = False
         for tp, state in self._partitions.items():
@@ -174,9 +172,9 @@ class FetchState:
         return found, leaderless
 
     def looked_up(self, tp: TopicPartition, generation: int, offset: int) -> bool:
-        """Take the response to a lookup; True if the partition has its position now.
+        """Handle the response to a lookup; True if the partition now has a position.
 
-        -1 (no record that young) becomes a lookup of the end.
+        -1 (no record at or after the timestamp) leads to a lookup of the end.
         """
         state = self._current(tp, generation)
         if state is None:
@@ -203,11 +201,11 @@ class FetchState:
     def plan(
         self, leader_of: Callable[[TopicPartition], int | None], busy_nodes: set[int], now_ms: int
     ) -> tuple[dict[int, list[Wanted]], bool]:
-        """What to fetch now, per broker that is not busy; and whether a partition's leader is unknown.
+        """The fetches to send now, for each broker that is not busy; True if a partition's leader is unknown.
 
-        A broker without new data for a fetch delays its response (fetch.max.wait.ms), and takes no other fetch
-        meanwhile. So it gets none while another of its partitions has enough data here, and will soon have room for
-        more.
+        A broker without new data delays its response (fetch.max.wait.ms) and gets no other fetch meanwhile. So while
+        one of its partitions has enough data here and will need a fetch soon, a broker gets no fetch whose partitions
+        are all at their end.
         """
         plans: dict[int, list[Wanted]] = {}
         full_nodes: set[int] = set()
@@ -216,7 +214,7 @@ class FetchState:
             if state.position is None or state.in_flight or state.paused or state.error is not None:
                 continue
             if state.read_replica is not None and state.read_replica_until_ms <= now_ms:
-                state.read_replica = None  # ask the leader again
+                state.read_replica = None  # return to the leader
             node = leader_of(tp) if state.read_replica is None else state.read_replica
             if node is None:
                 leaderless = True
@@ -230,7 +228,7 @@ class FetchState:
                 del plans[node]
         for wanted in plans.values():
             for tp, _, _ in wanted:
-                # Last in the next request: brokers fill a response in the order of its partitions.
+                # Move to the end of the next request: brokers fill a response in the order of its partitions.
                 state = self._partitions.pop(tp)
                 state.in_flight = True
                 self._partitions[tp] = state
@@ -242,13 +240,14 @@ class FetchState:
         return 0 <= end <= wanted.fetch_offset
 
     def next_retry_ms(self, now_ms: int) -> int | None:
-        """When the first partition that waits after an error may be tried again."""
+        """When the first partition that is backing off may be tried again."""
         times = [state.not_before_ms for state in self._partitions.values() if state.not_before_ms > now_ms]
         return min(times, default=None)
 
     def fetched(self, wanted: Wanted, answer: FetchedPartition, now_ms: int, *, has_moved: bool = False) -> After:
-        """Take one partition of a fetch response. ``has_moved``: it named another leader or leader epoch, with which
-        the partition can be fetched without a pause."""
+        """Handle one partition of a fetch response. ``has_moved``: the response named a new leader or leader epoch, so
+        the partition can be fetched there without a pause.
+        """
         tp, fetch_offset, generation = wanted
         state = self._current(tp, generation)
         if state is None:
@@ -270,7 +269,7 @@ class FetchState:
         return After.NOTHING
 
     def fetch_lost(self, wanted: Wanted, now_ms: int) -> None:
-        """A fetch got no response."""
+        """A fetch received no response."""
         state = self._current(wanted.tp, wanted.generation)
         if state is not None:
             state.in_flight = False
@@ -297,8 +296,8 @@ class FetchState:
             return After.REFRESH
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             if state.position != fetch_offset or not is_told_by_leader:
-                # Older data are delivered first; a retry then gets the same error immediately. And the leader may have
-                # records that a follower does not have (yet).
+                # Deliver older data first; the retry gets the same error at once. A follower may lack records that the
+                # leader has.
                 state.not_before_ms = now_ms + self._retry_backoff_ms
                 return After.NOTHING
             if self._reset in RESETS:
@@ -311,19 +310,19 @@ class FetchState:
 
     @property
     def has_records(self) -> bool:
-        """True when ``take`` can return records, or raises."""
+        """True if ``take`` would return records or raise."""
         return bool(self._ready)
 
     def has_records_of(self, partitions: Collection[TopicPartition]) -> bool:
-        """As ``has_records``, of some partitions only."""
+        """Like ``has_records``, for some partitions."""
         return any(tp in partitions for tp in self._ready)
 
     def take(self, partitions: Collection[TopicPartition] | None = None) -> list[ConsumerRecord]:
-        """Return at most ``max.poll.records`` records, in order within each partition; positions move behind them.
+        """Return at most ``max.poll.records`` records, in order within each partition, and advance the positions.
 
-        Args: ``partitions``: take of these only; None: of all.
-        Raises: KafkaError of a partition that cannot be read on, once everything before it has been delivered; it is
-        raised again at the next call unless the position was changed.
+        Args: ``partitions``: only of these; None: of all.
+        Raises: KafkaError of a failed partition, after all records before it were delivered, and again at each call
+        until the position is changed.
         """
         taken: list[ConsumerRecord] = []
         for tp in [tp for tp in self._ready if partitions is None or tp in partitions]:
@@ -342,13 +341,13 @@ class FetchState:
         return taken
 
     def fail(self, tp: TopicPartition, offset: int | None, error: KafkaError) -> None:
-        """A partition cannot be read on at ``offset`` (None: it has no start); ``take`` raises until a seek."""
+        """A partition failed at ``offset`` (None: it has no start); ``take`` raises ``error`` until a seek."""
         state = self._get(tp)
         self._restart(state, tp, offset, None)
         self._fail(tp, state, error)
 
     def _drain(self, tp: TopicPartition, state: PartitionFetch, taken: list[ConsumerRecord]) -> None:
-        """Move records of one partition to ``taken`` until there are enough or it has no more."""
+        """Move records of one partition to ``taken``, up to the limit."""
         while len(taken) < self._max_poll_records:
             if state.records is not None:
                 self._drain_cut_batch(state, state.records, taken)

@@ -1,7 +1,7 @@
-"""Fetches what a ``FetchState`` wants, for every consumer: one request in flight per broker, lookups of positions.
+"""Fetches records and looks up positions for a ``FetchState``, with one fetch in flight per broker.
 
-The thin driver around ``fetch_state``. It fetches ahead while the user processes records. After a leader change, a
-lost connection or a malformed response it refreshes the metadata and fetches again.
+The thin driver of ``fetch_state``. It fetches ahead while the user processes records. After a leader change, a lost
+connection or a malformed response it refreshes the metadata and fetches again.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -33,17 +33,17 @@ from kafka_zk.protocol.fetch_request import (
 
 _log = Logger()
 _PURPOSE = "fetch"
-_VERSION_MIN = 4  # the first one whose answers carry magic 2
+_VERSION_MIN = 4  # the first version whose responses contain magic 2
 _VERSION_MAX = 17
 _CONSUMER = -1
 _SESSIONLESS_EPOCH = -1
 
 
 class Fetcher:
-    """Keeps ``state`` supplied once ``start`` was called; all methods on the reactor's thread.
+    """Supplies ``state`` with records after ``start``; on the reactor thread.
 
-    ``arrived`` fires when records, positions or errors arrived. ``on_reset`` is called for each position that was
-    looked up, with the offset that was found.
+    ``arrived`` fires when records, positions or errors arrive. ``on_reset`` is called with each position that was
+    looked up.
     """
 
     def __init__(
@@ -67,23 +67,23 @@ class Fetcher:
         cluster.on_update.append(self.pump)
 
     def start(self) -> None:
-        """Fetch from now on."""
+        """Begin to fetch."""
         self._running = True
         self.pump()
 
     def stop(self) -> None:
-        """Send no more requests; responses in flight are still taken."""
+        """Send no more requests; responses to pending ones are still handled."""
         self._running = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
     def learn(self, topics: Iterable[str]) -> None:
-        """Fetch the metadata of these, so that ``prepare`` finds their leaders known."""
+        """Fetch metadata of these topics, so that ``prepare`` knows their leaders."""
         self._cluster.add_topics(topics)
         run(self._once(self._cluster.refresh()))
 
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
-        """Find the leaders of these and connect to them, so that the first fetch does not wait for either."""
+        """Find the leaders of these partitions and connect to them, so that the first fetch waits for neither."""
         self._cluster.add_topics(sorted({tp.topic for tp in partitions}))
         run(self._once(self._connect_leaders(partitions)))
 
@@ -95,14 +95,14 @@ class Fetcher:
         await gatherResults(opening, consumeErrors=True)
 
     async def _once(self, preparation: Awaitable[object]) -> None:
-        """A failure is ignored here: the fetch tries again, and logs why it failed."""
+        """Ignore a failure: the fetch tries again and logs the reason."""
         try:
             await preparation
         except Exception as error:
             _log.debug("partitions to come are not prepared for: {error}", error=error)
 
     def pump(self) -> None:
-        """Start all lookups and fetches that can be sent now."""
+        """Send all lookups and fetches that are due."""
         if not self._running:
             return
         now_ms = self._now_ms()
@@ -138,7 +138,7 @@ class Fetcher:
             response, names = await self._exchange(node_id, wanted)
             after = self._take_in(response, names, wanted)
         except Exception as error:
-            # Connection lost, request timed out or malformed response: ask again, perhaps another leader.
+            # Connection lost, request timed out or malformed response: retry, perhaps with another leader.
             if self._running:
                 _log.warn("a fetch from broker {node_id} failed: {error}", node_id=node_id, error=error)
                 for each in wanted:

@@ -1,8 +1,8 @@
-"""When offsets of a group are committed: periodically, by the user, or when ``auto.offset.reset`` chose a start.
+"""Commits of a group's offsets: periodic, by the user, and of starts chosen by ``auto.offset.reset``.
 
-Commits are written in the order in which they were decided, one at a time, each only under the ownership in which it
-was decided. So an offset decreases only if the user asks for it. A start is the exception: it is valid only until
-another offset is committed, so it is decided when its turn comes. On the reactor's thread.
+Commits are written one at a time in the order in which they were decided, each only under the ownership in which it was
+decided. An offset therefore decreases only if the user asks for it. A start is the exception: any other commit replaces
+it, so it is decided when its turn comes. On the reactor thread.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -24,11 +24,11 @@ _log = Logger()
 NOT_THE_OWNER = OffsetRefused("this consumer does not own the partition")
 
 Answers = Mapping[TopicPartition, OffsetRefused | None]
-"""None: written."""
+"""For each partition, why its offset was not written; None: written."""
 Settled = Callable[[], Coroutine[Any, Any, None]]
 """Waits until the outcome of the user's commits is known."""
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
-"""The group's commit."""
+"""Writes offsets to the group's storage."""
 
 _TAKEN_AWAY = "it was taken away while its records were being processed; they will be delivered again"
 
@@ -44,7 +44,7 @@ class GroupCommits:
         self._delivery = delivery
         self._write = write
         self._turn = DeferredLock()
-        self._starts_wait = False  # for their turn
+        self._starts_wait = False  # a commit of starts waits for its turn
         self._timer: Any = None
         if config.commits_starts:
             delivery.on_starts_due = self.commit_starts
@@ -61,12 +61,12 @@ class GroupCommits:
         self._interval_s = None
 
     async def settled(self) -> None:
-        """Wait until the outcome of each commit requested so far is known."""
+        """Wait until the outcome of each earlier commit is known."""
         await self._turn.acquire()
         self._turn.release()
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
-        """Write ``offsets``, or (None) those behind everything that was handed out.
+        """Write ``offsets``, or (None) the offsets after all delivered records.
 
         Raises: CommitRefused naming the partitions that were not written.
         """
@@ -80,22 +80,22 @@ class GroupCommits:
             raise CommitRefused(reasons)
 
     def commit_starts(self) -> None:
-        """Commit the starts that ``auto.offset.reset`` chose, or the next owner might choose others."""
+        """Commit the starts that ``auto.offset.reset`` chose; otherwise the next owner might choose others."""
         if not self._starts_wait:
             self._starts_wait = True
             self._in_background(self._commit_starts())
 
     async def _commit_starts(self) -> None:
         def due() -> Mapping[TopicPartition, int]:
-            self._starts_wait = False  # a start found from now on needs another turn
+            self._starts_wait = False  # starts found from now on need another turn
             return self._delivery.starts_due()
 
         for tp, reason in (await self._write_in_turn(due)).items():
-            if reason is not None:  # again at the next occasion, if it is still ours
+            if reason is not None:  # retried at the next occasion, if the partition is still owned
                 _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
-        """Commit these after the earlier commits; returns why some were not written."""
+        """Commit these offsets after the earlier commits. Returns why some were not written."""
         if not offsets:
             return {}
         answers = await self._write_in_turn(self._delivery.under_the_same_claims(offsets))
@@ -103,7 +103,9 @@ class GroupCommits:
         return {tp: reason for tp, reason in reasons.items() if reason is not None}
 
     async def _write_in_turn(self, due: Callable[[], Mapping[TopicPartition, int]]) -> dict[TopicPartition, str | None]:
-        """Write what is ``due`` when the turn has come; returns why each was not written, None where it was."""
+        """Write what is ``due`` when its turn comes. Returns for each partition why it was not written; None:
+        written.
+        """
         await self._turn.acquire()
         try:
             offsets = due()

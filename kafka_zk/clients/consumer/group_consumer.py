@@ -1,4 +1,4 @@
-"""The common part of the consumers of both kinds of groups; the kinds differ in their ``Group``."""
+"""The common part of the consumers of both kinds of groups, which differ in their ``Group``."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -20,22 +20,22 @@ from kafka_zk.clients.consumer.user_side import UserSide
 
 
 class Group(Lease, Protocol):
-    """One consumer's group: who assigns partitions to the consumer's delivery, and where its offsets are kept."""
+    """One consumer's group: it assigns partitions to the consumer's delivery and stores offsets."""
 
     async def start(self) -> None:
-        """Join. Raises: the reason why this member may not join."""
+        """Join the group. Raises the error if this member may not join."""
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
         """Write the offsets of owned partitions."""
 
     async def leave(self, settled: Settled) -> None:
-        """Revoke the owned partitions, then leave, as far as the group can be reached.
+        """Revoke the owned partitions, then leave the group, as far as it can be reached.
 
-        ``settled()`` ends with the last of the user's commits; none begins after it.
+        ``settled()`` returns when the user's last commit is done.
         """
 
     async def close(self) -> None:
-        """Close all connections; may be called again."""
+        """Close all connections; further calls do nothing."""
 
 
 C = TypeVar("C", bound=GroupConsumerConfig)
@@ -43,7 +43,7 @@ G = TypeVar("G", bound=Group)
 
 
 class Joined(NamedTuple, Generic[G]):
-    """The parts of a consumer that exist from ``start`` on."""
+    """The parts of a consumer that ``start`` creates."""
 
     group: G
     delivery: GroupDelivery
@@ -51,11 +51,11 @@ class Joined(NamedTuple, Generic[G]):
 
 
 class GroupConsumer(ABC, Generic[C, G]):
-    """One member of a group; all methods on the reactor's thread.
+    """One member of a group, on the reactor thread.
 
     Attributes:
-        config: the given configuration, with all defaults.
-        consumer_id: this member's name.
+        config: the configuration, including defaults.
+        consumer_id: the name of this member.
     """
 
     def __init__(self, reactor: Reactor, config: C, consumer_id: str, user: UserSide) -> None:
@@ -71,7 +71,7 @@ class GroupConsumer(ABC, Generic[C, G]):
 
     @abstractmethod
     async def _make_group(self, topics: TopicsSubscribed) -> tuple[G, GroupDelivery]:
-        """Connect to what decides about the group. Raises: what ``start`` may be tried again after; ClientClosed."""
+        """Connect to the group. Raises ClientClosed, and errors after which ``start`` may be called again."""
 
     # --- joining ---
 
@@ -82,10 +82,10 @@ class GroupConsumer(ABC, Generic[C, G]):
         self._topics = TopicsSubscribed(tuple(names), pattern, self.config.exclude_internal_topics)
 
     async def start(self) -> None:
-        """Join the group. Partitions come as soon as the group assigns some.
+        """Join the group. Partitions arrive when the group assigns some.
 
-        Raises: NoBrokersAvailable, or ConnectionTimeout when ZooKeeper is not reached (it may be called again);
-        BrokerError, FencedInstanceId or DuplicateConsumerId when this client may not join; KafkaError without a
+        Raises: NoBrokersAvailable, or ConnectionTimeout if ZooKeeper cannot be reached (``start`` may be called again);
+        BrokerError, FencedInstanceId or DuplicateConsumerId if this client may not join; KafkaError without a
         subscription or after ``close``.
         """
         self._membership.check()
@@ -105,7 +105,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         delivery.fetcher.start()
         try:
             await group.start()
-        except BaseException:
+        except Exception:  # not GeneratorExit: a simulated process has ended then
             self._started, self._joined = False, None
             delivery.fetcher.stop()
             await group.close()
@@ -115,31 +115,31 @@ class GroupConsumer(ABC, Generic[C, G]):
 
     @property
     def streams(self) -> list[Stream]:
-        """The streams, in the order of their thread numbers; empty before ``start``."""
+        """The streams, in the order of thread numbers; empty before ``start``."""
         return [] if self._joined is None else self._joined.delivery.streams
 
     # --- reading ---
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
+        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
 
-        Joins the group at the first call. Marks the records of the previous call as processed.
-        Raises: what ``Stream.poll`` and ``start`` raise; KafkaError with several streams (each has its own ``poll``).
+        The first call joins the group. Each call marks the records of the previous one as processed.
+        Raises: the errors of ``Stream.poll`` and ``start``; KafkaError with several streams (poll each of them).
         """
         return await (await self._only_stream()).poll(timeout_ms)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records without end; raises what ``poll`` raises."""
+        """Yield lists of records endlessly. Raises like ``poll``."""
         stream = await self._only_stream()
         async for records in stream.batches():
             yield records
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Write the next offsets to consume: those given, or those after all delivered records.
+        """Write the next offsets to consume: ``offsets``, or those after all delivered records.
 
-        Raises: CommitRefused naming partitions that this consumer does not own, or no longer owns, or may not own (the
-        connection to ZooKeeper is suspended: try again later), or whose group has rebalanced for longer than
-        ``default.api.timeout.ms``; the others are written.
+        Raises: CommitRefused naming partitions that this consumer does not own, or may not own while the connection to
+        ZooKeeper is suspended (try again later), or whose group rebalances for longer than ``default.api.timeout.ms``.
+        The other offsets are written.
         """
         await self._require_joined().commits.commit(offsets)
 
@@ -148,7 +148,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         return [] if self._joined is None else self._joined.delivery.assignment
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record of an owned partition; None while its start is looked up."""
+        """The offset of the next record of an owned partition; None while the start is looked up."""
         return self._require_joined().delivery.position(tp)
 
     def high_watermark(self, tp: TopicPartition) -> int:
@@ -160,7 +160,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         self._require_joined().delivery.seek(tp, start)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Deliver no more records of these owned partitions until ``resume``, or until they are reassigned."""
+        """Stop delivering records of these owned partitions until ``resume``, or until they are reassigned."""
         self._require_joined().delivery.pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -170,17 +170,17 @@ class GroupConsumer(ABC, Generic[C, G]):
     # --- leaving ---
 
     async def close(self) -> None:
-        """Leave the group: commit what was processed, release all partitions. Waiting calls fail with ClientClosed.
+        """Leave the group: commit processed records and release all partitions. Waiting calls fail with ClientClosed.
 
-        The records delivered last do not count as processed, unless ``commit`` was called; leaving the ``async
-        with`` block without an exception says that they are. A second close does nothing.
+        The records delivered last count as processed after ``commit``, and when the ``async with`` block ends without
+        an exception. A second close does nothing.
         """
         for stream in self.streams:
             stream.awaited = False
         await self.leave()
 
     async def leave(self) -> None:
-        """The second half of ``close``: users of awaited streams get time to return what they hold."""
+        """The second half of ``close``: gives the users of awaited streams time to process their records."""
         self._membership.closed = True
         if self._left:
             return
@@ -192,9 +192,12 @@ class GroupConsumer(ABC, Generic[C, G]):
         delivery.wake()
         try:
             await group.leave(commits.settled)
-        finally:
+        except Exception:  # not GeneratorExit: see ``start``
             delivery.fetcher.stop()
             await group.close()
+            raise
+        delivery.fetcher.stop()
+        await group.close()
 
     async def __aenter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ from kafka_zk.clients.serdes import Deserializer, serde_named
 
 @dataclass(frozen=True, kw_only=True)
 class GroupConsumerConfig(CheckedConfig, ABC):
-    """Keys that both kinds of consumers have, and what they share under names of their own."""
+    """Keys of both kinds of consumers, and common names for keys that differ."""
 
     group_id: str = ""
     group_instance_id: str | None = None
@@ -43,7 +43,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def ahead_bytes(self) -> int:
-        """How much of a partition is fetched ahead."""
+        """Number of bytes of a partition that are fetched ahead."""
 
     @property
     @abstractmethod
@@ -53,16 +53,16 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def auto_commit_enable(self) -> bool:
-        """Whether the offsets of processed records are committed automatically."""
+        """True if the offsets of processed records are committed automatically."""
 
     @property
     @abstractmethod
     def commits_starts(self) -> bool:
-        """Whether the starts that ``auto.offset.reset`` chose are committed immediately."""
+        """True if a start chosen by ``auto.offset.reset`` is committed immediately."""
 
     @property
     def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
-        """Of keys and of values; None: bytes as they are."""
+        """The deserializers of keys and of values; None: raw bytes."""
         key, value = self.key_deserializer, self.value_deserializer
         assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
         return key, value
@@ -71,7 +71,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
 def parse_strategies(
     given: str | tuple[str, ...], known: Collection[str], aliases: Mapping[str, str], prefix: str = ""
 ) -> tuple[str, ...]:
-    """The names in ``partition.assignment.strategy``, each once. Raises: ConfigError for one that is not known."""
+    """The strategies in ``partition.assignment.strategy``, without duplicates. Raises ConfigError for unknown ones."""
     names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
     wanted = [aliases.get(name.removeprefix(prefix), name) for name in names]
     for name in wanted:

@@ -1,9 +1,8 @@
-"""What a group makes happen in a consumer, be it one of ZooKeeper or of the broker: partitions come, are given back, or
-are lost.
+"""Applies a group's decisions to a consumer: partitions are assigned, revoked or lost. For both kinds of groups.
 
-Implements ``rebalance.delivery.Delivery`` on top of the fetch state. A partition that is owned has a claim here; one
-that is over is never mistaken for a newer one of the same partition. On the reactor's thread, except for the hand-outs
-of the streams. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_consumer_delivery.py,
+Implements ``rebalance.delivery.Delivery`` on top of the fetch state. Each owned partition has a claim object, so a
+claim that has ended is never mistaken for a newer one of the same partition. Everything runs on the reactor thread,
+except the users' calls of ``Handout``. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_consumer_delivery.py,
 test_zookeeper_consumer_offsets.py.
 """
 
@@ -35,20 +34,20 @@ class _Claim:
 
     def __init__(self, stream: Stream, start: int) -> None:
         self.stream = stream
-        self.start = start  # -1: none was committed, and none was found yet
+        self.start = start  # -1: none is committed, and the lookup is not done
         self.committed: int | None = start if start >= 0 else None
-        self.found: int | None = None  # what auto.offset.reset chose, until something is committed
-        self.floor = -1  # the user committed this offset before being done with the records: nothing below is written
-        self.sought = False  # the start that is looked up is the user's own
+        self.found: int | None = None  # the start that auto.offset.reset chose, until an offset is committed
+        self.floor = -1  # the last offset that the user committed explicitly; automatic commits never go below it
+        self.sought = False  # the start being looked up comes from the user's seek
         self.fetching = False
         self.stopping = False
-        self.end: int | None = None  # the next offset that is not handed out, once it is stopping
+        self.end: int | None = None  # when stopping: the first offset that was not delivered
 
 
 class GroupDelivery:
-    """The partitions that this consumer owns.
+    """The partitions that one consumer owns.
 
-    ``on_starts_due`` is called when ``starts_due`` has something to commit.
+    ``on_starts_due`` is called when ``starts_due`` is not empty.
     """
 
     def __init__(
@@ -61,8 +60,8 @@ class GroupDelivery:
         user: UserSide,
     ) -> None:
         self.on_starts_due: Callable[[], None] = lambda: None
-        self._patience_s = config.backoff_ms / 1000  # how long a user may hold records of what is taken away
-        self._close_s = math.inf  # when no user is waited for any more
+        self._patience_s = config.backoff_ms / 1000  # how long a user may keep records of revoked partitions
+        self._close_s = math.inf  # time at which the close stops waiting for users
         self._reactor = reactor
         self._config = config
         self._cluster = cluster
@@ -135,7 +134,7 @@ class GroupDelivery:
         self._fetch(claims)
 
     def _fetch(self, claims: Mapping[TopicPartition, _Claim]) -> None:
-        """Start fetching those of the claims that still hold."""
+        """Start to fetch the claims that are still valid."""
         reset = self._config.reader.auto_offset_reset
         for tp, claim in claims.items():
             if self._claims.get(tp) is not claim or claim.stopping:
@@ -162,14 +161,14 @@ class GroupDelivery:
         while (told is not None and not told.called) or self._awaited(claims):
             await self._asked.wait_until(min(deadline_s, self._close_s))
             if self._reactor.seconds() >= min(deadline_s, self._close_s):
-                break  # the user holds their records for longer than allowed
+                break  # the user has kept the records for longer than allowed
         left = {tp: claim for tp, claim in claims.items() if self._claims.get(tp) is claim}
         offsets = {tp: self._offset_to_release(tp, claim) for tp, claim in left.items()}
         self._forget(frozenset(left))
         return {tp: offsets.get(tp) for tp in sorted(partitions)}
 
     def _awaited(self, claims: Mapping[TopicPartition, _Claim]) -> bool:
-        """Whether a user who may still poll holds records of these."""
+        """True if a user who may still poll holds records of these partitions."""
         left = {tp for tp, claim in claims.items() if self._claims.get(tp) is claim}
         for stream in self.streams:
             stream.handout.notify_done = True
@@ -201,22 +200,21 @@ class GroupDelivery:
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """The owned partitions, including those that are being revoked."""
+        """The owned partitions, including those being revoked."""
         return frozenset(self._claims)
 
     def is_committed(self, tp: TopicPartition, offset: int) -> bool:
-        """Whether this is what is committed of an owned partition, as far as is known here."""
+        """True if ``offset`` is the last committed offset of an owned partition, as far as this consumer knows."""
         claim = self._claims.get(tp)
         return claim is not None and claim.committed == offset
 
     def handed_out(self) -> dict[TopicPartition, int]:
-        """Per owned partition the offset behind what was handed out; those without a position are left out."""
+        """For each owned partition with a position, the offset after the last delivered record."""
         waiting = self._merged(stream.handout.waiting_offsets() for stream in self.streams)
         return self._offsets(self._claims, waiting)
 
     def processed(self) -> dict[TopicPartition, int]:
-        """Per owned partition the offset behind what the user is done with, or has committed explicitly, if it is not
-        committed yet."""
+        """For each owned partition, the uncommitted offset after the last processed record or of an explicit commit."""
         undone = self._merged(stream.handout.undone_offsets() for stream in self.streams)
         running = {tp: claim for tp, claim in self._claims.items() if not claim.stopping}
         offsets = self._offsets(running, undone)
@@ -224,36 +222,38 @@ class GroupDelivery:
         return {tp: offset for tp, offset in due.items() if offset != running[tp].committed}
 
     def starts_due(self) -> dict[TopicPartition, int]:
-        """The starts that ``auto.offset.reset`` chose, of partitions of which nothing was committed since."""
+        """The starts that ``auto.offset.reset`` chose for partitions without a commit since."""
         return {tp: claim.found for tp, claim in self._claims.items() if claim.found is not None and not claim.stopping}
 
     def committed_by_user(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """The user decided to commit these: from now on nothing below is committed by itself, until a seek."""
+        """The user commits these offsets: until a seek, automatic commits never go below them."""
         for tp, offset in offsets.items():
             if tp in self._claims:
                 self._claims[tp].floor = offset
 
     def under_the_same_claims(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], dict[TopicPartition, int]]:
-        """Return a function that returns those of these partitions whose ownership is unchanged since this call."""
+        """A function that returns those of ``offsets`` whose partitions are still owned under the same claim as now."""
         claims = {tp: self._claims.get(tp) for tp in offsets}
         return lambda: {tp: offset for tp, offset in offsets.items() if self._claims.get(tp) is claims[tp]}
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These were written."""
+        """These offsets were written."""
         for tp, offset in offsets.items():
             claim = self._claims.get(tp)
             if claim is not None:
                 claim.committed, claim.found = offset, None
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record to be handed out; None while it is looked up. Raises: KafkaError: not owned."""
+        """The offset of the next record to deliver; None while the start is looked up. Raises KafkaError if not
+        owned.
+        """
         claim = self._owned(tp)
         return claim.stream.handout.waiting_offsets().get(tp, self._position(tp, claim))
 
     def seek(self, tp: TopicPartition, start: FetchStart) -> None:
-        """Continue at another offset; records of the partition that the user holds no longer count.
+        """Continue at another offset and ignore undelivered and unprocessed records of the partition.
 
-        Raises: KafkaError: not owned.
+        Raises: KafkaError if the partition is not owned.
         """
         claim = self._owned(tp)
         if not claim.fetching:
@@ -266,7 +266,7 @@ class GroupDelivery:
         self.fetcher.arrived.fire()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Hand out and fetch nothing more of these. Raises: KafkaError: not owned."""
+        """Neither deliver nor fetch these partitions. Raises KafkaError if one is not owned."""
         for tp in partitions:
             claim = self._owned(tp)
             for offset in claim.stream.handout.withdraw([tp]).values():
@@ -274,7 +274,7 @@ class GroupDelivery:
             self.state.pause([tp])
 
     def unpause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Resume paused partitions. Raises: KafkaError: not owned."""
+        """Resume paused partitions. Raises KafkaError if one is not owned."""
         for tp in partitions:
             self._owned(tp)
             self.state.resume([tp])
@@ -282,7 +282,9 @@ class GroupDelivery:
         self.fetcher.arrived.fire()
 
     def close_within(self, patience_s: float) -> None:
-        """The consumer closes: from now on it waits for users at most this long, in waits that have begun, too."""
+        """The consumer is closing: from now on every wait for users, also one in progress, ends after
+        ``patience_s``.
+        """
         self._close_s = self._reactor.seconds() + patience_s
         self.wake()
 
@@ -298,9 +300,9 @@ class GroupDelivery:
         if claim is None:
             return
         if claim.sought:
-            claim.sought = False  # it is committed when records are processed, as every place that was sought
+            claim.sought = False  # a position after a seek is committed only when its records are processed
             return
-        overtaken = claim.start < 0 and claim.committed is not None  # the user committed during the first look-up
+        overtaken = claim.start < 0 and claim.committed is not None  # the user committed during the first lookup
         claim.start = offset
         if not overtaken:
             claim.floor, claim.found = -1, offset

@@ -1,6 +1,6 @@
 """The effects of a group member: requests to the coordinator, and changes of its partitions.
 
-Every request but SendLeave has a number, which its response repeats; a response to an older one is dropped.
+Every request but SendLeave has a number, and so has its response. Responses to earlier requests are dropped.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from kafka_zk.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Look for the group's coordinator until it is found, then call ``coordinator_found``."""
+    """Find the group's coordinator, however long it takes, then call ``coordinator_found``."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendJoin:
-    """``protocols``: the names of the assignors, the favourite first, each with the subscription."""
+    """``protocols``: the assignors by name with this member's subscription, the preferred one first."""
 
     number: int
     member_id: str
@@ -28,7 +28,7 @@ class SendJoin:
 
 @dataclass(frozen=True, slots=True)
 class SendSync:
-    """``assignments`` by member id, of the leader only."""
+    """``assignments``: by member id; empty unless this member leads."""
 
     number: int
     member_id: str
@@ -46,7 +46,7 @@ class SendHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Only a consumer that is being closed waits for the answer."""
+    """The response matters only to a consumer that is closing."""
 
     member_id: str
     reason: str
@@ -54,7 +54,7 @@ class SendLeave:
 
 @dataclass(frozen=True, slots=True)
 class CountPartitions:
-    """This member leads: find out how many partitions these topics have, then call ``partitions_counted``."""
+    """This member leads: find the partition counts of these topics, then call ``partitions_counted``."""
 
     number: int
     topics: frozenset[str]
@@ -62,14 +62,14 @@ class CountPartitions:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """These are owned now: hand out their records."""
+    """These partitions are now owned: deliver their records."""
 
     tps: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Hand out nothing more of these and commit them; call ``stopped`` when their user is done with them."""
+    """Stop delivering these partitions, wait for their user, commit, then call ``stopped``."""
 
     number: int
     tps: frozenset[TopicPartition]
@@ -77,14 +77,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """These are not owned any more; nothing can be committed."""
+    """These partitions are no longer owned; their offsets cannot be committed."""
 
     tps: frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The member cannot go on."""
+    """The member cannot continue."""
 
     code: ErrorCode
     doing: str
@@ -96,7 +96,7 @@ Effect = (
 
 
 class JoinedMember(NamedTuple):
-    """A member, as the coordinator describes it to the leader."""
+    """A member as the coordinator describes it to the leader."""
 
     member_id: str
     group_instance_id: str | None
@@ -104,7 +104,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The answer to SendJoin; ``members`` of the leader only."""
+    """The response to SendJoin. ``members``: empty unless this member leads."""
 
     code: ErrorCode
     member_id: str = ""

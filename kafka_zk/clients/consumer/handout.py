@@ -1,9 +1,9 @@
 """The records of one stream on their way to the user: waiting, held by the user, or done.
 
-Records are here in the order of delivery: those that the user is *done* with (forgotten), those that they *hold*, and
-those that wait. Users are done with what they hold when they request more. Taking a partition away (``withdraw``) and
-handing out a record exclude each other by a lock, so that nothing is handed out from the withdrawal on, whichever
-thread the user runs in. Pure but for that lock. Tests: tests/kafka_zk/clients/consumer/test_handout.py.
+Records are in order of delivery: first those that the user *holds*, then those that *wait*. When the user requests
+more, the held records are *done*. A lock makes ``withdraw`` and the delivery of a record exclude each other, so that no
+record of a withdrawn partition is delivered afterwards on any thread. Pure except for this lock. Tests:
+tests/kafka_zk/clients/consumer/test_handout.py.
 """
 
 import threading
@@ -17,8 +17,8 @@ class Handout:
     """The records of one stream; any thread.
 
     Args:
-        may_act: asked before each hand-out; the lease on what is owned.
-        on_done: called, in the user's thread, when they are done with records of which ``notify_done`` wants to know.
+        may_act: checked before each delivery: the lease on the owned partitions.
+        on_done: called on the user's thread when records that ``notify_done`` waits for are done.
     """
 
     def __init__(self, may_act: Callable[[], bool], on_done: Callable[[], None]) -> None:
@@ -32,26 +32,26 @@ class Handout:
         self._lost: set[TopicPartition] = set()
         self.notify_done = False
         self.asked_count = 0
-        """How often the user requested something."""
+        """Number of the user's requests."""
 
     # --- for the user ---
 
     def done(self) -> None:
-        """The user requests more, so they are done with the records they hold."""
+        """The user requests more: the held records are done."""
         with self._lock:
             notify = self._set_done()
         if notify:
             self._on_done()
 
     def load(self, records: list[ConsumerRecord]) -> None:
-        """Add records to hand out; all earlier ones must be done."""
+        """Add records to deliver; all earlier ones must be done."""
         with self._lock:
             assert self._done_count == len(self._records), "the former records are done first"
             self._records = records
             self._done_count = self._given_count = 0
 
     def rest(self) -> list[ConsumerRecord]:
-        """Hand out all waiting records together; none if ``may_act`` is false."""
+        """Deliver all waiting records together; none if ``may_act`` returns False."""
         with self._lock:
             if self._given_count == len(self._records) or not self._may_act():
                 return []
@@ -61,7 +61,7 @@ class Handout:
             return records
 
     def next(self) -> ConsumerRecord | None:
-        """Hand out the next record, which says that the user is done with the one before; None if there is none now."""
+        """Deliver the next record, which marks the previous one as done; None if there is none now."""
         with self._lock:
             notify = self._set_done()
             record = None
@@ -76,11 +76,11 @@ class Handout:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether ``next`` has a record to hand out."""
+        """True if ``next`` has a record to deliver."""
         return self._given_count < len(self._records)
 
     def held_by_this_thread(self) -> bool:
-        """Whether the calling thread received the held records."""
+        """True if the held records were delivered to the calling thread."""
         return self._holder == threading.get_ident()
 
     def _set_done(self) -> bool:
@@ -94,24 +94,24 @@ class Handout:
     # --- for the consumer ---
 
     def held(self) -> set[TopicPartition]:
-        """The partitions of which the user holds records."""
+        """The partitions of the held records."""
         with self._lock:
             return {record.tp for record in self._records[self._done_count : self._given_count]}
 
     def undone_offsets(self) -> dict[TopicPartition, int]:
-        """Per partition the first record that the user is not done with, of those that lie here."""
+        """For each partition with records here, the offset of the first one that is not done."""
         with self._lock:
             return _first_offsets(self._records[self._done_count :])
 
     def waiting_offsets(self) -> dict[TopicPartition, int]:
-        """Per partition the first record that was not handed out, of those that lie here."""
+        """For each partition with waiting records, the offset of the first one."""
         with self._lock:
             return _first_offsets(self._records[self._given_count :])
 
     def withdraw(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Hand out nothing more of these; per partition the first record that was not handed out, where one lay here.
+        """Deliver no more records of these partitions. Returns the offset of the first undelivered record of each.
 
-        What the user holds stays held.
+        Held records stay held.
         """
         with self._lock:
             waiting = self._records[self._given_count :]
@@ -127,17 +127,17 @@ class Handout:
             return set(self._lost)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these partitions, which were revoked; the user may still hold records of them."""
+        """Forget these revoked partitions; the user may still hold records of them."""
         with self._lock:
             self._lost |= self._remove(partitions)
 
     def pass_over(self, partitions: Collection[TopicPartition]) -> None:
-        """The user seeks in these: waiting and held records of them no longer count."""
+        """The user seeks: ignore waiting and held records of these partitions."""
         with self._lock:
             self._remove(partitions)
 
     def _remove(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Return those partitions of which the user holds records."""
+        """Remove records of these partitions. Returns the partitions of which the user holds records."""
         held = self._records[self._done_count : self._given_count]
         waiting = self._records[self._given_count :]
         kept = [record for record in held if record.tp not in partitions]

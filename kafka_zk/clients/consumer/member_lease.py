@@ -1,14 +1,15 @@
 """The time until which a member certainly owns its partitions.
 
-Java's consumer has no lease. With it two of our members never deliver records of one partition at the same time. Pure.
+Java's consumer has no lease. The lease ensures that two members of this package never deliver records of one partition
+at the same time. Pure.
 """
 
 
 class MemberLease:
-    """A lease, which every response of the coordinator renews.
+    """A lease that every response of the coordinator renews.
 
-    It ends a session timeout after the request was sent, and a rebalance timeout after the last one that met no
-    rebalance, so not later than the coordinator removes the member.
+    It ends one session timeout after the last request was sent, and one rebalance timeout after the last request whose
+    response reported no rebalance. The coordinator removes the member no earlier.
     """
 
     def __init__(self, session_timeout_ms: int, rebalance_timeout_ms: int) -> None:
@@ -18,13 +19,14 @@ class MemberLease:
         self._until_ms = 0
 
     def holds(self, now_ms: int) -> bool:
-        """Whether it is valid. Any thread."""
+        """True while the lease is valid. Any thread may call it."""
         return now_ms < self._until_ms
 
     def renew(self, sent_ms: int, *, is_calm: bool) -> None:
-        """The coordinator has responded to a request sent at that time.
+        """The coordinator responded to a request that was sent at ``sent_ms``.
 
-        ``is_calm``: no rebalance was under way. A member that does not join one in time is removed, heartbeats or not.
+        ``is_calm``: the response reports no rebalance. The coordinator removes a member that does not join one in time,
+        even if it sends heartbeats.
         """
         if is_calm:
             self._calm_ms = sent_ms
@@ -32,5 +34,5 @@ class MemberLease:
         self._until_ms = max(until_ms, self._until_ms)
 
     def end(self) -> None:
-        """The member has left, or was expelled."""
+        """The member left or was removed."""
         self._until_ms = 0

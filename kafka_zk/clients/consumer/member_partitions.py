@@ -1,4 +1,4 @@
-"""The partitions of a member of a group, from their assignment until they are revoked or lost. Pure."""
+"""The partitions of one member of a group, from assignment until revocation or loss. Pure."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.consumer_protocol import NO_GENERATION
@@ -25,15 +25,15 @@ class MemberPartitions:
         return NOTHING.union(*self._stops.values())
 
     def stop(self, number: int, tps: frozenset[TopicPartition]) -> None:
-        """Begin to revoke these."""
+        """Begin to revoke these partitions."""
         self._stops[number] = tps
 
     def stopped(self, number: int) -> None:
-        """The revocation of this number has ended: its partitions are no longer owned. Ignored after ``lose``."""
+        """Revocation ``number`` has ended: its partitions are no longer owned. Ignored after ``lose``."""
         self.owned -= self._stops.pop(number, NOTHING)
 
     def lose(self) -> frozenset[TopicPartition]:
-        """Lose all partitions, which others may own by now; return those that were owned."""
+        """Lose all partitions, which may have other owners now. Returns the partitions that were owned."""
         lost = self.owned
         self.owned, self.generation_id, self._stops = NOTHING, NO_GENERATION, {}
         return lost

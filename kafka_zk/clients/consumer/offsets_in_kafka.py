@@ -1,15 +1,16 @@
-"""``offsets.storage=kafka``: a group coordinates through ZooKeeper and keeps its offsets with the broker's coordinator.
+"""``offsets.storage=kafka``: the group coordinates through ZooKeeper and stores its offsets in the broker's
+coordinator.
 
-Kafka 0.8.2 introduced it for the migration of groups: with ``dual.commit.enabled`` offsets are written to both sides,
-and a partition starts at the larger one; once all members do so it is switched off. When a partition starts, an offset
-that one side lacks is written there, so that idle partitions migrate, too.
+Kafka 0.8.2 introduced this to migrate groups. With ``dual.commit.enabled``, offsets are written to both places, and a
+partition starts at the larger one; users disable it when all members run this way. When a partition starts and one
+place lacks its offset, the offset is written there, so that idle partitions migrate, too.
 
-The coordinator knows no owners in ZooKeeper: a commit there is checked against the lease before it is sent, and not
-fenced beyond that, as with Kafka's own consumer. On the reactor's thread.
+The coordinator does not know the owners in ZooKeeper. As in Kafka's own consumer, nothing fences a commit there; here
+the lease is checked before the commit is sent. On the reactor thread.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2.
-Tests: tests/kafka_zk/clients/consumer/test_offsets_in_kafka.py,
-tests/integration/groups/test_offsets_storage.py, tests/peers/groups/test_offsets_storage.py.
+Tests: tests/kafka_zk/clients/consumer/test_offsets_in_kafka.py, tests/integration/groups/test_offsets_storage.py,
+tests/peers/groups/test_offsets_storage.py.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -41,12 +42,12 @@ Answers = dict[TopicPartition, Any]
 
 
 class OffsetsInKafka:
-    """Stands between a group's driver and its delivery, as a ``rebalance.delivery.Delivery``.
+    """A ``rebalance.delivery.Delivery`` between a group's driver and the consumer's delivery.
 
     Args:
-        config: offsets.commit.max.retries, the pause between them, and dual.commit.enabled count.
-        may_act: whether what is owned is certainly owned.
-        write: commits in ZooKeeper.
+        config: uses offsets.commit.max.retries, its back-off, and dual.commit.enabled.
+        may_act: True if the owned partitions are certainly still owned.
+        write: commits to ZooKeeper.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class OffsetsInKafka:
     # --- commits ---
 
     async def commit(self, offsets: Offsets) -> Answers:
-        """To Kafka, and with dual commit what is written there to ZooKeeper; None: written. As the driver's commit."""
+        """Commit to Kafka; with dual commit, then write the committed offsets to ZooKeeper. Results are those of the
+        driver's commit.
+        """
         owned = {tp: offset for tp, offset in offsets.items() if tp in self._delivery.owned}
         answers: Answers = dict.fromkeys(offsets, NOT_THE_OWNER)
         answers.update(await self._commit(owned))
@@ -110,7 +113,9 @@ class OffsetsInKafka:
         return answers
 
     async def _to_kafka(self, offsets: Offsets) -> Answers:
-        """Repeats failed commits ``max_retries`` times, except after OFFSET_METADATA_TOO_LARGE."""
+        """Commit to Kafka; failed commits are repeated ``max_retries`` times, except after
+        OFFSET_METADATA_TOO_LARGE.
+        """
         answers: Answers = {}
         left = dict(offsets)
         for tries_left in range(self._max_retries, -1, -1):
@@ -140,11 +145,11 @@ class OffsetsInKafka:
             tp: offset for tp, offset in larger.items() if not in_kafka[tp] == self._in_zookeeper[tp] == offset
         }
         if uneven:
-            self._reactor.callLater(0, self._level, uneven)  # when they have started
+            self._reactor.callLater(0, self._level, uneven)  # after the partitions have started
         return larger
 
     def _level(self, offsets: Offsets) -> None:
-        """Write offsets that one side lacks, unless a later one was committed meanwhile."""
+        """Write offsets that one place lacks, unless a later one has been committed since."""
         due = {tp: offset for tp, offset in offsets.items() if self._delivery.is_committed(tp, offset)}
         run(self.commit(due)).addErrback(self._lost)
 

@@ -1,6 +1,6 @@
-"""The state of one partition that is read: position, fetch in flight, fetched data.
+"""The state of one partition that is read: position, fetch in flight and fetched data.
 
-Pure data; the rules are in ``fetch_state``.
+Pure data; ``fetch_state`` has the rules.
 """
 
 from collections import deque
@@ -11,11 +11,11 @@ from kafka_zk.storage.records.record_batch import BatchHeader, Buffer
 
 
 class PartitionFetch:
-    """Two offsets: ``position``, the next record for the user (None while it is looked up), and ``fetch_offset``, the
-    next one to ask for; between them are the records that were fetched and not yet taken.
+    """``position``: the next record for the user; None during a lookup. ``fetch_offset``: the next offset to request.
+    Fetched records lie between the two.
 
-    ``read_replica`` is the broker to read from until ``read_replica_until_ms``, None for the leader (KIP-392).
-    ``generation`` changes with every change of the position from outside, so that responses to older requests are
+    ``read_replica``: the broker to read from until ``read_replica_until_ms``; None: the leader (KIP-392).
+    ``generation``: changes with every outside change of the position, so that responses to older requests are
     recognised.
     """
 
@@ -41,12 +41,12 @@ class PartitionFetch:
 
     def __init__(self, generation: int, position: int | None, lookup: int | None) -> None:
         self.high_watermark = -1
-        self.last_stable_offset = -1  # also what old brokers say, who know no transactions
+        self.last_stable_offset = -1  # also sent by old brokers without transactions
         self.paused = False
         self.read_replica: int | None = None
         self.read_replica_until_ms = 0
-        self.batches: deque[tuple[Buffer, int, BatchHeader, bool]] = deque()  # the flag: of an aborted transaction
-        self.records: list[ConsumerRecord] | None = None  # a batch that max.poll.records cut
+        self.batches: deque[tuple[Buffer, int, BatchHeader, bool]] = deque()  # the flag: part of an aborted transaction
+        self.records: list[ConsumerRecord] | None = None  # the rest of a batch that max.poll.records divided
         self.records_taken_count = 0
         self.records_end = 0  # the offset after that batch
         self.restart(generation, position, lookup)
@@ -65,5 +65,5 @@ class PartitionFetch:
 
     @property
     def has_something(self) -> bool:
-        """Whether there are records to take, or an error to raise."""
+        """True if there are records to take or an error to raise."""
         return bool(self.batches) or self.records is not None or self.error is not None

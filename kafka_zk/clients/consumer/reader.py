@@ -1,7 +1,7 @@
-"""A plain reader of assigned partitions for Twisted programs: no group, no commits.
+"""A plain reader of assigned partitions for Twisted programs, without group or commits.
 
-``fetcher`` does the work: up to ``max.partition.fetch.bytes`` per partition are fetched ahead. For threads there is
-``blocking_reader``.
+``fetcher`` fetches ahead, up to ``max.partition.fetch.bytes`` per partition. ``blocking_reader`` is the version for
+threads.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -23,13 +23,13 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Reader:
-    """Reads partitions that you assign; all methods on the reactor's thread.
+    """Reads partitions that you assign, on the reactor thread.
 
-    ``Reader(reactor, bootstrap_servers="h:9092")`` takes Kafka's consumer keys with ``.`` as ``_``, or a ready
-    ReaderConfig. Records come in order within a partition, each offset once; leaders may change meanwhile. A
-    truncation of a log is noticed only when the reader's position is out of range (auto.offset.reset).
+    ``Reader(reactor, bootstrap_servers="h:9092")`` takes Kafka's consumer keys with ``_`` for ``.``, or a ReaderConfig.
+    Records of a partition arrive in order, each offset once, also across leader changes. A log truncation is noticed
+    only if the position is then out of range (auto.offset.reset).
 
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Reader:
     # --- what to read ---
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
-        """Read exactly these partitions, each from its start: an offset, "earliest", "latest" or ``Timestamp(ms)``.
+        """Read exactly these partitions. A start is an offset, "earliest", "latest" or ``Timestamp(ms)``.
 
-        Raises: ValueError for a start that is none of these.
+        Raises: ValueError for any other start.
         """
         self._check_open()
         self._state.assign(starts)
@@ -73,7 +73,8 @@ class Reader:
     async def position(self, tp: TopicPartition) -> int:
         """The offset of the next record of this partition that ``poll`` would return.
 
-        Raises: KafkaError when it is not assigned, or its start cannot be looked up within default.api.timeout.ms.
+        Raises: KafkaError if the partition is not assigned, or its start cannot be looked up within
+        default.api.timeout.ms.
         """
         await self._start()
         deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
@@ -87,19 +88,19 @@ class Reader:
     # --- reading ---
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
+        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
 
-        Raises: BrokerError for a partition that cannot be read (OFFSET_OUT_OF_RANGE without a reset, CORRUPT_MESSAGE,
-        authorization …) once all records before were returned; KafkaTimeoutError when a topic does not exist.
+        Raises: BrokerError of a partition that cannot be read (OFFSET_OUT_OF_RANGE without a reset, CORRUPT_MESSAGE,
+        authorization …), after all records before the error; KafkaTimeoutError if a topic does not exist.
         """
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
-        while True:  # behind a marker or aborted records there may be others
+        while True:  # records may follow a marker or aborted records
             records = await self._take(deadline_s)
             if records or self._reactor.seconds() >= deadline_s:
                 return records
 
     async def _take(self, deadline_s: float) -> list[ConsumerRecord]:
-        """The next records; empty when only the position moved, or after a timeout."""
+        """The next records; empty if only the position moved, or after a timeout."""
         self._check_open()
         await self._start()
         self._fetcher.pump()
@@ -112,10 +113,10 @@ class Reader:
         return records
 
     async def batches(self, until: Mapping[TopicPartition, int] | None = None) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records without end, or until the position of each partition of ``until`` reached its offset.
+        """Yield lists of records endlessly, or until the position of each partition of ``until`` reaches its offset.
 
-        ``until=await reader.end_offsets(reader.assignment())`` reads to the end as it is now; the last lists may hold
-        records beyond it.
+        ``until=await reader.end_offsets(reader.assignment())`` reads to the current end; the last lists may contain
+        later records.
         """
         if until is not None:
             for tp in until:
@@ -132,7 +133,7 @@ class Reader:
     # --- offsets and topics ---
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offset after the last record that can be read, now: for read_committed the last stable offset."""
+        """The current offset after the last readable record; for read_committed, the last stable offset."""
         found = await self._list_offsets(dict.fromkeys(partitions, LATEST))
         return {tp: listed.offset for tp, listed in found.items()}
 
@@ -144,12 +145,13 @@ class Reader:
     async def offsets_for_times(
         self, times_ms: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ListedOffset | None]:
-        """The first record at or after each time; None where there is none."""
+        """The first record at or after each timestamp; None if there is none."""
         found = await self._list_offsets(times_ms)
         return {tp: listed if listed.offset >= 0 else None for tp, listed in found.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: int | None = None) -> TopicMetadata:
-        """The topic's metadata, waiting for it to exist: ``timeout_ms`` (None: default.api.timeout.ms) at most.
+        """The topic's metadata. Waits for the topic to exist, for at most ``timeout_ms`` (None:
+        default.api.timeout.ms).
 
         Raises: KafkaTimeoutError.
         """
@@ -172,7 +174,7 @@ class Reader:
             raise ClientClosed("the reader was closed")
 
     async def _start(self) -> None:
-        """Before the first fetch of an assignment: its topics must exist."""
+        """Wait until the topics of an assignment exist, before its first fetch."""
         if self._started:
             return
         for topic, count in sorted(_partition_counts(self._state.assignment).items()):

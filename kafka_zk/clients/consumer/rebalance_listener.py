@@ -1,4 +1,4 @@
-"""Callbacks around a change of a consumer's partitions; the names are those of Kafka's old consumer."""
+"""Callbacks for changes of a consumer's partitions, named as in Kafka's old consumer."""
 
 from collections.abc import Awaitable, Collection, Mapping
 
@@ -6,27 +6,26 @@ from kafka_zk.base.types import TopicPartition
 
 
 class RebalanceListener:
-    """Override the methods you need. A consumer for threads calls these in a thread of their own, Twisted's on the
-    reactor's.
+    """Override the methods you need. Blocking consumers call them in a separate thread, Twisted consumers on the
+    reactor thread.
 
-    An exception is logged and changes nothing. Source: ConsumerRebalanceListener.java@0.10.2.
+    Exceptions are logged and have no other effect. Source: ConsumerRebalanceListener.java@0.10.2.
     """
 
     def before_releasing_partitions(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """No more records of ``partitions`` are delivered, but they are still owned: the last chance to ``commit``.
+        """Delivery of ``partitions`` has stopped, but they are still owned: the last chance to ``commit``.
 
-        They are released when this has returned (and the awaitable it returned is done), at most
-        ``rebalance.backoff.ms`` after the call. Not called for partitions that were lost with the session: they cannot
-        be committed any more.
+        They are released when this method has returned (and its awaitable is done), at most ``rebalance.backoff.ms``
+        after the call. Not called for partitions lost with the session, whose offsets can no longer be committed.
         """
         return None
 
     def before_starting_fetchers(
         self, consumer_id: str, partitions: Mapping[TopicPartition, int]
     ) -> Awaitable[None] | None:
-        """``partitions`` (to the number of their stream) are owned now; their records are delivered after this has
+        """``partitions`` (partition -> number of its stream) are now owned. Delivery starts when this method has
         returned.
 
-        Unlike Kafka's, this names the partitions of this consumer, not those of the whole group.
+        Unlike in Kafka, ``partitions`` are those of this consumer, not of the whole group.
         """
         return None

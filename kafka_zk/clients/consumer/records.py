@@ -12,11 +12,11 @@ from kafka_zk.storage.records.record_decoder import decode_records
 
 
 class ConsumerRecord(NamedTuple):
-    """One record and where it lies.
+    """One record and its place.
 
-    ``timestamp_ms`` was set by the producer, or by the broker where the topic says LogAppendTime (then
-    ``is_log_append_time``). ``leader_epoch`` is that of the leader that wrote it, -1 when unknown. ``key`` and
-    ``value`` are bytes or None, or the results of a consumer's deserializers.
+    ``timestamp_ms``: set by the producer, or by the broker if the topic has LogAppendTime (``is_log_append_time``).
+    ``leader_epoch``: of the leader that wrote the record, -1 if unknown. ``key``, ``value``: bytes or None, or the
+    results of the deserializers.
     """
 
     topic: str
@@ -43,10 +43,9 @@ def decode_batch(
     check_crcs: bool,
     is_aborted: bool = False,
 ) -> list[ConsumerRecord]:
-    """Return the records of one batch at and after ``from_offset``; those of control batches and of aborted
-    transactions are not for consumers.
+    """The records of one batch from ``from_offset`` on; none of control batches and aborted transactions.
 
-    Raises: CorruptRecord when the CRC does not match (if checked) or the blob does not decompress, InvalidRecord.
+    Raises: CorruptRecord if the CRC (if checked) is wrong or decompression fails; InvalidRecord.
     """
     if check_crcs:
         check_crc(data, position, header)
@@ -55,7 +54,7 @@ def decode_batch(
     topic, partition = tp
     epoch = header.partition_leader_epoch
     appended = header.timestamp_type == "LogAppendTime"
-    make = tuple.__new__  # a NamedTuple's own constructor costs three times as much
+    make = tuple.__new__  # the constructor of a NamedTuple takes three times as long
     records: list[ConsumerRecord] = [
         make(ConsumerRecord, (topic, partition, offset, timestamp_ms, key, value, headers, epoch, appended))
         for offset, timestamp_ms, key, value, headers in decode_records(data, position)
@@ -66,7 +65,7 @@ def decode_batch(
 
 
 def is_unreadable(data: Buffer, position: int, header: BatchHeader, error: StorageError) -> bool:
-    """Whether the producer wrote the batch so: then no other fetch or replica returns a valid one."""
+    """True if the producer wrote an invalid batch, so that no other fetch or replica returns a valid one."""
     if not isinstance(error, CorruptRecord | InvalidRecord):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Where reading a partition begins: an offset, an end of the log, or a time.
+"""Where to begin reading a partition: at an offset, an end of the log, or a timestamp.
 
 Pure. Tests: tests/kafka_zk/clients/consumer/test_fetch_state.py.
 """
@@ -10,20 +10,20 @@ from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
 
 class Timestamp(NamedTuple):
-    """Start at the first record whose timestamp is at or after this."""
+    """Start at the first record at or after this timestamp."""
 
     timestamp_ms: int
 
 
 Start = int | str | Timestamp
-"""Where to begin: an offset, ``"earliest"``, ``"latest"``, or a Timestamp (the end, if no record is that young)."""
+"""An offset, ``"earliest"``, ``"latest"``, or a Timestamp (the end, if no record is at or after it)."""
 
 RESETS = {"earliest": EARLIEST, "latest": LATEST}
 """Named start -> timestamp for ListOffsets."""
 
 
 def parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | None]:
-    """Return (offset, timestamp for ListOffsets): one of the two is None. Raises: ValueError for an invalid start."""
+    """(Offset, timestamp for ListOffsets), one of which is None. Raises ValueError for an invalid start."""
     if isinstance(start, Timestamp):
         if start.timestamp_ms < 0:
             raise ValueError(f"{tp}: a timestamp must not be negative, got {start.timestamp_ms}")

@@ -1,7 +1,6 @@
-"""Owned partitions whose committed offsets are still being fetched from the coordinator.
+"""Owned partitions whose committed offsets are being fetched from the coordinator.
 
-A partition that is revoked meanwhile is withdrawn here: it never starts, and nothing is committed. On the reactor's
-thread.
+A partition that is revoked during the lookup never starts, and nothing is committed for it. On the reactor thread.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -15,7 +14,7 @@ LookUp = Callable[[Collection[TopicPartition]], Awaitable[Offsets]]
 
 
 class StartsLookedUp:
-    """``start`` is the delivery's; ``look_up`` gives the offset of each partition, -1 where there is none."""
+    """``start``: of the delivery. ``look_up``: returns the offset of each partition, -1 if there is none."""
 
     def __init__(self, start: Callable[[Mapping[TopicPartition, Start]], None], look_up: LookUp) -> None:
         self._start = start
@@ -23,7 +22,9 @@ class StartsLookedUp:
         self._pending: dict[TopicPartition, object] = {}
 
     async def begin(self, threads: Mapping[TopicPartition, int]) -> None:
-        """Start these partitions, each in its stream, once their offsets are known. Raises: what ``look_up`` raises."""
+        """Start these partitions, each in its stream, once their offsets are known. Raises the errors of
+        ``look_up``.
+        """
         token = object()
         self._pending.update(dict.fromkeys(threads, token))
         offsets = await self._look_up(list(threads))
@@ -34,6 +35,6 @@ class StartsLookedUp:
             self._start({tp: Start(threads[tp], offsets[tp]) for tp in left})
 
     def withdraw(self, tps: Collection[TopicPartition]) -> None:
-        """These are revoked: do not start them."""
+        """Do not start these partitions, which are revoked."""
         for tp in tps:
             self._pending.pop(tp, None)

@@ -1,6 +1,6 @@
-"""One stream of a group's consumer: what Kafka calls a consumer thread. Each partition belongs to one stream.
+"""One stream of a group's consumer (Kafka: a consumer thread). Each partition belongs to one stream.
 
-The records of a stream go to one user at a time, who is done with them when they request more.
+One user at a time reads a stream. When the user requests more, the earlier records are processed.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -20,10 +20,10 @@ _LONG_MS = 3_600_000
 
 
 class Stream:
-    """Hands out the records of ``partitions``, which the group's delivery fills; on the reactor's thread.
+    """Delivers the records of ``partitions``; on the reactor thread.
 
     Args:
-        asked: called when the user, for whom the delivery waits, has requested more.
+        asked: called when a user for whom the delivery waits requests more.
     """
 
     def __init__(
@@ -39,9 +39,9 @@ class Stream:
         self.number = number
         self.partitions: set[TopicPartition] = set()
         self.awaited = True
-        """Whether a partition's release waits for the user of this stream."""
+        """True if the release of a partition waits for the user of this stream."""
         self.waiting_count = 0
-        """How many calls of the user wait for records."""
+        """Number of the user's calls that wait for records."""
         self.handout = Handout(membership.may_act, asked)
         self._reactor = reactor
         self._arrived: Signal = fetcher.arrived
@@ -51,11 +51,11 @@ class Stream:
         self._membership = membership
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """Return the next records, at most ``max.poll.records``; an empty list when none came in ``timeout_ms``.
+        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
 
         Marks the records of the previous call as processed.
-        Raises: ClientClosed; BrokerError and NoOffsetForPartition of a partition that cannot be read, until a
-        ``seek``; RecordDeserializationError; RegistryError when this consumer cannot join the group.
+        Raises: ClientClosed; BrokerError and NoOffsetForPartition of a partition that cannot be read, until a ``seek``;
+        RecordDeserializationError; RegistryError if this consumer cannot join the group.
         """
         self.handout.done()
         deadline_s = self._reactor.seconds() + timeout_ms / 1000
@@ -70,13 +70,13 @@ class Stream:
             await self._wait_until(deadline_s)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records without end; raises what ``poll`` raises."""
+        """Yield lists of records endlessly. Raises like ``poll``."""
         while True:
             if records := await self.poll(_LONG_MS):
                 yield records
 
     async def wait(self, timeout_ms: int | None) -> bool:
-        """Wait until ``handout.next`` has something to hand out; False after a timeout. Raises as ``poll``."""
+        """Wait until ``handout.next`` has a record; False after the timeout. Raises like ``poll``."""
         deadline_s = self._reactor.seconds() + (_LONG_MS if timeout_ms is None else timeout_ms) / 1000
         while True:
             self._membership.check()
@@ -89,7 +89,7 @@ class Stream:
             await self._wait_until(deadline_s)
 
     def _load(self) -> None:
-        """Move fetched records to the hand-out; raises an error that takes their place."""
+        """Pass fetched records to the handout, or raise the error that takes their place."""
         while not self.handout.has_waiting and self._state.has_records_of(self.partitions):
             if not self._membership.may_act():
                 return
@@ -97,7 +97,7 @@ class Stream:
 
     async def _wait_until(self, deadline_s: float) -> None:
         if self.handout.has_waiting or self._state.has_records_of(self.partitions):
-            # Records wait that must not be handed out: the lease may be renewed any moment.
+            # Records must not be delivered now, but the lease may be renewed at any moment.
             self._membership.held_back()
             deadline_s = min(deadline_s, self._reactor.seconds() + _LEASE_RECHECK_S)
         self.waiting_count += 1

@@ -1,4 +1,4 @@
-"""What a consumer subscribes to: named topics, or all whose names (do not) match a regular expression. Pure."""
+"""A consumer's subscription: named topics, or all that match (or do not match) a regular expression. Pure."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from kafka_zk.registry.znodes.consumers import BLACK_LIST, STATIC, WHITE_LIST
 
 
 class TopicsSubscribed(NamedTuple):
-    """``names``: topics, or with ``pattern`` WHITE_LIST or BLACK_LIST one regular expression, normalized."""
+    """``names``: topics; with ``pattern`` WHITE_LIST or BLACK_LIST, one normalized regular expression."""
 
     names: tuple[str, ...]
     pattern: str = STATIC
@@ -24,9 +24,9 @@ class TopicsSubscribed(NamedTuple):
 
 
 def parse_subscription(topics: Iterable[str], white_list: str | None, black_list: str | None) -> tuple[list[str], str]:
-    """The names (sorted) or the one regular expression, and the pattern.
+    """The sorted names or the regular expression, and the pattern.
 
-    Raises: ValueError for anything but one of the three; InvalidTopicFilter.
+    Raises: ValueError unless exactly one argument is given; InvalidTopicFilter.
     """
     names = sorted({topics} if isinstance(topics, str) else set(topics))
     if sum((bool(names), white_list is not None, black_list is not None)) != 1:

@@ -1,4 +1,4 @@
-"""The consumer's view of its user: a listener, which may have to be called in another thread."""
+"""The consumer's view of its user: a listener, which may run in another thread."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -12,17 +12,17 @@ _log = Logger()
 
 
 class UserThread(Protocol):
-    """Calls between the reactor's thread and the user's."""
+    """Calls between the reactor thread and the user's thread."""
 
     def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
         """Call a method of the user in the user's thread."""
 
     def call_reactor(self, function: Callable[[], None]) -> None:
-        """Call this on the reactor's thread; the caller may be in the user's."""
+        """Call ``function`` on the reactor thread; the user's thread may call this."""
 
 
 class ReactorUser:
-    """A user on the reactor's thread."""
+    """A user on the reactor thread."""
 
     def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
         return method(*arguments)
@@ -32,7 +32,7 @@ class ReactorUser:
 
 
 class UserSide:
-    """The listener of one consumer, if there is one, and the thread. What the listener raises is logged."""
+    """The listener of one consumer, if any, and its thread. The listener's exceptions are logged."""
 
     def __init__(self, consumer_id: str, listener: RebalanceListener | None, thread: UserThread) -> None:
         self.call_reactor = thread.call_reactor
@@ -42,12 +42,12 @@ class UserSide:
         self._thread = thread
 
     async def before_starting(self, streams: Mapping[TopicPartition, int]) -> None:
-        """Partitions were assigned, each to the stream of that number; returns when the listener is done."""
+        """Report assigned partitions, each with the number of its stream. Returns when the listener is done."""
         if self._listener is not None:
             await self._told(self._listener.before_starting_fetchers, self._consumer_id, streams)
 
     async def before_releasing(self, partitions: Collection[TopicPartition]) -> None:
-        """Partitions are revoked; returns when the listener is done."""
+        """Report revoked partitions. Returns when the listener is done."""
         if self._listener is not None:
             await self._told(self._listener.before_releasing_partitions, sorted(partitions))
 

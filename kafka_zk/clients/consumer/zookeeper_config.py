@@ -1,7 +1,7 @@
 """Configuration of a consumer that coordinates through ZooKeeper: the keys and defaults of Kafka's old consumer.
 
-Pure. Added to Kafka's keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
-``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, and the names of our own strategies.
+Pure. Additional keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
+``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, and two additional strategies.
 
 Source: ConsumerConfig.scala@0.10.2. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_config.py.
 """
@@ -36,32 +36,33 @@ _RESETS = {
 _ALIASES = {"cooperative": "cooperative-sticky"}
 _WITHOUT_MEANING_HERE = frozenset(
     {
-        "num_consumer_fetchers",  # one request is in flight per broker, whatever the count
-        "socket_receive_buffer_bytes",  # the system adapts it
+        "num_consumer_fetchers",  # each broker has one request in flight anyway
+        "socket_receive_buffer_bytes",  # the operating system adapts it
     }
 )
-"""Keys of Kafka's old consumer that are accepted and change nothing, so that its files can be used as they are."""
+"""Keys of Kafka's old consumer that have no effect here. They are accepted so that its configuration files can be
+used.
+"""
 _SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ZookeeperConsumerConfig(GroupConsumerConfig):
-    """Kafka's keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+    """Kafka's keys with ``_`` for ``.``; sizes in bytes, times in milliseconds.
 
-    ``partition_assignment_strategy``: the member's strategies, the preferred first: a list of ``range``,
-    ``roundrobin``, ``sticky`` and ``cooperative``, with commas or as a sequence. Beside a member that names none, such
-    as Kafka's old consumer, it is ``range``, unless ``roundrobin`` is all that our members list.
-    ``group_instance_id`` makes a static member. When it leaves or dies, its partitions are kept for it, and not read,
-    for ``session_timeout_ms`` from when its registration is gone: at once when it leaves, when
-    ``zookeeper_session_timeout_ms`` is over when it dies, so that the two add up. While ZooKeeper is away that time
-    does not run. It takes ``sticky`` or ``cooperative``: ``range`` and ``roundrobin`` keep nothing, and the
-    member logs when its group falls back to them.
-    ``offsets_storage``: ``zookeeper``, or ``kafka``: the group's coordinator keeps the offsets. Then
-    ``dual_commit_enabled`` (the default there) writes them to ZooKeeper, too, and begins at the larger of the two.
-    ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with
-    ``deserialize``, or None for bytes as they are.
+    ``partition_assignment_strategy``: the member's strategies, the preferred one first: ``range``, ``roundrobin``,
+    ``sticky`` and ``cooperative``, comma-separated or as a sequence. If a member announces none, such as Kafka's old
+    consumer, the group runs ``range``, or ``roundrobin`` if our members list nothing else.
+    ``group_instance_id``: makes a static member. When its registration is gone, its partitions are reserved, and not
+    read, for ``session_timeout_ms``. The registration is gone immediately when the member leaves, and
+    ``zookeeper_session_timeout_ms`` after it dies. The time stops while ZooKeeper is unavailable. Only ``sticky`` and
+    ``cooperative`` reserve partitions; the member logs a warning if its group falls back to another strategy.
+    ``offsets_storage``: ``zookeeper``, or ``kafka`` for the group's coordinator. With ``kafka``,
+    ``dual_commit_enabled`` (default) also writes offsets to ZooKeeper and starts at the larger one.
+    ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
+    or None for raw bytes.
 
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     zookeeper_connect: str = "127.0.0.1:2181"
@@ -119,9 +120,9 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Build from keys in either spelling, including those for secure connections to ZooKeeper and brokers.
+        """Create from keys in either spelling, with those for secure connections to ZooKeeper and brokers.
 
-        Raises: ConfigError for a key that neither Kafka's old consumer nor this one has.
+        Raises: ConfigError for an unknown key.
         """
         given = {key.replace(".", "_"): value for key, value in properties.items()}
         secured = {key: given.pop(name) for key, name in _SECURITY_NAMES.items() if name in given}
@@ -145,7 +146,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """The strategies that this member registers, by their names in ZooKeeper, the preferred first."""
+        """The strategies that this member registers, by their names in ZooKeeper, the preferred one first."""
         return tuple(self.partition_assignment_strategy)
 
     @property
@@ -155,17 +156,17 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """How much of a partition is fetched ahead: the queued chunks besides the one in use."""
+        """Number of bytes of a partition that are fetched ahead: the queued chunks without the one in use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property
     def commits_starts(self) -> bool:
-        """As Kafka's old consumer, whose groups have no other way to keep their start."""
+        """True as in Kafka's old consumer: its groups have no other way to keep a start."""
         return True
 
     @property
     def group(self) -> GroupConfig:
-        """The part for the group's driver."""
+        """The settings of the group's driver."""
         return GroupConfig(self.backoff_ms, self.rebalance_max_retries, self.exclude_internal_topics)
 
     @property
@@ -180,7 +181,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def reader(self) -> ReaderConfig:
-        """The same for the fetcher, by the names of Kafka's new consumer."""
+        """The settings of the fetcher, under the names of Kafka's new consumer."""
         return ReaderConfig(
             client_id=self.client_id or self.group_id,
             auto_offset_reset=_RESETS[self.auto_offset_reset],

@@ -1,7 +1,7 @@
-"""A consumer whose group coordinates through ZooKeeper, for Twisted programs. For threads: ``blocking_consumer``.
+"""A consumer whose group coordinates through ZooKeeper, for Twisted programs. ``blocking_consumer`` is for threads.
 
-It joins the group with a registration in ZooKeeper; ``rebalance.driver`` determines its partitions and
-their starts; brokers are found in ZooKeeper's registry.
+The consumer registers in ZooKeeper and finds its brokers there. ``rebalance.driver`` determines its partitions and
+starts.
 """
 
 import socket
@@ -25,7 +25,7 @@ from kafka_zk.clients.consumer.zookeeper_config import ZookeeperConsumerConfig
 from kafka_zk.clients.consumer.zookeeper_group import ZookeeperGroup
 from kafka_zk.network.client import Connect, connect
 from kafka_zk.rebalance.delivery import Delivery
-from kafka_zk.rebalance.driver import GroupDriver
+from kafka_zk.rebalance.driver import GroupDriver, Identity
 from kafka_zk.registry.brokers import BrokerRegistry
 from kafka_zk.registry.client.client import RegistryClient
 from kafka_zk.registry.client.errors import RegistryError
@@ -36,7 +36,7 @@ _ON_THE_REACTOR = ReactorUser()
 
 
 class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
-    """One member of a group; all methods on the reactor's thread.
+    """One member of a group, on the reactor thread.
 
     ::
 
@@ -45,15 +45,16 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
             async for records in consumer.batches():
                 ...
 
-    Takes the keys of Kafka's old consumer with ``.`` as ``_``, or a ready ZookeeperConsumerConfig. Records of a
-    partition come in order. With ``auto.commit.enable`` (the default) the offsets of what was processed are committed
-    every ``auto.commit.interval.ms`` and whenever a partition goes to another member; records count as processed when
-    the next ones are requested, so each is delivered at least once. For at most once, ``commit()`` before processing.
+    Takes the keys of Kafka's old consumer with ``_`` for ``.``, or a ZookeeperConsumerConfig. Records of a partition
+    arrive in order. Requesting more records marks the previous ones as processed. With ``auto.commit.enable`` (the
+    default), the offsets of processed records are committed every ``auto.commit.interval.ms`` and before a partition
+    moves to another member, so each record is delivered at least once. For at most once, call ``commit()`` before
+    processing.
 
     Args:
-        listener: called before partitions are released and before records of new ones come.
+        listener: called before partitions are released and before records of new ones arrive.
         observe: called with each event of the group, see ``rebalance.events``.
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     def __init__(
@@ -89,10 +90,11 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
         black_list: str | None = None,
         streams: int = 1,
     ) -> None:
-        """Subscribe, once and before ``start``: to topics, or all whose names (do not) match a Java regex.
+        """Subscribe, once and before ``start``, to topics, or to all topics whose names match (white) or do not match
+        (black) a Java regular expression.
 
-        With several ``streams``, each gets partitions of its own.
-        Raises: KafkaError when it is too late; InvalidTopicFilter; ValueError for anything but one of the three.
+        ``streams``: number of streams, among which the partitions are divided.
+        Raises: KafkaError after ``start``; InvalidTopicFilter; ValueError unless exactly one of the three is given.
         """
         if not 1 <= streams <= MOST_STREAMS:
             raise ValueError(f"a consumer has 1 to {MOST_STREAMS} streams, not {streams}")
@@ -101,7 +103,7 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
 
     async def _make_group(self, topics: TopicsSubscribed) -> tuple[ZookeeperGroup, GroupDelivery]:
         client = await self._open_client()
-        if self._membership.closed:  # meanwhile
+        if self._membership.closed:  # closed meanwhile
             await client.close()
             self._membership.check()
         find_brokers = partial(_find_brokers, client, self.config.security.protocol)
@@ -109,20 +111,12 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
         delivery = GroupDelivery(
             self._reactor, self.config, cluster, self._stream_count, self._membership, self._user
         )
-        if topics.pattern == STATIC:  # else the topics are known when partitions of them are claimed
+        if topics.pattern == STATIC:  # with a filter, topics are learned when their partitions are claimed
             delivery.fetcher.learn(topics.names)
 
         def make_driver(of: Delivery) -> GroupDriver:
-            return self._make_driver(
-                client,
-                self._clock,
-                self.config.group_id,
-                self.consumer_id,
-                self._registration(topics),
-                of,
-                self.config.group,
-                self._observe,
-            )
+            identity = Identity(self.config.group_id, self.consumer_id, self._registration(topics))
+            return self._make_driver(client, self._clock, identity, of, self.config.group, self._observe)
 
         group = ZookeeperGroup(
             self._reactor, self.config, client, cluster, delivery, self._membership, make_driver
@@ -166,7 +160,7 @@ async def _find_brokers(client: RegistryClient, protocol: str) -> list[tuple[str
 
 
 def _consumer_id(config: ZookeeperConsumerConfig, now_ms: int, random: Random) -> str:
-    """The member's name, in the format of Kafka's old consumer."""
+    """The member's id, in the format of Kafka's old consumer."""
     if config.group_instance_id is not None:
         return f"{config.group_id}_{config.group_instance_id}"
     if config.consumer_id is not None:

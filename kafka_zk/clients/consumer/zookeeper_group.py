@@ -1,6 +1,6 @@
 """A consumer's group in ZooKeeper: ``rebalance.driver`` determines the consumer's partitions and starts.
 
-ZooKeeper keeps the offsets as it keeps the owners, or (``offsets.storage=kafka``) the brokers' coordinator does.
+ZooKeeper stores the offsets, or with ``offsets.storage=kafka`` the broker's coordinator.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ class ZookeeperGroup:
     """One member's session in ZooKeeper, its connections to brokers, and the driver between them.
 
     Args:
-        make_driver: returns the driver of a delivery.
+        make_driver: creates the driver for a delivery.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ZookeeperGroup:
         self.held_back = self._driver.lease.held_back
 
     async def start(self) -> None:
-        """Register. Raises: FencedInstanceId or DuplicateConsumerId when another live member has the name."""
+        """Register the member. Raises FencedInstanceId or DuplicateConsumerId if another live member has the id."""
         try:
             await self._driver.start()
         except Exception as error:
@@ -67,16 +67,16 @@ class ZookeeperGroup:
             raise
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Write the offsets of owned partitions, where this group keeps them."""
+        """Write the offsets of owned partitions to the configured storage."""
         if self._offsets_in_kafka is None:
             return await self._driver.commit(offsets)
         return await self._offsets_in_kafka.commit(offsets)
 
     async def leave(self, settled: Settled) -> None:
-        """Wait for the commits under way, release the owned partitions, and remove the registration.
+        """Wait for pending commits, release the owned partitions, and remove the registration.
 
-        Without ZooKeeper nothing can be released; after the backoff and the session's timeout the partitions are lost
-        anyway. The same time is enough for a coordinator that keeps the offsets.
+        If ZooKeeper is unavailable, give up after the back-off plus the session timeout: the partitions are lost by
+        then. Commits to a coordinator get the same time.
         """
         if self._membership.failure is not None:
             return

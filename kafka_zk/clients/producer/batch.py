@@ -1,6 +1,6 @@
 """A batch of records for one partition, from its first record to its outcome.
 
-Pure but for the lock that lets any thread wait for the outcome. Source: ProducerBatch.java@3.9.
+Pure except for a lock: any thread may wait for the outcome. Source: ProducerBatch.java@3.9.
 """
 
 import threading
@@ -13,13 +13,14 @@ from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, H
 
 
 class ProducerBatch:
-    """Records of one partition that are sent, retried and answered together.
+    """Records of one partition that are sent and retried together.
 
-    ``number`` orders the batches of a partition as their records were sent; the parts of a split one sort in its place.
-    ``reserved_bytes`` is its share of ``buffer.memory``. ``base_sequence`` is NO_SEQUENCE until an idempotent producer
-    drained it first; from then on the same records keep the same sequence, unless the producer's epoch was bumped.
-    ``sequence_was_reset``: since it was last sent; an answer to that attempt is about a sequence it no longer has.
-    ``has_new_leader``: the last attempt failed because the leader had moved, and named the new one.
+    ``number``: orders the batches of a partition; the parts of a split batch sort in its place.
+    ``reserved_bytes``: its share of ``buffer.memory``. ``base_sequence``: NO_SEQUENCE until an idempotent producer
+    drains the batch. Afterwards the same records keep their sequence until the producer's epoch is bumped.
+    ``sequence_was_reset``: True if the sequence changed after the batch was last sent, so a response to that attempt
+    concerns the old one.
+    ``has_new_leader``: the last attempt failed because the leader had moved, and the response named the new one.
     """
 
     __slots__ = (
@@ -85,7 +86,7 @@ class ProducerBatch:
     # --- filling and encoding ---
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record and return its index in the batch. The caller has looked at ``size_bytes`` before."""
+        """Add a record and return its index in the batch. The caller has checked ``size_bytes``."""
         assert self._builder is not None, "append to a closed batch"
         self._builder.append(timestamp_ms, key, value, headers)
         index = self.count
@@ -101,16 +102,16 @@ class ProducerBatch:
 
     @property
     def has_sequence(self) -> bool:
-        """Whether an idempotent producer has given it a sequence, that is: drained it once."""
+        """True if an idempotent producer has drained the batch once and so given it a sequence."""
         return self.base_sequence != NO_SEQUENCE
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of its last record."""
+        """The sequence of the last record."""
         return increment_sequence(self.base_sequence, self.count - 1)
 
     def assign_sequence(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Give the batch its producer state; a second call is a reset after an epoch bump."""
+        """Set the batch's producer id, epoch and sequence. A second call is a reset after an epoch bump."""
         self.sequence_was_reset = self.has_sequence
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         if self._encoded is not None:
@@ -119,7 +120,7 @@ class ProducerBatch:
             set_producer(self._encoded, producer_id, producer_epoch, base_sequence)
 
     def encode(self) -> bytearray:
-        """Return the encoded record batch, and close it. Only the first call compresses."""
+        """The encoded record batch, which is then closed. Only the first call compresses."""
         self.closed = True
         if self._encoded is None:
             assert self._builder is not None
@@ -136,19 +137,19 @@ class ProducerBatch:
     # --- outcome ---
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
-        """The broker has written it; a no-op when the outcome is known already."""
+        """The broker has written the batch. No effect if the outcome is known."""
         if not self.done:
             self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
             self._finish()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """It will not be written, or may not have been; a no-op when the outcome is known already."""
+        """The batch will not be, or may not have been, written. No effect if the outcome is known."""
         if not self.done:
             self.error, self._record_errors = error, record_errors or {}
             self._finish()
 
     def split_into(self, children: Sequence["ProducerBatch"]) -> None:
-        """The same records continue in smaller batches; this one is done when all of them are."""
+        """Replace this batch by smaller ones with the same records; it is done when all of them are."""
         starts, start = [], 0
         for child in children:
             starts.append((start, child))
@@ -168,7 +169,7 @@ class ProducerBatch:
             child.add_listener(child_done)
 
     def locate(self, index: int) -> tuple["ProducerBatch", int]:
-        """Return the batch, after any splits, that holds the record, and the record's index there."""
+        """The batch that contains the record after any splits, and the record's index there."""
         batch: ProducerBatch = self
         while batch._children:
             start, batch = next(entry for entry in reversed(batch._children) if entry[0] <= index)
@@ -176,11 +177,13 @@ class ProducerBatch:
         return batch, index
 
     def leaves(self) -> list["ProducerBatch"]:
-        """The batches that hold its records now: itself, or the parts after all splits."""
+        """The batches that contain the records now: this one, or the parts after all splits."""
         return [leaf for _, part in self._children for leaf in part.leaves()] if self._children else [self]
 
     def error_of(self, index: int) -> KafkaError:
-        """Return why the record at ``index`` failed; its neighbours' error says that other records were invalid."""
+        """Why the record at ``index`` failed. A valid record of the batch fails with an error that names the invalid
+        ones.
+        """
         assert self.error is not None
         if not self._record_errors or self.count == 1:
             return self._record_errors.get(index, self.error)
@@ -207,5 +210,5 @@ class ProducerBatch:
 
 
 def increment_sequence(sequence: int, count: int) -> int:
-    """Return ``sequence + count``; after 2^31 - 1 comes 0. Source: DefaultRecordBatch.java#incrementSequence."""
+    """``sequence + count``; 0 follows 2^31 - 1. Source: DefaultRecordBatch.java#incrementSequence."""
     return (sequence + count) & 0x7FFFFFFF

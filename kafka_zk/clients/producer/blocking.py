@@ -1,4 +1,4 @@
-"""The producer for plain threads: the same cores, with the sending done in the process's reactor thread."""
+"""The producer for threads: the same cores, which send on the process's reactor thread."""
 
 import threading
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ from kafka_zk.storage.records.record_batch import Header
 class BlockingProducer(BlockingClient[Producer]):
     """Sends records in batches from any number of threads.
 
-    ``send`` puts the record into its batch and returns a future at once; it waits only for a topic's first metadata,
-    for a partition that they do not have yet, and when ``buffer.memory`` is full. Its future, or ``flush``, tells
-    whether it was delivered. As a context manager it delivers everything at the end of the block, or gives up at once
-    after an exception.
+    ``send`` adds the record to its batch and returns a future. It waits only for a topic's first metadata, for a
+    partition that does not exist yet, and while ``buffer.memory`` is full. The future, or ``flush``, reports whether
+    the record was delivered. The end of a ``with`` block delivers everything; after an exception it gives up
+    immediately.
 
-    Takes Kafka's keys with ``.`` as ``_`` (``bootstrap_servers="h:9092", linger_ms=5``), or a ready ProducerConfig.
+    Takes Kafka's keys with ``_`` for ``.`` (``bootstrap_servers="h:9092", linger_ms=5``), or a ProducerConfig.
 
-    Raises: ConfigError naming the key and what is allowed; KafkaError in the thread that the reactor runs in.
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
     def __init__(self, config: ProducerConfig | None = None, **options: Any) -> None:
@@ -51,11 +51,12 @@ class BlockingProducer(BlockingClient[Producer]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> RecordFuture:
-        """Take a record; ``future.result()`` tells where it was written. Order per partition is that of the calls.
+        """Accept a record; ``future.result()`` returns where it was written. A partition's records keep the order of
+        the calls.
 
         Raises: KafkaTimeoutError (no metadata, no such partition) or BufferExhausted after ``max.block.ms``;
-        RecordTooLargeError; KafkaError for what the checks refuse; ClientClosed. An open transaction can then only be
-        aborted.
+        RecordTooLargeError; KafkaError for a rejected record; ClientClosed. After any of them, an open transaction can
+        only be aborted.
         """
         if self._closed:
             raise ClientClosed("the producer was closed")
@@ -72,7 +73,7 @@ class BlockingProducer(BlockingClient[Producer]):
             raise
 
     def flush(self, timeout_s: float | None = None) -> None:
-        """Wait until each record sent before is acknowledged or has failed. Raises: KafkaTimeoutError."""
+        """Wait until each earlier record is acknowledged or has failed. Raises KafkaTimeoutError."""
         self._thread.call(self._client.flush, timeout_s=timeout_s)
 
     init_transactions = blocking(Producer.init_transactions)
@@ -84,17 +85,18 @@ class BlockingProducer(BlockingClient[Producer]):
     partitions_for = blocking(Producer.partitions_for)
 
     def transaction(self) -> BlockingContext:
-        """``with producer.transaction():`` begins one, commits it at the end, aborts it after an exception.
+        """``with producer.transaction():`` begins a transaction, commits it at the end, and aborts it after an
+        exception.
 
-        Raises: TransactionAbortable after the abort: the same work may be tried again; else what
-        ``commit_transaction`` raises. After ProducerFenced and TransactionFatal close the producer.
+        Raises: TransactionAbortable after the abort (the same work may be tried again), and the other errors of
+        ``commit_transaction``. After ProducerFenced and TransactionFatal close the producer.
         """
         return BlockingContext(self._thread, self._client.transaction())
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Deliver what was sent (at most ``timeout_s``; None: as long as ``delivery.timeout.ms`` allows), then stop.
+        """Deliver the accepted records within ``timeout_s`` (None: within ``delivery.timeout.ms``), then stop.
 
-        What is not delivered by then fails with ClientClosed. A second close does nothing.
+        Records that are not delivered by then fail with ClientClosed. A second close does nothing.
         """
         self._closed = True
         self._thread.call(self._client.close, timeout_s)
@@ -112,7 +114,8 @@ class BlockingProducer(BlockingClient[Producer]):
                 left_s = deadline_s - monotonic_s()
                 self._thread.call(self._client.wait_for, taken, topic, record.partition, left_s)
             with self._room:
-                # Offered under the condition's lock, so that room made between the refusal and the wait is not missed.
+                # Offer the record under the condition's lock: memory freed between the offer and the wait must not be
+                # missed.
                 self._client.check_begun(begun_count)
                 taken = self._intake.offer(topic, *record)
                 if isinstance(taken, RecordFuture):

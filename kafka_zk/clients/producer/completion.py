@@ -1,4 +1,4 @@
-"""What a produce response means for a batch: done, retried, split or failed.
+"""Decides what a produce response means for a batch: it is done, retried, split or failed.
 
 Pure. Source: Sender.java@3.9 (completeBatch, canRetry, failBatch).
 Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
@@ -27,7 +27,7 @@ STALE_METADATA = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""Codes that mean that the client's metadata are stale. Java's InvalidMetadataException and its subclasses."""
+"""Errors caused by stale metadata: Java's InvalidMetadataException and its subclasses."""
 
 
 class BatchCompletion:
@@ -52,9 +52,9 @@ class BatchCompletion:
         self._compression = config.compression_type
 
     def handle(self, batch: ProducerBatch, response: PartitionResult, now_ms: int, *, has_moved: bool = False) -> bool:
-        """Handle a response; True when the metadata should be refreshed.
+        """Handle a response; True if the metadata should be refreshed.
 
-        ``has_moved``: the response named another leader, to which the batch can be sent without a back-off.
+        ``has_moved``: the response named a new leader, to which the batch can be sent without back-off.
         """
         self.accumulator.returned(batch.tp)
         if batch.done:  # it expired while in flight; a late success still advances the sequences
@@ -72,7 +72,7 @@ class BatchCompletion:
             batch.has_new_leader = has_moved
             self.accumulator.requeue([batch])
         elif code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-            self._succeed(batch, -1, -1)  # written earlier; the broker forgot the offset
+            self._succeed(batch, -1, -1)  # written earlier; the broker no longer knows the offset
         else:
             self._refuse(batch, response)
         return code in STALE_METADATA and not has_moved
@@ -93,12 +93,12 @@ class BatchCompletion:
             self._end(batch, error)
 
     def drop_unsent(self, error: KafkaError) -> None:
-        """Fail batches that were never sent: their transaction is aborted."""
+        """Fail batches that were never sent, because their transaction is aborted."""
         for batch in self.accumulator.take_unsent():
             self._end(batch, error)
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail all batches without an outcome: the producer is closing or has failed."""
+        """Fail all batches without an outcome, because the producer is closing or has failed."""
         for batch in self.accumulator.abort_all():
             self._end(batch, error)
 
@@ -126,7 +126,7 @@ class BatchCompletion:
             for index, message in response.record_errors
         }
         if self.idempotence is not None and batch.has_sequence:
-            # If its time or its retries ran out, this attempt or an earlier one may have been written.
+            # If the batch ran out of time or retries, this or an earlier attempt may have been written.
             is_given_up = _known(response.error_code).retriable or batch.attempts >= self._retries
             self.idempotence.failed(batch, certainly_not_written=not is_given_up)
         self._on_failed(error)
@@ -138,7 +138,7 @@ class BatchCompletion:
         self.accumulator.release(batch)
 
     def _split(self, batch: ProducerBatch) -> None:
-        """Send the same records again in two batches, which do not count as attempts."""
+        """Divide a batch that is too large into two, which do not count as attempts."""
         records = list(decode_records(batch.encode()))
         middle = len(records) // 2
         parts = []

@@ -1,4 +1,4 @@
-"""The producer's configuration: Kafka's keys and defaults, and the rules between them.
+"""The producer's configuration: Kafka's keys and defaults, and the constraints between them.
 
 Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs).
 """
@@ -16,16 +16,16 @@ _ACKS = {"all": -1, "-1": -1, "1": 1, "0": 0}
 
 @dataclass(frozen=True, kw_only=True)
 class ProducerConfig(ClientConfig):
-    """Kafka's producer keys with ``.`` as ``_``; sizes in bytes, times in milliseconds.
+    """Kafka's producer keys with ``_`` for ``.``; sizes in bytes, times in milliseconds.
 
-    ``partitioner`` is ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
-    ``key_serializer``, ``value_serializer``: a name of ``clients.serdes.SERDES``, an object with ``serialize``,
-    or None: bytes are given.
-    ``transactional_id`` makes a transactional producer (see ``Producer``); a later one with this id fences it.
-    ``transaction_timeout_ms``: the coordinator aborts a transaction that takes longer.
-    ``enable_idempotence`` left at None means: on, unless acks, retries or in-flight requests forbid it (as Kafka).
+    ``partitioner``: ``roundrobin`` (default), ``sticky`` or a callable ``(topic, key, value, count) -> partition``.
+    ``key_serializer``, ``value_serializer``: a name of ``clients.serdes.SERDES``, an object with ``serialize``, or None
+    if the caller passes bytes.
+    ``transactional_id``: makes a transactional producer (see ``Producer``), which a later producer with this id fences.
+    ``transaction_timeout_ms``: the coordinator aborts transactions that take longer.
+    ``enable_idempotence``: None means True unless acks, retries or in-flight requests forbid it, as in Kafka.
 
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = "kafka-zk-producer"
@@ -74,22 +74,22 @@ class ProducerConfig(ClientConfig):
             raise ConfigError(f"enable.idempotence: true needs {refusal}")
         if self.transactional_id is not None and (refusal or wanted is False):
             raise ConfigError(f"transactional.id needs {refusal or 'enable.idempotence=true'}")
-        # Java raises for too many requests in flight even when idempotence is only a default; we rather keep the order.
+        # Java raises for too many requests in flight even if idempotence is only the default; here the default yields.
         return refusal is None if wanted is None else wanted
 
     @property
     def serializers(self) -> tuple[Serializer | None, Serializer | None]:
-        """Of keys and of values; None: bytes are given."""
+        """The serializers of keys and of values; None: the caller passes bytes."""
         key, value = self.key_serializer, self.value_serializer
         assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
         return key, value
 
     @property
     def required_acks(self) -> int:
-        """``acks`` as the protocol's number: -1, 1 or 0."""
+        """``acks`` as in the protocol: -1, 1 or 0."""
         return _ACKS[str(self.acks)]
 
     @property
     def idempotent(self) -> bool:
-        """Whether batches carry a producer id and sequence numbers."""
+        """True if batches carry a producer id and sequence numbers."""
         return bool(self.enable_idempotence)

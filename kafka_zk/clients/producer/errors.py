@@ -1,17 +1,16 @@
-"""What a transactional producer raises; an application needs to tell three cases apart.
+"""The errors of a transactional producer. An application must distinguish three cases:
 
-- ``TransactionAbortable``: this transaction cannot be committed. Abort it (``with producer.transaction()`` has done so
-  already), and continue with the same producer: repeat the work in a new transaction.
-- ``ProducerFenced``: another producer with the same ``transactional.id`` has begun, or the coordinator has given this
-  one up (``transaction.timeout.ms``). Close it and stop: another program may do its work now. The coordinator aborts
-  the open transaction.
+- ``TransactionAbortable``: this transaction cannot be committed. Abort it (``with producer.transaction()`` has already
+  done so) and repeat the work in a new transaction of the same producer.
+- ``ProducerFenced``: another producer with the same ``transactional.id`` has started, or the coordinator has given up
+  this one (``transaction.timeout.ms``). Close it and stop, because another program may do its work now. The coordinator
+  aborts the open transaction.
 - ``TransactionFatal``: this producer is unusable; create a new one. ``ProducerFenced`` is a subclass.
 
-Besides these, ``KafkaTimeoutError`` means that the outcome (committed or aborted) is still unknown: call the same
-method again.
+``KafkaTimeoutError`` means that the outcome (committed or aborted) is still unknown: call the same method again.
 
-Source: KafkaProducer.java@3.9 (ProducerFencedException, TransactionAbortableException and what the documentation of
-send and commitTransaction says of the others), KIP-691.
+Source: KafkaProducer.java@3.9 (ProducerFencedException, TransactionAbortableException, documentation of send and
+commitTransaction), KIP-691.
 """
 
 from kafka_zk.clients.connection.errors import KafkaError
@@ -22,7 +21,7 @@ class TransactionAbortable(KafkaError):
 
 
 class TransactionFatal(KafkaError):
-    """This producer can do nothing more: close it."""
+    """This producer is unusable: close it."""
 
 
 class ProducerFenced(TransactionFatal):
@@ -30,11 +29,11 @@ class ProducerFenced(TransactionFatal):
 
 
 class TransactionAborted(KafkaError):
-    """A record that was not sent, because its transaction was aborted."""
+    """The record was not sent, because its transaction was aborted."""
 
 
 class IllegalTransactionState(KafkaError):
-    """The program calls the methods of a transactional producer in an invalid order.
+    """Methods of a transactional producer were called in an invalid order.
 
-    The message says what is wrong; the call changed nothing.
+    The message explains the error; the call had no effect.
     """

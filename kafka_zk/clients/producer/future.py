@@ -1,6 +1,6 @@
 """The future that ``send`` returns: where a record was written, once the broker has responded.
 
-A future is two references (batch, index in it), so a million of them cost little; the outcome lives once, in the batch.
+A future has two references (batch, index), so a million futures cost little; the batch stores the outcome.
 """
 
 import threading
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record lies. ``offset`` is -1 with acks=0 and for a duplicate whose offset the broker forgot.
+    """Where a record was written. ``offset``: -1 with acks=0, and for a duplicate whose offset the broker no longer
+    knows.
 
-    ``timestamp_ms`` is the record's own, or the broker's when the topic has ``message.timestamp.type=LogAppendTime``.
+    ``timestamp_ms``: the record's own, or the broker's if the topic has ``message.timestamp.type=LogAppendTime``.
     """
 
     topic: str
@@ -27,9 +28,9 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordFuture:
-    """The coming outcome of one record. Awaitable on the reactor's thread; ``result()`` blocks in any other thread.
+    """The outcome of one record. Awaitable on the reactor thread; ``result()`` blocks on any other thread.
 
-    ``batch`` and ``index``: where the record was put; the records of a batch share its outcome.
+    ``batch``, ``index``: the record's place; all records of a batch share its outcome.
     """
 
     __slots__ = ("batch", "index", "timestamp_ms")
@@ -40,13 +41,13 @@ class RecordFuture:
         self.timestamp_ms = timestamp_ms
 
     def done(self) -> bool:
-        """True when the outcome is known."""
+        """True if the outcome is known."""
         return self.batch.done
 
     def value(self) -> RecordMetadata:
-        """Return the metadata of a record that is done.
+        """The metadata of a record that is done.
 
-        Raises: KafkaError: why it was not written.
+        Raises: KafkaError with the reason if it was not written.
         """
         batch, index = self.batch.locate(self.index)
         assert batch.done, "asked for the outcome of a record that has none yet"
@@ -58,9 +59,9 @@ class RecordFuture:
         return RecordMetadata(topic, partition, offset, timestamp_ms)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait for the outcome; not on the reactor's own thread, which would wait for itself.
+        """Wait for the outcome. Not for the reactor thread, which would wait for itself.
 
-        Raises: KafkaError: why the record was not written; KafkaTimeoutError after ``timeout_s``.
+        Raises: KafkaError with the reason if it was not written; KafkaTimeoutError after ``timeout_s``.
         """
         if not self.batch.done:
             finished = threading.Event()
@@ -70,12 +71,13 @@ class RecordFuture:
         return self.value()
 
     def add_done_callback(self, function: Callable[["RecordFuture"], Any]) -> None:
-        """Call ``function(self)`` on the reactor's thread when done; at once, on this thread, if it already is.
-        Its exceptions are only logged."""
+        """Call ``function(self)`` on the reactor thread when done; if done already, now on this thread. Its exceptions
+        are logged.
+        """
         self.batch.add_listener(partial(_call, function, self))
 
     def __await__(self) -> Generator[Any, Any, RecordMetadata]:
-        # Imported late so that the pure modules around this one need no Twisted.
+        # A local import, because the pure modules around this one do not need Twisted.
         from twisted.internet.defer import Deferred
 
         if not self.batch.done:

@@ -1,19 +1,19 @@
-"""Sequence numbers: they let a retried batch be written once and in order.
+"""Sequence numbers, which ensure that a retried batch is written once and in order.
 
-Pure. One producer id and epoch for the producer; per partition the next sequence, the end of the acknowledged ones, and
-the batches that have a sequence and no outcome yet (on the wire or waiting for a retry), in order.
+Pure. A producer has one id and epoch. Each partition has the next sequence, the end of the acknowledged sequences, and
+its *unfinished* batches: those with a sequence but without an outcome (in flight or waiting for a retry), in order.
 
-A broker without state of the producer accepts any first sequence. A leader that is just becoming one may refuse a first
-batch and accept the second: the first is then permanently out of order. So a partition has only one batch in flight
-until the broker has acknowledged one of this producer id and epoch, and no new batch follows one that is retried.
-Java's client does send several (KAFKA-14359, KAFKA-15591).
+A broker that has no state of the producer accepts any first sequence. While a leader is changing, it may reject a first
+batch and accept the second, and the first is then permanently out of order. Therefore a partition has only one batch in
+flight until the broker has acknowledged a batch with this producer id and epoch, and no new batch is sent behind a
+retry. Java's client does send several (KAFKA-14359, KAFKA-15591).
 
-When a gap is certain (a batch failed for good, or the broker forgot us) the epoch is bumped: the partition's unfinished
-batches are numbered from 0 again under the new epoch. Other partitions move to the new epoch when they have none
-unfinished. A batch that expired after having been sent leaves its partition *unresolved*: nothing new is drained until
-the outcome of the batches behind it shows whether the broker had it.
+If a gap is certain (a batch failed permanently, or the broker lost the producer's state), the epoch is bumped: the
+partition's unfinished batches are numbered from 0 under the new epoch. Other partitions switch to the new epoch when
+they have no unfinished batches. If a batch expires after it was sent, its partition is *unresolved*: no new batch is
+drained until the outcome of later batches shows whether the broker wrote it.
 
-In a transaction only the coordinator bumps the epoch: a gap makes the transaction fail, and its end starts over.
+In a transaction only the coordinator bumps the epoch: a gap fails the transaction, and its end bumps the epoch.
 
 Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9.
 Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
@@ -25,11 +25,11 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID
 
 _EPOCH_MAX = 32_767
-_SEQUENCES_HALF = 1 << 30  # a sequence less than this ahead of another one comes after it
+_SEQUENCES_HALF = 1 << 30  # a sequence is later than another one if it is ahead of it by less than this
 
 
 class _PartitionSequences:
-    """Of one partition, under one producer id and epoch.
+    """The sequences of one partition under one producer id and epoch.
 
     ``is_known``: the broker has acknowledged a batch, so it has state of the producer. ``acked_end``: the sequence
     after the last acknowledged one, 0 at first.
@@ -42,7 +42,7 @@ class _PartitionSequences:
         self.restart(producer_id, epoch)
 
     def restart(self, producer_id: int, epoch: int) -> None:
-        """Number the unfinished batches from 0 under the given id and epoch."""
+        """Number the unfinished batches from 0 under this id and epoch."""
         self.producer_id, self.epoch = producer_id, epoch
         self.is_known = False
         self.acked_end = 0
@@ -53,26 +53,26 @@ class _PartitionSequences:
         self.next_sequence = sequence
 
     def acknowledged(self, batch: ProducerBatch) -> None:
-        """The broker has the batch under its present sequence."""
+        """The broker has the batch under its current sequence."""
         end = increment_sequence(batch.last_sequence, 1)
         if not self.is_known or _is_after(end, self.acked_end):
             self.acked_end = end
         self.is_known = True
 
     def was_overtaken(self, batch: ProducerBatch) -> bool:
-        """Whether the broker has acknowledged a later batch than this one, which has no outcome yet."""
+        """True if the broker has acknowledged a later batch than this unfinished one."""
         return _is_after(self.acked_end, batch.base_sequence)
 
     def is_oldest(self, batch: ProducerBatch) -> bool:
-        """Whether no other unfinished batch precedes this one."""
+        """True if no unfinished batch precedes this one."""
         return not self.unfinished or self.unfinished[0] is batch
 
     @property
     def may_send_more(self) -> bool:
-        """Whether a new batch may follow the unfinished ones without a risk to order.
+        """True if a new batch may follow the unfinished ones without endangering the order.
 
-        None follows a retry, because the broker recognizes only the last five batches as written
-        (ProducerStateEntry.java#NUM_BATCHES_TO_RETAIN), and the retry may be of an older one by then.
+        None may follow a retry: the broker recognizes only the last five batches as duplicates
+        (ProducerStateEntry.java#NUM_BATCHES_TO_RETAIN), and the retried one may be older by then.
         """
         return not self.unfinished or (self.is_known and self.unfinished[0].attempts == 0)
 
@@ -90,22 +90,22 @@ class Idempotence:
 
     @property
     def needs_producer_id(self) -> bool:
-        """True when InitProducerId must be asked before anything can be drained."""
+        """True if InitProducerId must be sent before anything can be drained."""
         return self.producer_id == NO_PRODUCER_ID
 
     def set_producer_id(self, producer_id: int, epoch: int) -> None:
-        """Take the broker's answer to InitProducerId."""
+        """Handle the broker's response to InitProducerId."""
         self.producer_id, self.epoch = producer_id, epoch
         self._restart_requested()
 
     def start_over(self, producer_id: int, epoch: int) -> None:
-        """Whether nothing was sent under this id and epoch, and no earlier batch is unfinished."""
+        """Continue under a new id and epoch, without sequences; no batch may be unfinished."""
         self.producer_id, self.epoch = producer_id, epoch
         self._partitions.clear()
         self._unresolved.clear()
 
     def prepare(self) -> None:
-        """Before a drain: decide unresolved partitions, and bump the epoch if one asked for it."""
+        """Before a drain: resolve partitions, and bump the epoch if that is pending."""
         if self._transactional:
             return
         for tp in sorted(self._unresolved):
@@ -123,18 +123,18 @@ class Idempotence:
         self._restart_requested()
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """Whether the first batch of its partition may be sent now without risking order or a gap."""
+        """True if the first batch of its partition may be sent now without endangering order or leaving a gap."""
         if self.needs_producer_id:
             return False
         entry = self._entry(batch.tp)
         if not batch.has_sequence:
             stale = (entry.producer_id, entry.epoch) != (self.producer_id, self.epoch)
             return entry.may_send_more and not (entry.unfinished and stale) and batch.tp not in self._unresolved
-        # A retry waits until it is the oldest unfinished one: one in flight until the partition has recovered.
+        # A retry waits until it is the oldest unfinished batch: one in flight until the partition has recovered.
         return entry.is_oldest(batch)
 
     def drained(self, batch: ProducerBatch) -> None:
-        """Give a batch that is sent for the first time the next sequence; a retry keeps its own."""
+        """Give a batch the next sequence when it is first sent; a retry keeps its sequence."""
         if batch.has_sequence:
             batch.sequence_was_reset = False
             return
@@ -146,9 +146,9 @@ class Idempotence:
         entry.unfinished.append(batch)
 
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
-        """Decide about a batch that was refused; may ask for an epoch bump."""
+        """True if a rejected batch should be retried; may request an epoch bump."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
-            # -1: the partition moved while the broker responded; the next response says more.
+            # -1: the partition moved while the broker responded; the next response tells more.
             if log_start_offset != -1 and not batch.sequence_was_reset:
                 self._to_restart.add(batch.tp)
             return True
@@ -157,9 +157,9 @@ class Idempotence:
         return code.retriable
 
     def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """The broker refuses the oldest unfinished batch permanently: no earlier batch remains that could fill the gap.
+        """The broker rejects the oldest unfinished batch, and no earlier batch remains that could fill the gap.
 
-        If a later batch was acknowledged, this one could only be written out of order, or twice: it fails. Java's
+        If a later batch was acknowledged, this one fails, because a retry could write it out of order or twice. Java's
         client retries it until ``delivery.timeout.ms`` (KAFKA-14359). Otherwise there is a gap: the epoch is bumped.
         """
         entry = self._entry(batch.tp)
@@ -171,7 +171,7 @@ class Idempotence:
         return True
 
     def completed(self, batch: ProducerBatch) -> None:
-        """The broker acknowledged a batch (or knows that it is a duplicate)."""
+        """The broker acknowledged a batch, or recognized it as a duplicate."""
         entry = self._entry(batch.tp)
         is_current = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.epoch)
         if is_current and not batch.sequence_was_reset:
@@ -179,20 +179,20 @@ class Idempotence:
         self._forget(entry, batch)
 
     def failed(self, batch: ProducerBatch, certainly_not_written: bool) -> None:
-        """A batch was given up. Its sequence is a gap if the broker certainly has neither it nor a later one."""
+        """A batch was given up. Its sequence is a gap if the broker certainly has neither it nor a later batch."""
         entry = self._entry(batch.tp)
         self._forget(entry, batch)
         if self._transactional:
-            self._unresolved.add(batch.tp)  # batches behind it stay out of order: they fail, too
+            self._unresolved.add(batch.tp)  # later batches stay out of order and fail, too
         elif certainly_not_written and not entry.was_overtaken(batch):
             self._to_restart.add(batch.tp)
 
     def expired_after_sending(self, batch: ProducerBatch) -> None:
-        """A batch that was sent at least once ran out of time: it may have been written."""
+        """A batch expired after it was sent at least once: it may have been written."""
         self._unresolved.add(batch.tp)
 
     def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """A batch was split; its parts share its sequences."""
+        """A batch was split into parts that share its sequences."""
         entry = self._entry(batch.tp)
         sequence = batch.base_sequence
         for part in parts:

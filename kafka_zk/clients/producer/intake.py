@@ -1,6 +1,6 @@
-"""The first step of every record, on the caller's thread: check it, choose its partition, put it into its batch.
+"""The first step of every record, on the caller's thread: check it, choose its partition, add it to a batch.
 
-This is the producer's hot path: it does no I/O, and per record takes one lock and creates one small object.
+This is the producer's hot path: for each record, without I/O, it takes one lock and creates one small object.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from kafka_zk.storage.records.record_batch import Header
 
 
 class Missing(Enum):
-    """Why a record cannot be taken yet."""
+    """Why a record cannot be accepted yet."""
 
     METADATA = "the topic's metadata are not known"
     PARTITION = "the topic has no such partition in the metadata"
@@ -26,9 +26,9 @@ class Missing(Enum):
 
 
 class RecordIntake:
-    """Takes records for one producer; any thread.
+    """Accepts records for one producer; any thread.
 
-    ``refusal`` is set when no more records are taken: the producer was closed or has failed permanently.
+    ``refusal``: set when no more records are accepted, because the producer was closed or has failed permanently.
     """
 
     def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, config: ProducerConfig, clock: Clock) -> None:
@@ -48,9 +48,9 @@ class RecordIntake:
         timestamp_ms: int | None,
         headers: Sequence[Header],
     ) -> RecordFuture | Missing:
-        """Take a record, or say what is missing; a record that is not taken changes nothing.
+        """Accept a record, or return what is missing; then nothing changes.
 
-        Args: ``value``, ``key``: what the serializers take; bytes or None without serializers.
+        Args: ``value``, ``key``: as the serializers require; bytes or None without serializers.
         Raises: KafkaError (closed, too large), TypeError, ValueError for an invalid record, SerializationError.
         """
         if self.refusal is not None:

@@ -1,7 +1,7 @@
-"""Which partition a record goes to: explicit, else by key, else in turn; or a user's callable.
+"""Chooses a record's partition: the explicit one, else by key, else in turn; or by a user's callable.
 
-Pure. ``murmur2`` and the rule ``(murmur2(key) & 0x7fffffff) % count`` are those of the Java producer, so records of one
-key are written to one partition by either client. Tests: tests/kafka_zk/clients/producer/test_partitioners.py.
+Pure. ``murmur2`` and the rule ``(murmur2(key) & 0x7fffffff) % count`` are the Java producer's, so both clients write
+records of one key to the same partition. Tests: tests/kafka_zk/clients/producer/test_partitioners.py.
 
 Source: Utils.java#murmur2, BuiltInPartitioner.java and RoundRobinPartitioner.java@3.9.
 """
@@ -17,20 +17,20 @@ _MASK = 0xFFFFFFFF
 _CACHED_KEYS = 65_536
 
 UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""``(topic, key, value, partition_count) -> partition``; ``partition_count`` counts all partitions of the topic."""
+"""``(topic, key, value, partition_count) -> partition``; ``partition_count`` includes partitions without a leader."""
 
 
 class Partitioner(Protocol):
-    """What the producer asks for every record without an explicit partition."""
+    """Chooses the partition of every record without an explicit one."""
 
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, count: int, available: Sequence[int]
     ) -> int:
-        """Return a partition in ``range(count)``; ``available`` are those that have a leader now (may be empty)."""
+        """A partition in ``range(count)``. ``available``: the partitions that have a leader now; may be empty."""
 
 
 def murmur2(data: bytes) -> int:
-    """Return Java's 32-bit murmur2 of ``data`` as an unsigned number."""
+    """Java's 32-bit murmur2 of ``data``, unsigned."""
     size = len(data)
     words = size >> 2
     value = _SEED ^ size
@@ -51,7 +51,7 @@ def _positive_murmur2(key: bytes) -> int:
 
 
 class RoundRobinPartitioner:
-    """Keys by murmur2; records without a key go to the partitions that have a leader, one after another."""
+    """Keys by murmur2; records without a key are dealt in turn to the partitions that have a leader."""
 
     def __init__(self) -> None:
         self._turns: dict[str, int] = {}
@@ -67,9 +67,9 @@ class RoundRobinPartitioner:
 
 
 class StickyPartitioner:
-    """Keys by murmur2; records without a key go to one partition until it received ``sticky_bytes``, then to the next.
+    """Keys by murmur2; records without a key stay with one partition until it has ``sticky_bytes``, then move on.
 
-    Fewer and fuller batches than round-robin when there are many partitions (KIP-480, KIP-794).
+    With many partitions, batches are fewer and fuller than with round-robin (KIP-480, KIP-794).
     """
 
     def __init__(self, sticky_bytes: int) -> None:
@@ -89,7 +89,7 @@ class StickyPartitioner:
 
 
 class CallablePartitioner:
-    """A user's function decides for every record without an explicit partition, keyed or not."""
+    """A user's function chooses for every record without an explicit partition, with or without a key."""
 
     def __init__(self, function: UserPartitioner) -> None:
         self._function = function
@@ -104,7 +104,7 @@ class CallablePartitioner:
 
 
 def make_partitioner(choice: str | UserPartitioner, batch_size: int) -> Partitioner:
-    """Return the partitioner for a config value: ``roundrobin``, ``sticky`` or a callable."""
+    """The partitioner for a configuration value: ``roundrobin``, ``sticky`` or a callable."""
     if callable(choice):
         return CallablePartitioner(choice)
     return StickyPartitioner(batch_size) if choice == "sticky" else RoundRobinPartitioner()

@@ -1,8 +1,8 @@
-"""Transactions that one producer has filled and left open, to be ended by another program.
+"""Transactions that one producer has filled and left open, for another program to end.
 
-The ids are all that EndTxn needs. Until then readers with read_committed see nothing of the transaction; if it is not
-ended, the coordinator aborts it after ``transaction.timeout.ms``. Source: KIP-939 (the idea and the name), EndTxn@3.9.
-Tests: tests/integration/spark/test_spark_sink.py.
+EndTxn needs only the ids. Until then, read_committed readers see nothing of the transaction; the coordinator aborts it
+after ``transaction.timeout.ms``. Source: KIP-939 (the idea and the name), EndTxn@3.9. Tests:
+tests/integration/spark/test_spark_sink.py.
 """
 
 from collections.abc import Iterable
@@ -29,10 +29,10 @@ class PreparedTransaction(NamedTuple):
 async def end_transactions(
     reactor: Reactor, config: ProducerConfig, prepared: Iterable[PreparedTransaction], *, is_committed: bool
 ) -> None:
-    """Commit or abort them, one after the other; what was ended like this before stays so.
+    """Commit or abort transactions one after the other. Those already ended in the same way stay so.
 
-    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``; when committing,
-    those after it stay open.
+    Raises: KafkaError for the first that cannot be ended, KafkaTimeoutError after ``max.block.ms``. When committing,
+    the transactions after it stay open.
     """
     cluster = Cluster(reactor, config, allow_auto_topic_creation=False)
     try:
@@ -43,7 +43,7 @@ async def end_transactions(
             except KafkaError as error:
                 if is_committed:
                     raise
-                first = first or error  # the others would hold readers up until their time is over
+                first = first or error  # an open transaction would hold up readers until its timeout
         if first is not None:
             raise first
     finally:
@@ -51,7 +51,7 @@ async def end_transactions(
 
 
 def end_transactions_blocking(prepared: Iterable[PreparedTransaction], *, is_committed: bool, **options: Any) -> None:
-    """The same for threads; ``options`` are those of a producer."""
+    """``end_transactions`` for threads; ``options`` are those of a producer."""
     thread = reactor_thread()
     config = ProducerConfig.from_properties(options)
     given = list(prepared)

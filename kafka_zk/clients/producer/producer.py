@@ -1,4 +1,4 @@
-"""The producer for Twisted programs. For plain threads there is ``kafka_zk.clients.producer.blocking``."""
+"""The producer for Twisted programs. ``kafka_zk.clients.producer.blocking`` is the version for threads."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -33,32 +33,35 @@ from kafka_zk.network.client import Connect, connect
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import Header
 
-_TURN_S = 0.01  # how long send_all keeps the reactor to itself
+_TURN_S = 0.01  # longest time that send_all blocks the reactor
 
 
 class Producer:
-    """Sends records to a cluster in batches; all methods on the reactor's thread.
+    """Sends records to a cluster in batches, on the reactor thread.
 
-    Records of one partition are written in the order of the calls (with idempotence, the default, or one request in
-    flight). ``Producer(reactor, bootstrap_servers="h:9092", linger_ms=5)`` takes Kafka's keys with ``.`` as ``_``;
-    or give a ready ProducerConfig.
+    Records of one partition are written in the order of the calls (with idempotence, the default, or with one request
+    in flight). ``Producer(reactor, bootstrap_servers="h:9092", linger_ms=5)`` takes Kafka's keys with ``_`` for ``.``,
+    or a ProducerConfig.
 
-    Three ways to send, by their guarantees:
+    Three ways to send:
 
-    - ``send`` returns a Deferred for each record and waits for metadata, its partition and room (``max.block.ms``);
-    - ``send_nowait`` accepts a record at once or raises; its future costs next to nothing;
-    - ``send_all`` takes an iterable, respects ``buffer.memory``, yields to the reactor, and returns once.
+    - ``send`` returns a Deferred for each record and waits for metadata, partition and buffer memory
+      (``max.block.ms``);
+    - ``send_nowait`` accepts a record immediately or raises; its future costs almost nothing;
+    - ``send_all`` sends an iterable, respects ``buffer.memory``, yields to the reactor, and returns when all is
+      acknowledged.
 
-    With a ``transactional_id`` records are sent in transactions only, after ``await producer.init_transactions()``::
+    With a ``transactional_id``, records can be sent only in transactions, after ``await
+    producer.init_transactions()``::
 
         async with producer.transaction():
             producer.send(...)
             await producer.send_offsets({tp: next_offset}, consumer.group_metadata())
 
-    Consumers with isolation.level=read_committed see all of a transaction or nothing. ``producer.errors`` (the module)
-    says what to do after which exception.
+    Consumers with isolation.level=read_committed see all records of a transaction or none. ``producer.errors`` (the
+    module) says how to handle each exception.
 
-    Raises: ConfigError naming the key and what is allowed.
+    Raises: ConfigError naming the key and the allowed values.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Producer:
         self._room = Signal(reactor)
         self._closing = False
         self._failure: KafkaError | None = None
-        self.on_progress: list[Callable[[], None]] = []  # each is called after every answer of a broker
+        self.on_progress: list[Callable[[], None]] = []  # called after every response of a broker
 
     # --- sending ---
 
@@ -101,11 +104,11 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> "Deferred[RecordMetadata]":
-        """Send one record; the Deferred tells where it was written, once the broker has acknowledged it.
+        """Send one record; the Deferred fires with its place when the broker has acknowledged it.
 
-        Records of a topic that wait here for metadata or room keep their order; those for a partition that the topic
-        does not have (yet) hold up no others. Fails with KafkaTimeoutError or BufferExhausted after ``max.block.ms``,
-        with KafkaError for what the broker or a check refuses. A transaction with such a record can only be aborted.
+        Records of a topic that wait here for metadata or buffer memory keep their order; those for a partition that
+        does not exist yet delay no others. Fails with KafkaTimeoutError or BufferExhausted after ``max.block.ms``, or
+        with KafkaError if the record is rejected. A transaction with a failed record can only be aborted.
         """
         if self._closing:
             return fail(ClientClosed("the producer was closed"))
@@ -127,12 +130,12 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> RecordFuture:
-        """Take one record now; await the future, ask it later, or drop it and ``flush()``.
+        """Accept one record now. Await the future, check it later, or drop it and call ``flush()``.
 
-        Raises: BufferExhausted when ``buffer.memory`` is full (``await ready(topic)``, then again); KafkaError when the
-        topic's metadata are not known yet (``await ready(topic)`` before the first record), do not have the partition
-        (they are asked for again then) or the record is refused. Only a refused record makes an open transaction
-        abortable; after the other errors, try again.
+        Raises: BufferExhausted if ``buffer.memory`` is full (``await ready(topic)``, then try again); KafkaError if the
+        topic's metadata are unknown (``await ready(topic)`` before the first record) or lack the partition (they are
+        then fetched again), or if the record is rejected. Only a rejected record makes an open transaction abortable;
+        after the other errors, try again.
         """
         if self._closing:
             raise ClientClosed("the producer was closed")
@@ -153,9 +156,9 @@ class Producer:
         raise KafkaError(f"{taken.value}: {topic}", ErrorCode.LEADER_NOT_AVAILABLE)
 
     async def ready(self, topic: str) -> TopicMetadata:
-        """Wait until the topic's metadata are known and there is room for a batch; returns the metadata.
+        """Wait until the topic's metadata are known and there is memory for a batch. Returns the metadata.
 
-        Raises: KafkaTimeoutError, BufferExhausted after ``max.block.ms``; KafkaError when closed.
+        Raises: KafkaTimeoutError, BufferExhausted after ``max.block.ms``; KafkaError if closed.
         """
         self._check_open()
         deadline_s = self._reactor.seconds() + self.config.max_block_ms / 1000
@@ -166,9 +169,10 @@ class Producer:
         return found
 
     async def wait_for(self, missing: Missing, topic: str, partition: int | None, timeout_s: float) -> None:
-        """Wait until a record that could not be taken may be offered again, at most so long.
+        """Wait for at most ``timeout_s`` until a record that could not be accepted may be offered again.
 
-        Raises: KafkaTimeoutError, BufferExhausted; BrokerError at once for a topic that brokers refuse; ClientClosed.
+        Raises: KafkaTimeoutError, BufferExhausted; BrokerError immediately for a topic that brokers reject;
+        ClientClosed.
         """
         timeout_ms = max(0, ceil(timeout_s * 1000))
         if missing is Missing.METADATA:
@@ -182,9 +186,9 @@ class Producer:
                 raise self._no_partition(tp)
 
     def not_taken(self, error: Exception, begun_count: int | None = None) -> None:
-        """A record was refused with ``error``: an open transaction can only be aborted, even if the program ignores
-        what ``send`` returned or raised. ``begun_count``: at the call of ``send``; a transaction that was begun since
-        is left alone."""
+        """A record was rejected with ``error``: the open transaction can only be aborted. ``begun_count``: its value
+        when ``send`` was called; later transactions are unaffected.
+        """
         manager = self._transactions
         if manager is None or manager.state.state is not State.IN_TRANSACTION:
             return
@@ -193,22 +197,21 @@ class Producer:
 
     @property
     def begun_count(self) -> int:
-        """How many transactions were begun. May be read by any thread."""
+        """Number of transactions begun. Any thread may read it."""
         return 0 if self._transactions is None else self._transactions.state.begun_count
 
     def check_begun(self, begun_count: int) -> None:
-        """Raise TransactionAborted if a transaction was begun since ``begun_count``: what was sent before it is not
-        part of it. May be called by any thread."""
+        """Raise TransactionAborted if a transaction was begun after ``begun_count``. Any thread may call it."""
         if begun_count != self.begun_count:
             raise TransactionAborted("not sent: its transaction has ended while it waited")
 
     async def send_all(self, topic: str, records: Iterable[ProducerRecord]) -> int:
-        """Send every record of an iterable, wait for all acknowledgements, and return how many there were.
+        """Send all records of an iterable and wait for their acknowledgement. Returns their number.
 
-        Waits for room without a limit of its own: ``delivery.timeout.ms`` bounds the batches before it. For a partition
-        that the topic does not have (yet) it waits ``max.block.ms``.
+        Waits for buffer memory without a limit of its own, because ``delivery.timeout.ms`` bounds earlier batches.
+        Waits up to ``max.block.ms`` for a partition that does not exist yet.
 
-        Raises: the first KafkaError that a record met; records after a refused batch may have been written.
+        Raises: the first KafkaError of a record; records after a rejected batch may have been written.
         """
         begun_count = self.begun_count
         try:
@@ -222,7 +225,7 @@ class Producer:
         return count
 
     async def flush(self) -> None:
-        """Send everything now and wait until each record accepted before is acknowledged or has failed."""
+        """Send everything now and wait until each earlier record is acknowledged or has failed."""
         await self._waiting.until_gone()
         batches = self.accumulator.begin_flush()
         self.sender.wake()
@@ -234,20 +237,22 @@ class Producer:
     # --- transactions ---
 
     async def init_transactions(self) -> None:
-        """Take over the ``transactional.id``, once and before everything else: a former producer is fenced, and what it
-        left open is aborted. Waits for that at most ``max.block.ms``.
+        """Acquire the ``transactional.id``, once and before everything else. Fences an earlier producer and aborts its
+        open transaction.
 
-        Raises: KafkaTimeoutError (it may be called again); TransactionFatal (authorization, a transaction timeout above
-        the broker's); IllegalTransactionState, also without a ``transactional.id``, as all of these methods do.
+        Raises: KafkaTimeoutError after ``max.block.ms`` (call it again); TransactionFatal (authorization, a transaction
+        timeout above the broker's); IllegalTransactionState, also without a ``transactional.id``, as all of these
+        methods do.
         """
         await self._transactional().initialize()
 
     def begin_transaction(self) -> None:
-        """Records that are sent from now on belong together. Raises: IllegalTransactionState, TransactionFatal."""
+        """Begin a transaction of the records sent from now on. Raises IllegalTransactionState, TransactionFatal."""
         self._transactional().begin()
 
     async def commit_transaction(self) -> None:
-        """Send everything, and let it count. When this returns the commit is decided; readers see it a moment later.
+        """Send all records and commit the transaction. When this returns, the commit is decided; readers see it a
+        moment later.
 
         Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal;
         KafkaTimeoutError after ``max.block.ms``: call it again.
@@ -255,16 +260,15 @@ class Producer:
         await self._transactional().commit()
 
     async def abort_transaction(self) -> None:
-        """Nothing that was sent since the beginning counts; what is not sent yet fails with TransactionAborted.
+        """Abort the transaction. Records that were not sent yet fail with TransactionAborted.
 
         Raises: ProducerFenced, TransactionFatal; KafkaTimeoutError after ``max.block.ms``: call it again.
         """
         await self._transactional().abort()
 
     async def prepare_transaction(self) -> PreparedTransaction | None:
-        """Send everything and leave the transaction open: ``prepared_transaction.end_transactions`` ends it, also in
-        another process. This producer can only abort it, or be closed. None if nothing was sent: there is nothing to
-        end.
+        """Send all records and leave the transaction open for ``prepared_transaction.end_transactions``, perhaps in
+        another process. This producer can then only abort it or be closed. None if the transaction is empty.
 
         Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal;
         KafkaTimeoutError after ``max.block.ms``: call it again.
@@ -274,35 +278,36 @@ class Producer:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata | str
     ) -> None:
-        """Let the group's offsets (the next ones to consume) be committed with the transaction, or not at all.
+        """Commit a group's offsets (the next ones to consume) as part of the transaction.
 
         Args:
-            group: ``consumer.group_metadata()``; or the name of a group that has no members.
-        Raises: TransactionAbortable when the member is no longer in its generation, ProducerFenced, TransactionFatal;
-            KafkaTimeoutError after ``max.block.ms``.
+            group: ``consumer.group_metadata()``, or the name of a group without members.
+        Raises: TransactionAbortable if the member is no longer in its generation; ProducerFenced, TransactionFatal;
+        KafkaTimeoutError after ``max.block.ms``.
         """
         is_alone = isinstance(group, str)
         metadata = ConsumerGroupMetadata(group) if isinstance(group, str) else group
         await self._transactional().send_offsets(offsets, metadata, is_alone=is_alone)
 
     def transaction(self) -> TransactionScope:
-        """``async with producer.transaction():`` begins one, commits it at the end, aborts it after an exception.
+        """``async with producer.transaction():`` begins a transaction, commits it at the end, and aborts it after an
+        exception.
 
-        Raises: TransactionAbortable after the abort: the same work may be tried again; else what
-        ``commit_transaction`` raises.
+        Raises: TransactionAbortable after the abort (the same work may be tried again), and the other errors of
+        ``commit_transaction``.
         """
         return TransactionScope(self)
 
     async def partitions_for(self, topic: str) -> TopicMetadata:
-        """The topic's metadata, waiting for it to exist at most ``max.block.ms``."""
+        """The topic's metadata. Waits for the topic to exist, for at most ``max.block.ms``."""
         self._check_open()
         return await self._cluster.topic(topic, self.config.max_block_ms)
 
     async def close(self, timeout_s: float | None = None) -> None:
-        """Refuse new records, deliver those accepted, stop.
+        """Refuse new records, deliver accepted ones, and stop.
 
-        Delivery may take ``timeout_s``; None: as long as ``delivery.timeout.ms`` allows. What is not delivered by then
-        fails with ClientClosed. A second close does nothing.
+        Delivery may take ``timeout_s`` (None: ``delivery.timeout.ms``). Records that are not delivered by then fail
+        with ClientClosed. A second close does nothing.
         """
         if self._closing:
             return
@@ -312,7 +317,7 @@ class Producer:
         flushed = run(self.flush())
         if timeout_s is not None:
             flushed.addTimeout(max(timeout_s, 1e-3), self._reactor)
-        flushed.addErrback(lambda _: None)  # timed out: stop() below fails what is left
+        flushed.addErrback(lambda _: None)  # after a timeout, stop() below fails the remaining records
         await flushed
         self.intake.refusal = error
         self._waiting.fail_all(error)
@@ -348,7 +353,7 @@ class Producer:
         return self._transactions
 
     def _transaction_changed(self) -> None:
-        """Records are taken inside of a transaction only."""
+        """Records are accepted only inside a transaction."""
         assert self._transactions is not None
         state = self._transactions.state
         if state.state is State.FATAL:
@@ -365,7 +370,7 @@ class Producer:
         self.sender.drop_unsent(error)
 
     async def _abort_open(self, timeout_s: float | None) -> None:
-        """As Kafka's, a producer that is closed aborts what it has not committed, if there is time for that."""
+        """Abort an uncommitted transaction at the close if there is time, as Kafka's producer does."""
         manager = self._transactions
         if manager is None:
             return
@@ -385,7 +390,6 @@ class Producer:
             raise self._failure
 
     def _try(self, topic: str, record: ProducerRecord) -> "Deferred[RecordMetadata] | Missing":
-        """Offer a record; a Deferred for one that was taken or refused."""
         result: Deferred[RecordMetadata] = Deferred()
         try:
             taken = self.intake.offer(topic, *record)
@@ -401,7 +405,6 @@ class Producer:
     async def _take_all(
         self, topic: str, records: Iterable[ProducerRecord], begun_count: int
     ) -> tuple[int, dict[ProducerBatch, None]]:
-        """Put all records into batches; how many there are, and the batches that may not be delivered yet."""
         self.check_begun(begun_count)
         count = 0
         batches: dict[ProducerBatch, None] = {}
@@ -488,7 +491,6 @@ def _settle(result: "Deferred[RecordMetadata]", future: RecordFuture) -> None:
 
 
 def _undelivered(batches: dict[ProducerBatch, None]) -> dict[ProducerBatch, None]:
-    """The batches that are not done. Raises: the error of the first that failed."""
     for part in (part for batch in batches if batch.done for part in batch.leaves()):
         if part.error is not None:
             raise part.error

@@ -1,4 +1,4 @@
-"""The record that a caller hands to ``send_all``."""
+"""A record for ``send_all``."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from kafka_zk.storage.records.record_batch import Header
 
 
 class ProducerRecord(NamedTuple):
-    """One record for ``send_all``; the partitioner chooses a missing ``partition``, ``timestamp_ms`` None is now."""
+    """One record. ``partition`` None: the partitioner chooses. ``timestamp_ms`` None: now."""
 
     value: Any
     key: Any = None

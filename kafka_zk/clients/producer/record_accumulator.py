@@ -1,9 +1,9 @@
-"""Records waiting to be sent: batches per partition, bounded by ``buffer.memory``.
+"""Records that wait to be sent: batches by partition, bounded by ``buffer.memory``.
 
-Pure but for one lock: ``append`` may be called from any thread, everything else on the sender's thread; the clock is a
-parameter. A partition's batches form a queue in the order of their records; the last one may still be open. The first
-one is *ready* when it is full, or not the last one, or ``linger.ms`` old, or when a flush, a close or a full buffer
-presses; a batch that failed is ready again after its back-off.
+Pure except for one lock: any thread may call ``append``, and only the sender's thread everything else. Times are
+parameters. The batches of a partition form a queue in the order of their records; the last one may still be open. The
+first one is *ready* when it is full, is not the last one, is ``linger.ms`` old, or a flush, a close or a full buffer
+requires it. A failed batch is ready again after its back-off.
 
 Source: RecordAccumulator.java@3.9. Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
 """
@@ -21,12 +21,12 @@ from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import HEADER_SIZE, Header
 
-_RECORD_OVERHEAD_BYTES = 36  # length, attributes, deltas, key and value length, header count at their longest
-_HEADER_OVERHEAD_BYTES = 10  # the two lengths of a header at their longest
+_RECORD_OVERHEAD_BYTES = 36  # length, attributes, deltas, key and value lengths, header count, each at its longest
+_HEADER_OVERHEAD_BYTES = 10  # both lengths of a header, each at its longest
 
 
 def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
-    """Return how many bytes a batch of just this record takes at most, uncompressed."""
+    """The maximum size in bytes of an uncompressed batch with only this record."""
     size = HEADER_SIZE + _RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
     for name, content in headers:
         size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + (len(content) if content else 0)
@@ -34,11 +34,11 @@ def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Seq
 
 
 class Drained(NamedTuple):
-    """What to send now and what to look after.
+    """The requests to send now, and when to check again.
 
-    ``requests``: per node the batches of one request, at most one of a partition. ``blocked_nodes``: those that more
-    batches are ready for than could be taken out now. ``next_check_ms``: when, by the
-    caller's clock, a batch becomes ready that is not yet; None if none waits for time.
+    ``requests``: by node, the batches of one request, at most one of each partition. ``blocked_nodes``: nodes with more
+    ready batches than fit. ``next_check_ms``: when the next batch becomes ready, on the caller's clock; None if none
+    waits.
     """
 
     requests: dict[int, list[ProducerBatch]]
@@ -60,10 +60,10 @@ class _PartitionQueue:
 
 
 class RecordAccumulator:
-    """Batches of one producer from ``append`` to ``release``.
+    """The batches of one producer from ``append`` to ``release``.
 
-    ``on_work`` is called, on the thread of an append and under its lock, when that made work for the sender: a new
-    batch, whose linger time starts, or a full one. ``exhausted`` is set when an append found no room and cleared by
+    ``on_work``: called on the thread of an append, under its lock, when there is work for the sender: a new batch,
+    whose linger time starts, or a full one. ``exhausted``: set by an append that found no memory, cleared by
     ``release``. ``used_bytes`` never exceeds ``buffer_memory``.
     """
 
@@ -81,7 +81,7 @@ class RecordAccumulator:
         self._one_in_flight = not config.idempotent and config.max_in_flight_requests_per_connection == 1
         self._lock = threading.Lock()
         self._queues: dict[str, dict[int, _PartitionQueue]] = {}
-        self._waiting: dict[_PartitionQueue, None] = {}  # queues that hold batches, the longest not served first
+        self._waiting: dict[_PartitionQueue, None] = {}  # queues that contain batches, least recently served first
         self._unfinished: dict[ProducerBatch, None] = {}
         self._by_age: deque[ProducerBatch] = deque()
         self._flush_count = 0
@@ -100,9 +100,9 @@ class RecordAccumulator:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> RecordFuture | None:
-        """Put a record into its partition's open batch; None if ``buffer.memory`` has no room for a batch it needs.
+        """Add a record to its partition's open batch; None if it needs a batch for which ``buffer.memory`` has no room.
 
-        Raises: RecordTooLargeError for one that ``max.request.size`` or the whole buffer could not hold.
+        Raises: RecordTooLargeError for a record that exceeds ``max.request.size`` or the whole buffer.
         """
         with self._lock:
             try:
@@ -164,9 +164,10 @@ class RecordAccumulator:
         max_request_size: int,
         now_ms: int,
     ) -> Drained:
-        """Take out what can be sent now: for each node one request of at most ``max_request_size`` bytes, or one batch.
+        """Remove the batches to send now: for each node one request of at most ``max_request_size`` bytes, or one
+        larger batch.
 
-        ``may_drain`` is asked about batches that are otherwise ready. Queues that were served go to the end, so that no
+        ``may_drain`` is called for batches that are otherwise ready. Served queues move to the end, so that no
         partition starves.
         """
         drained = Drained({}, set(), set(), None)
@@ -207,10 +208,10 @@ class RecordAccumulator:
         return batch.created_ms + self._linger_ms
 
     def _must_wait(self, queue: _PartitionQueue, node: int) -> bool:
-        """True while batches in flight could be overtaken: by a retry's successor, or at a new leader.
+        """True while a batch could overtake those in flight: by following a retry, or at a new leader.
 
-        The second rule is stricter than Java: a new leader without producer state accepts any first sequence, so a
-        batch that reached it before the older ones came back from the old leader would leave those out of order.
+        The second rule is stricter than Java's: a new leader without producer state accepts any first sequence, so a
+        batch sent to it before older ones return from the old leader would make those out of order.
         """
         return queue.in_flight_count > 0 and (self._one_in_flight or queue.in_flight_node != node)
 
@@ -226,7 +227,7 @@ class RecordAccumulator:
             self._waiting[queue] = None
 
     def requeue(self, batches: Iterable[ProducerBatch]) -> None:
-        """Put batches back among those of their partition, in the order of their records."""
+        """Return batches to the queues of their partitions, in the order of their records."""
         with self._lock:
             for batch in batches:
                 topic, partition = batch.tp
@@ -240,7 +241,7 @@ class RecordAccumulator:
                 self._waiting.setdefault(queue)
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Let ``parts`` stand for a split batch: they take over its memory and its age, and are queued."""
+        """Replace a split batch by its ``parts``, which inherit its memory and age."""
         with self._lock:
             for part in parts:
                 part.reserved_bytes = 0
@@ -250,14 +251,14 @@ class RecordAccumulator:
         self.requeue(parts)
 
     def returned(self, tp: TopicPartition) -> None:
-        """A drained batch has come back, answered or not; to be called exactly once for each."""
+        """A drained batch has returned, with or without a response. Call exactly once for each."""
         topic, partition = tp
         queue = self._queues[topic][partition]
         queue.in_flight_count -= 1
         assert queue.in_flight_count >= 0, "more batches came back than went out"
 
     def release(self, batch: ProducerBatch) -> None:
-        """Give back the memory of a batch that is done."""
+        """Free the memory of a batch that is done."""
         with self._lock:
             if batch not in self._unfinished:
                 return
@@ -266,7 +267,7 @@ class RecordAccumulator:
             self.exhausted = False
 
     def expired(self, now_ms: int) -> list[ProducerBatch]:
-        """Take out the batches older than ``delivery.timeout.ms`` that have no outcome, queued or in flight."""
+        """Remove the batches older than ``delivery.timeout.ms`` without an outcome, queued or in flight."""
         found = []
         with self._lock:
             while self._by_age:
@@ -280,7 +281,7 @@ class RecordAccumulator:
         return found
 
     def next_expiry_ms(self) -> int | None:
-        """When the oldest batch runs out of time (it may be done by then)."""
+        """When the oldest batch expires; it may be done by then."""
         with self._lock:
             return self._by_age[0].created_ms + self._delivery_timeout_ms if self._by_age else None
 
@@ -296,24 +297,24 @@ class RecordAccumulator:
                 self._waiting.pop(queue, None)
 
     def begin_flush(self) -> list[ProducerBatch]:
-        """Make everything ready at once until ``end_flush``; returns what there is to wait for."""
+        """Make all batches ready until ``end_flush``. Returns the batches to wait for."""
         with self._lock:
             self._flush_count += 1
             return list(self._unfinished)
 
     def end_flush(self) -> None:
-        """One flush is over."""
+        """A flush has ended."""
         with self._lock:
             self._flush_count -= 1
 
     @property
     def has_unsent(self) -> bool:
-        """Whether a batch is queued that was never sent."""
+        """True if a queued batch was never sent."""
         with self._lock:
             return any(not batch.has_sequence for queue in self._waiting for batch in queue.batches)
 
     def take_unsent(self) -> list[ProducerBatch]:
-        """Take out what is queued and was never sent; for a transaction that is aborted."""
+        """Remove the queued batches that were never sent, because their transaction is aborted."""
         with self._lock:
             found = [batch for queue in self._waiting for batch in queue.batches if not batch.has_sequence]
             for batch in found:
@@ -321,7 +322,7 @@ class RecordAccumulator:
             return found
 
     def abort_all(self) -> list[ProducerBatch]:
-        """Take everything out that is queued; for closing without waiting. Returns all batches without an outcome."""
+        """Remove all queued batches, for a close without waiting. Returns all batches without an outcome."""
         with self._lock:
             for queue in self._waiting:
                 queue.batches.clear()

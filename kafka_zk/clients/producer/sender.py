@@ -1,7 +1,7 @@
-"""Sends the accumulator's ready batches, and reports the responses to it.
+"""Sends the accumulator's ready batches and handles the responses.
 
-The driver of the producer's cores: only it uses sockets and timers. One run checks everything once; new batches,
-responses, fresh metadata, new connections and timers cause runs.
+The driver of the producer's cores, and the only one that uses sockets and timers. New batches, responses, new metadata,
+new connections and timers each start a run, which checks everything once.
 """
 
 from collections.abc import Callable
@@ -37,18 +37,18 @@ from kafka_zk.protocol.produce import (
 _log = Logger()
 _PURPOSE = "produce"
 _NO_TIMEOUT_MS = 2**31 - 1
-_PRODUCE_VERSION_MIN = 3  # the first one that carries magic 2
+_PRODUCE_VERSION_MIN = 3  # the first version with magic 2
 _PRODUCE_VERSION_MAX = 11
 _InitProducerIdRequest = codec.request(ApiKey.INIT_PRODUCER_ID)
 
 
 class Sender:
-    """Moves batches between the accumulator and the brokers; lives on the reactor's thread.
+    """Moves batches between the accumulator and the brokers, on the reactor thread.
 
     Args:
         on_progress: called after every response: memory may have become free.
-        on_fatal: called once with the error after which this producer can send nothing more.
-        transactions: of a transactional producer; they say what may be sent when.
+        on_fatal: called once, with the error that ends this producer.
+        transactions: of a transactional producer; decides which batches may be sent.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Sender:
         self._was_refused_id = False
         self._timer: Any = None
         self._stopped = False
-        self.wake_pending = False  # read by other threads before they call wake through the reactor
+        self.wake_pending = False  # other threads check it before they call wake through the reactor
 
     def wake(self) -> None:
-        """Run in the reactor's next round."""
+        """Start a run in the next reactor turn."""
         self._run_at(self._reactor.seconds())
 
     def drop_unsent(self, error: KafkaError) -> None:
@@ -88,7 +88,7 @@ class Sender:
         self._on_progress()
 
     def stop(self, error: KafkaError) -> None:
-        """Send nothing more; batches without an outcome fail with ``error``."""
+        """Send nothing more and fail batches without an outcome with ``error``."""
         self._stopped = True
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -122,7 +122,7 @@ class Sender:
             self._run_at(max(min(wake_ms), now_ms + 1) / 1000)
 
     def _send_ready(self, now_ms: int) -> int | None:
-        """Send while a batch is ready for a connection with room; return the time of the next check."""
+        """Send ready batches while their connections have room. Returns the time of the next check."""
         may_drain = self._may_drain()
         while True:
             drained = self._accumulator.drain(
@@ -192,7 +192,7 @@ class Sender:
         try:
             response = await self._exchange(connection, batches)
         except Exception as error:
-            # Connection lost, request timed out or malformed response: whether the batches were written is unknown.
+            # Connection lost, request timed out or malformed response: it is unknown whether the batches were written.
             if not self._stopped:
                 _log.warn("a produce request to broker {node_id} failed: {error}", node_id=node_id, error=error)
             lost = PartitionResult(-1, ErrorCode.NETWORK_EXCEPTION, error_message=str(error))
@@ -237,9 +237,9 @@ class Sender:
         return read_produce_response(version, body)
 
     async def _ask_producer_id(self) -> None:
-        """Ask brokers until one gives an id; an error that waiting cannot cure ends the producer.
+        """Ask brokers until one returns a producer id; a permanent error ends the producer.
 
-        If ACLs forbid it, the queued records fail, and the next one asks again. Source: Sender.java@3.9,
+        If ACLs forbid it, the queued records fail, and the next record causes another request. Source: Sender.java@3.9,
         shouldHandleAuthorizationError (KAFKA-13668).
         """
         assert self._idempotence is not None

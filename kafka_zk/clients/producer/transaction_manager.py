@@ -1,7 +1,7 @@
-"""Sends the requests of a producer's transactions: to the transaction coordinator, and offsets to a group's.
+"""Sends the requests of a producer's transactions to the transaction coordinator and the group coordinator.
 
-The driver of ``transaction_state``, on the reactor's thread. One request to the coordinator at a time, so that none
-overtakes another; retriable errors repeat the request until the transaction no longer needs it.
+The driver of ``transaction_state``, on the reactor thread. The coordinator gets one request at a time, so that none
+overtakes another. After a retriable error, a request is repeated as long as the transaction needs it.
 
 Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transaction_manager.py.
 """
@@ -29,11 +29,11 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.session import fires_within
 
 _log = Logger()
-_CONCURRENT_BACKOFF_MS = 20  # the last transaction's markers are being written: TransactionManager.java has the same
+_CONCURRENT_BACKOFF_MS = 20  # while the last transaction's markers are written; the same as in TransactionManager.java
 
 
 class Batches(NamedTuple):
-    """What a transaction needs of the producer that it belongs to."""
+    """The interface to the producer's batches."""
 
     flush: Callable[[], Coroutine[Any, Any, None]]
     none_waits: Callable[[], bool]
@@ -43,7 +43,7 @@ class Batches(NamedTuple):
 
 
 class TransactionManager:
-    """See the module's docstring; ``state`` says what may be called when."""
+    """See the module docstring. ``state`` says which calls are allowed."""
 
     def __init__(
         self,
@@ -67,8 +67,8 @@ class TransactionManager:
         self._one_at_a_time = DeferredLock()
         self._changed = Signal(reactor)
         self._closed = False
-        self._timed_out: State | None = None  # the ending that was asked for by a call that timed out
-        self._last_trouble = ""  # why the present request was repeated
+        self._timed_out: State | None = None  # the requested end (commit or abort) of a call that timed out
+        self._last_trouble = ""  # why the current request was repeated
 
     # -- the program's calls ------------------------------------------------------------------------------------------
 
@@ -131,8 +131,9 @@ class TransactionManager:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata, *, is_alone: bool = False
     ) -> None:
-        """See ``Producer.send_offsets``. Unless the group has no members (``is_alone``), only a member may commit:
-        without a member id the coordinator cannot recognize a consumer that was removed from its group."""
+        """See ``Producer.send_offsets``. Without a member id, the coordinator cannot recognize a consumer that was
+        removed from its group, so only members may commit, unless the group has none (``is_alone``).
+        """
         self.state.check_in_transaction()
         if not offsets:
             return
@@ -165,7 +166,7 @@ class TransactionManager:
     # -- the sender's calls -------------------------------------------------------------------------------------------
 
     def add_new_partitions(self) -> None:
-        """The partitions that batches wait for."""
+        """Add the partitions for which batches wait."""
         tps = self.state.take_new()
         if tps:
             run(self._add(tps))
@@ -176,7 +177,7 @@ class TransactionManager:
         self._tell()
 
     def not_sent(self, error: KafkaError) -> None:
-        """A record of the transaction was put into no batch."""
+        """A record of the transaction was not added to a batch."""
         self.state.fail(Outcome.ABORTABLE, error)
         self._tell()
 
@@ -192,10 +193,10 @@ class TransactionManager:
         return self._transactional_id, self._idempotence.producer_id, self._idempotence.epoch
 
     async def _flush(self, method: str, deadline_s: float) -> None:
-        """Flush until no record is waiting, including those sent meanwhile.
+        """Flush until no record waits, including those sent meanwhile.
 
-        Raises: KafkaTimeoutError after ``max.block.ms``; what was sent is still delivered. If records have failed by
-        then: what ``check_in_transaction`` raises.
+        Raises: KafkaTimeoutError after ``max.block.ms``; delivery continues. If records have failed: the errors of
+        ``check_in_transaction``.
         """
         while await fires_within(self._reactor, run(self._batches.flush()), deadline_s - self._reactor.seconds()):
             if self._batches.none_waits():
@@ -229,14 +230,16 @@ class TransactionManager:
 
     @property
     def _is_forgotten(self) -> bool:
-        """The coordinator forgot the producer during an abort: there is nothing to abort."""
+        """True if the coordinator forgot the producer during an abort, so that there is nothing to abort."""
         return self.state.state is State.ABORTING and self.state.needs_epoch_bump and not self._closed
 
     def _goes_on(self) -> bool:
         return not self._closed
 
     async def _new_epoch(self, is_wanted: Callable[[], bool]) -> bool:
-        """InitProducerId, with the old id and epoch if there is one, so that a successor is not fenced (KIP-360)."""
+        """Send InitProducerId, with the old id and epoch if there is one, so that a successor is not fenced
+        (KIP-360).
+        """
         timeout_ms = self._config.transaction_timeout_ms
         answer = await self._ask(
             self._coordinator, requests.init_producer_id(*self._identity, timeout_ms), is_wanted
@@ -250,7 +253,7 @@ class TransactionManager:
         return True
 
     async def _ask(self, coordinator: KeyCoordinator, request: Request, is_wanted: Callable[[], bool]) -> Any:
-        """Return the response without errors; None when it is no longer needed, or the state has taken an error."""
+        """The response without errors; None if it is no longer needed, or an error changed the state."""
         await self._one_at_a_time.acquire()
         try:
             self._last_trouble = ""
@@ -302,7 +305,7 @@ class TransactionManager:
             raise self.state.error
 
     def _ended_behind_a_timeout(self, ending: State) -> bool:
-        """Whether the call before this one timed out, and what it asked for has succeeded since; true once."""
+        """True once if the last call timed out and its request has succeeded since."""
         if self._timed_out is not ending or self.state.state is not State.READY:
             return False
         self._timed_out = None
@@ -324,7 +327,7 @@ class TransactionManager:
 
 
 def _decisive(codes: Iterable[int]) -> ErrorCode:
-    """Return the code of a response that decides: one that waiting does not cure goes first."""
+    """The decisive error code of a response: a permanent error takes precedence."""
     found = [ErrorCode.of(code) for code in codes if code]
     causes = [code for code in found if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
     given_up = [code for code in causes if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]

@@ -1,4 +1,4 @@
-"""The requests of a transactional producer, in the versions of clients (AddPartitionsToTxn up to 3). Pure.
+"""The requests of a transactional producer, in the versions for clients (AddPartitionsToTxn up to 3). Pure.
 
 Source: AddPartitionsToTxnRequest.json, AddOffsetsToTxnRequest.json, EndTxnRequest.json, TxnOffsetCommitRequest.json,
 InitProducerIdRequest.json@3.9.
@@ -25,7 +25,7 @@ _CommitPartition = _CommitTopic.TxnOffsetCommitRequestPartition
 
 
 class Request(NamedTuple):
-    """A message, the versions it may be sent in, and where its answer has error codes."""
+    """A message, its version range, and the function that extracts the error codes of its response."""
 
     api_key: ApiKey
     message: Any
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 
 def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeout_ms: int) -> Request:
-    """A new epoch; id and epoch are -1 the first time, and left out for brokers that do not know them (before 2.5)."""
+    """Request a new epoch. The first time, id and epoch are -1; brokers before 2.5 do not know these fields."""
     message = _InitProducerId(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -76,7 +76,7 @@ def commit_offsets(
     group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, int],
 ) -> Request:
-    """Store a group's offsets in the transaction. A member needs a broker whose request has members (2.5)."""
+    """Store a group's offsets in the transaction. Members need a broker from 2.5 on."""
     topics: dict[str, list[Any]] = {}
     for tp, offset in offsets.items():
         partition = _CommitPartition(
@@ -100,8 +100,9 @@ def commit_offsets(
 
 
 def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
-    """Commit or abort. Unless the coordinator certainly knows the transaction (``is_known``), it may respond that
-    there is nothing to abort."""
+    """Commit or abort. Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there
+    is nothing to abort.
+    """
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed
     )

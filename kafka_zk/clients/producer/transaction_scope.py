@@ -7,7 +7,7 @@ from kafka_zk.clients.producer.errors import TransactionAbortable, TransactionFa
 
 
 class Transactional(Protocol):
-    """What a scope needs of a producer."""
+    """The interface to the producer."""
 
     def begin_transaction(self) -> None: ...
 
@@ -17,12 +17,12 @@ class Transactional(Protocol):
 
 
 def may_be_aborted(error: BaseException | None) -> bool:
-    """Whether an abort can follow: not after a fatal error."""
+    """True if an abort can follow: not after a fatal error."""
     return not isinstance(error, TransactionFatal)
 
 
 class TransactionScope:
-    """``async with``; raises what ``commit_transaction`` raises, after an abort where one helps."""
+    """``async with``. Raises the errors of ``commit_transaction``, after an abort where possible."""
 
     def __init__(self, producer: Transactional) -> None:
         self._producer = producer

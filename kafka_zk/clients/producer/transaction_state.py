@@ -1,4 +1,4 @@
-"""The states of a producer's transactions, and what the coordinator's answers mean for them. Pure.
+"""The states of a producer's transactions, and the effect of the coordinator's responses. Pure.
 
 ============  =========================================================================================================
 state         meaning
@@ -32,7 +32,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class State(enum.Enum):
-    """See the module's docstring; the values are Kafka's names, but for Prepared, which its 3.9 does not have."""
+    """See the module docstring. The values are Kafka's names, except Prepared, which Kafka 3.9 lacks."""
 
     UNINITIALIZED = "UNINITIALIZED"
     INITIALIZING = "INITIALIZING"
@@ -58,11 +58,11 @@ FOLLOWING: dict[State, frozenset[State]] = {
     State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
     State.FATAL: frozenset(),
 }
-"""Which states may follow each."""
+"""State -> possible next states."""
 
 
 class Outcome(enum.Enum):
-    """What an error code of a coordinator means."""
+    """The meaning of a coordinator's error code."""
 
     RETRY = "ask again after a pause"
     FIND_AND_RETRY = "look for the coordinator, and ask again"
@@ -92,7 +92,7 @@ _OUTCOMES = {
 
 
 def outcome_of(code: ErrorCode) -> Outcome:
-    """Return the meaning of an error code; it is the same in the responses to all transaction requests."""
+    """The meaning of an error code, which is the same for all transaction requests."""
     if code in _OUTCOMES:
         return _OUTCOMES[code]
     return Outcome.RETRY if code.retriable else Outcome.FATAL
@@ -119,19 +119,19 @@ class TransactionState:
         self._asked: set[TopicPartition] = set()
         self._added: set[TopicPartition] = set()
         self._has_offsets = False
-        self._unconfirmed_offsets: set[tuple[str, TopicPartition]] = set()  # of groups
+        self._unconfirmed_offsets: set[tuple[str, TopicPartition]] = set()  # requested, not stored
         self._has_added = False
 
     # -- the program's calls ------------------------------------------------------------------------------------------
 
     def begin_initialization(self) -> None:
-        """Raises: IllegalTransactionState the second time; the fatal error."""
+        """Raises IllegalTransactionState on the second call; the fatal error."""
         if self.state is not State.UNINITIALIZED:
             raise self.error or IllegalTransactionState("init_transactions was called already")
         self._go(State.INITIALIZING)
 
     def initialization_failed(self) -> None:
-        """InitProducerId failed or timed out; it may be tried again."""
+        """InitProducerId failed or timed out and may be tried again."""
         if self.state is State.INITIALIZING:
             self._go(State.UNINITIALIZED)
 
@@ -139,26 +139,27 @@ class TransactionState:
         self._go(State.READY)
 
     def begin(self) -> None:
-        """Raises: IllegalTransactionState, or the error that is the cause."""
+        """Raises IllegalTransactionState or the error that caused the current state."""
         if self.state is not State.READY:
             raise self.error or IllegalTransactionState(self.refusal)
         self.begun_count += 1
         self._go(State.IN_TRANSACTION)
 
     def prepare(self) -> None:
-        """An empty transaction stays unchanged. Raises: as ``begin_commit``."""
+        """An empty transaction stays unchanged. Raises like ``begin_commit``."""
         self._check_complete()
         if self.has_something:
             self._go(State.PREPARED)
 
     def begin_commit(self) -> None:
-        """Raises: IllegalTransactionState, or the error that is the cause; TransactionAbortable without offsets that
-        were to belong to the transaction."""
+        """Raises IllegalTransactionState or the error that caused the current state; TransactionAbortable if offsets of
+        the transaction are not stored.
+        """
         self._check_complete()
         self._go(State.COMMITTING)
 
     def begin_abort(self) -> None:
-        """Raises: IllegalTransactionState, or the fatal error."""
+        """Raises IllegalTransactionState or the fatal error."""
         if self.state not in (State.IN_TRANSACTION, State.PREPARED, State.ABORTABLE):
             fatal = self.error if self.state is State.FATAL else None
             raise fatal or IllegalTransactionState(self.refusal)
@@ -174,7 +175,7 @@ class TransactionState:
         self._has_offsets = self._has_added = False
 
     def check_in_transaction(self) -> None:
-        """Raises: IllegalTransactionState, or the error that is the cause."""
+        """Raises IllegalTransactionState or the error that caused the current state."""
         if self.state is not State.IN_TRANSACTION:
             raise self.error or IllegalTransactionState(self.refusal)
 
@@ -187,7 +188,7 @@ class TransactionState:
 
     @property
     def refusal(self) -> str:
-        """Return why the call is not allowed in the present state."""
+        """Why the call is not allowed in the current state."""
         return {
             State.UNINITIALIZED: "call init_transactions first",
             State.INITIALIZING: "init_transactions is under way",
@@ -201,9 +202,9 @@ class TransactionState:
     # -- partitions ---------------------------------------------------------------------------------------------------
 
     def may_send(self, tp: TopicPartition, *, is_retry: bool) -> bool:
-        """Whether a batch may be sent. If only its partition is missing in the transaction, the partition is added.
+        """True if a batch may be sent. If only its partition is missing in the transaction, the partition is added.
 
-        A retry continues even after the transaction has failed, because its sequences must not be missing in the log.
+        Retries continue even after the transaction has failed: their sequences must not be missing in the log.
         """
         if self.state in (State.IN_TRANSACTION, State.COMMITTING):
             if tp not in self._added and tp not in self._asked:
@@ -212,7 +213,7 @@ class TransactionState:
         return is_retry and self.state is not State.FATAL
 
     def take_new(self) -> list[TopicPartition]:
-        """Partitions to add now, sorted; none while others are being added, so that one request has many."""
+        """The partitions to add now, sorted; none while a request is in progress, so that the next one has many."""
         if self._asked or not self._new:
             return []
         self._asked, self._new = self._new, set()
@@ -234,17 +235,17 @@ class TransactionState:
         self._has_added = True
 
     def offsets_sent(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
-        """The group's offsets belong to the transaction now."""
+        """The group's offsets are stored in the transaction."""
         self._unconfirmed_offsets.difference_update((group_id, tp) for tp in tps)
 
     @property
     def has_something(self) -> bool:
-        """Whether the coordinator may know of the transaction, so that EndTxn is needed."""
+        """True if the coordinator may know the transaction, so that EndTxn is needed."""
         return bool(self._added or self._asked or self._has_offsets)
 
     @property
     def is_known(self) -> bool:
-        """Whether the coordinator certainly knows of the transaction. Else it may have refused to begin it."""
+        """True if the coordinator certainly knows the transaction. It may have rejected its start."""
         return self._has_added
 
     # -- errors -------------------------------------------------------------------------------------------------------
@@ -259,7 +260,7 @@ class TransactionState:
             self.fail(Outcome.BUMP, error)  # its sequences may be missing in the log
 
     def fail(self, outcome: Outcome, error: KafkaError) -> None:
-        """Take an error that a retry does not cure."""
+        """Handle a permanent error."""
         if self.state is State.FATAL:
             return
         if outcome is Outcome.FENCED:
@@ -274,7 +275,7 @@ class TransactionState:
         self._go(State.FATAL)
 
     def _abortable(self, error: KafkaError, *, needs_epoch_bump: bool) -> None:
-        # A new epoch takes the place of the refused abort.
+        # A new epoch replaces the rejected abort.
         self.needs_epoch_bump |= needs_epoch_bump or self.state is State.ABORTING
         if self.state in (State.IN_TRANSACTION, State.COMMITTING):
             self.error = TransactionAbortable(str(error), error.code)
@@ -283,7 +284,7 @@ class TransactionState:
             self._fatal(TransactionFatal(str(error), error.code))
 
     def epoch_bumped(self) -> None:
-        """The producer continues with an epoch in which nothing was sent."""
+        """The producer continues with an epoch under which nothing was sent."""
         self.needs_epoch_bump = False
 
     def _go(self, state: State) -> None:

@@ -1,10 +1,10 @@
-"""Records that wait for metadata, for their partition or for room in the buffer, at most ``max.block.ms`` each.
+"""Records that wait for metadata, their partition or buffer memory, each for at most ``max.block.ms``.
 
-The records of a topic wait in one queue, so that none overtakes another. Records for a partition that the topic does
-not have (yet) wait separately, since it may never exist; once it does, they join the topic's queue in the order of the
-calls. A waiting record uses no ``buffer.memory`` and belongs to no batch.
+The records of a topic wait in one queue, so that none overtakes another. Records for a partition that does not exist
+yet wait separately, since it may never exist; once it does, they join the topic's queue in the order of the calls. A
+waiting record uses no ``buffer.memory`` and belongs to no batch.
 
-Source: KafkaProducer.java@3.9 (waitOnMetadata, which blocks the thread that sends). Tests:
+Source: KafkaProducer.java@3.9 (waitOnMetadata, which blocks the sending thread). Tests:
 tests/kafka_zk/clients/producer/test_waiting_records.py.
 """
 
@@ -25,7 +25,7 @@ _FOR_EVER = float("inf")
 
 
 class _Waiting(NamedTuple):
-    """``number`` counts the calls, so that these sort in their order."""
+    """``number`` is the number of the call, by which records are sorted."""
 
     number: int
     record: ProducerRecord
@@ -37,12 +37,12 @@ _Queue = deque[_Waiting]
 
 
 class WaitingRecords:
-    """The waiting records of one producer; on the reactor's thread.
+    """The waiting records of one producer; on the reactor thread.
 
     Args:
-        take: offers a record; a Deferred for one that was taken or refused.
-        wait_for: waits until a record may be offered again, at most the given seconds; raises KafkaTimeoutError then.
-        on_failed: called with the error of records whose wait timed out, before they fail with it.
+        take: offers a record; a Deferred if it was accepted or rejected.
+        wait_for: waits until a record may be offered again; raises KafkaTimeoutError after the given seconds.
+        on_failed: called with the error before the records whose wait timed out fail with it.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class WaitingRecords:
         return not any(self._queues())
 
     def has_queue(self, topic: str) -> bool:
-        """Whether a record of the topic, for an existing partition, has to wait behind others."""
+        """True if a record for an existing partition of the topic must wait behind others."""
         return topic in self._topics
 
     def add(self, topic: str, record: ProducerRecord) -> "Deferred[RecordMetadata]":
-        """Let a record wait. The result fails with the error of ``wait_for`` or ``take``."""
+        """Add a record to the queue. The result fails with the error of ``wait_for`` or ``take``."""
         self._count += 1
         result: Deferred[RecordMetadata] = Deferred()
         waiting = _Waiting(self._count, record, self._reactor.seconds() + self._max_block_s, result)
@@ -80,7 +80,7 @@ class WaitingRecords:
         return result
 
     async def until_gone(self) -> None:
-        """Wait until each record that waits now is taken or has failed."""
+        """Wait until each current record is accepted or has failed."""
         last = self._count
         while any(queue and queue[0].number <= last for queue in self._queues()):
             await self._moved.wait()
@@ -89,7 +89,7 @@ class WaitingRecords:
         """Fail all waiting records; ``on_failed`` is not called."""
         waiting = [each for queue in self._queues() for each in _pop_until(queue, _FOR_EVER)]
         for search in list(self._searches.values()):
-            search.cancel()  # it finds its queue empty, and ends
+            search.cancel()  # the search finds its queue empty and ends
         _fail(waiting, error)
         self._moved.fire()
 
@@ -112,7 +112,7 @@ class WaitingRecords:
         return self._topics[topic]
 
     async def _serve(self, topic: str) -> None:
-        """Offer the waiting records of one topic in order, then end."""
+        """Offer the waiting records of one topic in order until none is left."""
         await sleep(self._reactor, 0)
         queue = self._topics[topic]
         while queue:
@@ -129,7 +129,7 @@ class WaitingRecords:
         self._moved.fire()
 
     async def _waited(self, missing: Missing, topic: str, queue: _Queue) -> bool:
-        """Wait until the first record may be offered; False after a timeout, when the expired records have failed."""
+        """Wait until the first record may be offered; False after a timeout, when expired records have failed."""
         self._moved.fire()
         first = queue[0]
         error: Exception
@@ -159,7 +159,9 @@ class WaitingRecords:
             self._searches[tp] = run(self._search(tp))
 
     async def _search(self, tp: TopicPartition) -> None:
-        """Wait for the partition; its records join those of the topic before anything else can be sent to it."""
+        """Wait for the partition to exist. Its records join the topic's queue before anything else can be sent to
+        it.
+        """
         queue = self._partitions[tp]
         while queue and not await self._waited(Missing.PARTITION, tp.topic, queue):
             pass

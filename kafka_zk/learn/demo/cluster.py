@@ -11,17 +11,17 @@ from kafka_zk.embedded.ports import can_listen
 from kafka_zk.embedded.process import ChildProcess, python_command
 
 FIRST_PORT = 9092
-START_TIMEOUT_S = 120  # longer than the timeout of ``up``, so that its error message is seen
+START_TIMEOUT_S = 120  # longer than the timeout of ``up``, so that ``up`` reports the error
 STOP_TIMEOUT_S = 45
 SESSION_TIMEOUT_MS = 4_000  # the minimum of this ZooKeeper
 ERROR = "Error: "
-INTERRUPTED = 130  # how up ends when it is stopped before it is ready
+INTERRUPTED = 130  # exit code of ``up`` if it is stopped before it is ready
 
 
 class DemoCluster:
     """Starts, watches and stops ``kafka-zk up --json``; its output has pids, ports and addresses.
 
-    ``trace``: the directory into which the brokers write their events.
+    ``trace``: the directory of the brokers' traces.
     """
 
     def __init__(self, data_dir: Path, broker_count: int, keep: bool) -> None:
@@ -38,7 +38,7 @@ class DemoCluster:
 
     @property
     def pid(self) -> int:
-        """The process id of ``up``: SIGTERM stops the whole cluster in order."""
+        """The process id of ``up``: SIGTERM stops the whole cluster orderly."""
         return self._process.pid
 
     def start(self) -> Iterator[dict[str, Any]]:
@@ -67,14 +67,13 @@ class DemoCluster:
             raise ProcessFailed(self._complaint() or self._process.describe_end())
 
     def check(self) -> None:
-        """Raises ProcessFailed if a process has ended by itself."""
+        """Raises ProcessFailed if a process has ended on its own."""
         self._process.check_alive()
         for event in self._news():
             if event["event"] == "ended":
                 raise ProcessFailed(event["message"])
 
     def _complaint(self) -> str | None:
-        """The error message of ``up``, if it has ended."""
         errors = [line for line in self._process.output().splitlines() if line.startswith(ERROR)]
         return errors[-1].removeprefix(ERROR) if errors and not self._process.alive else None
 

@@ -19,7 +19,7 @@ from kafka_zk.learn.demo.flights import SCHEMA
 GROUP = "lake"
 PATIENCE_S = 600
 STOP_TIMEOUT_S = 20
-_WORKER = "kafka_zk.cli.spark.extraction_worker"  # by name, because it is in a higher layer
+_WORKER = "kafka_zk.cli.spark.extraction_worker"  # a name, because the module is in a higher layer
 _SPARK = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -28,7 +28,7 @@ _SPARK = {
 }
 
 Progress = Callable[[int, int], None]
-"""Receives how many records are extracted, and of how many."""
+"""Receives the number of extracted records and the total."""
 
 
 class DemoLake:
@@ -47,7 +47,7 @@ class DemoLake:
         self._idle = False
 
     def command(self) -> str:
-        """A command that does the same as one extraction."""
+        """The command that corresponds to one extraction."""
         arguments = ["--zookeeper", self._zookeeper, "--group", GROUP, "--topic", self._topic, "--to", str(self.folder)]
         return f"kafka-zk extract {' '.join(arguments)} --decode json --schema '{SCHEMA.split(',')[0]}, …'"
 
@@ -63,13 +63,13 @@ class DemoLake:
         threading.Thread(target=self._read, args=(self._process,), name="Spark's events", daemon=True).start()
 
     def wait_started(self) -> tuple[float, float]:
-        """Wait until Spark runs; returns the seconds that its start took, and the seconds that this call waited."""
+        """Wait until Spark runs. Returns the duration of its start and of this wait, in seconds."""
         asked_s = time.monotonic()
         event = self._answer()
         return event["seconds"], time.monotonic() - asked_s
 
     def extract(self, progress: Progress = lambda done, total: None) -> dict[str, Any]:
-        """Extract the new records; returns the report of ``kafka-zk extract --json``."""
+        """Extract the new records. Returns the report of ``kafka-zk extract --json``."""
         assert self._process is not None and self._process.stdin is not None, "Spark was started"
         asked = {
             "zookeeper": self._zookeeper, "group": GROUP, "topics": [self._topic], "target": str(self.folder),
@@ -103,7 +103,6 @@ class DemoLake:
         self._events.put(None)
 
     def _answer(self) -> dict[str, Any]:
-        """The next event."""
         assert self._process is not None, "Spark was started"
         try:
             event = self._events.get(timeout=PATIENCE_S)
@@ -129,6 +128,5 @@ class DemoLake:
 
 
 def _complaint(errors: str) -> str | None:
-    """The error message of the process."""
     told = [line for line in errors.splitlines() if line.startswith(ERROR)]
     return told[-1].removeprefix(ERROR) if told else None

@@ -1,4 +1,4 @@
-"""A broker is killed while the demo writes with acks=all, and restarted: what the other brokers do."""
+"""The demo kills a broker while it writes with acks=all, restarts it, and shows what the other brokers do."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ POLL_S = 0.1
 
 
 class Failover:
-    """The death of a broker that is the controller and leads partitions, as the brokers' traces show it.
+    """The death of a broker that is the controller and leads partitions, followed through the brokers' traces.
 
     Args:
         data_dir: the data directory of the cluster.
@@ -43,11 +43,11 @@ class Failover:
         self._tell(f"broker {self._broker_id}, the controller and a leader, is killed while records are written")
 
     def poll(self) -> None:
-        """Report what happened; restart the broker once there are new leaders. Raises EmbeddedError."""
+        """Report new events, and restart the broker once there are new leaders. Raises EmbeddedError."""
         grown: dict[TopicPartition, LeadershipInfo] = {}
         for event, _ in self._follower.read():
             if not 0 < self._killed_ms <= event.time_ms:
-                continue  # of another broker's death, of which the cluster tells
+                continue  # of another broker's death, which the cluster reports
             match event:
                 case ControllerElected():
                     who = f"broker {event.actor.removeprefix('controller-')}"

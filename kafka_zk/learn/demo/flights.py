@@ -22,13 +22,13 @@ SCHEMA = (
     "arr_time INT, sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, "
     "origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP"
 )
-"""Spark's DDL of the values."""
+"""Spark's DDL for the values."""
 _TEXT_COLUMNS = frozenset(("carrier", "tailnum", "origin", "dest", "time_hour"))
 _MISSING = frozenset(("", "NA"))
 
 
 class Flight(NamedTuple):
-    """One row: ``key`` is the carrier's code, ``value`` the row as a JSON object."""
+    """One row. ``key``: the carrier's code. ``value``: the row as a JSON object."""
 
     key: bytes
     value: bytes
@@ -57,7 +57,7 @@ def read_flights(path: Path) -> Iterator[Flight]:
         columns = next(rows)
         key_index = columns.index(KEY_COLUMN)
         texts = [index for index, column in enumerate(columns) if column in _TEXT_COLUMNS]
-        # One format string for all rows is faster than a dictionary per row; numbers are valid JSON in the file.
+        # A format string for all rows is faster than a dictionary per row. Numbers in the file are valid JSON.
         row_format = "{" + ", ".join(f"{json.dumps(column)}: %s" for column in columns) + "}"
         quoted: dict[str, str] = {}
         for row in rows:

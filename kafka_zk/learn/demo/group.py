@@ -24,12 +24,12 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 
 GROUP = "counters"
 BROKER_GROUP = "readers"
-SESSION_TIMEOUT_MS = 4_000  # ZooKeeper's minimum with its default tick
+SESSION_TIMEOUT_MS = 4_000  # ZooKeeper's minimum with the default tick
 SETTLE_TIMEOUT_S = 45
 STOP_TIMEOUT_S = 20
 _HEARTBEAT_MS = 500
 _STEP_MS = 50
-_WIDTH = 77  # of a line, on a terminal with 80 columns
+_WIDTH = 77  # width of a line, for terminals with 80 columns
 
 
 class DemoGroup(ABC):
@@ -61,19 +61,19 @@ class DemoGroup(ABC):
 
     @property
     def rebalances(self) -> list[GroupRebalance]:
-        """The rebalances seen so far."""
+        """The rebalances so far."""
         return self._timeline.summaries
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Follow the group within the block; its members end with the block."""
+        """Follow the group within the block, at whose end its members stop."""
         with ExitStack() as cleanup:
             self._follow(cleanup)
             cleanup.callback(self._stop_members)
             yield
 
     def join(self, *names: str) -> None:
-        """Start members and wait until all members share the partitions."""
+        """Start members and wait until they share the partitions."""
         self.start(*names)
         self.settle()
 
@@ -156,7 +156,7 @@ class DemoGroup(ABC):
 
 
 def members_trace(data_dir: Path) -> Path:
-    """The directory for the events of the ZooKeeper group's members."""
+    """The directory of the traces of the ZooKeeper group's members."""
     return data_dir / "group" / "trace"
 
 
@@ -207,7 +207,7 @@ class ZookeeperDemoGroup(DemoGroup):
 
 
 class BrokerDemoGroup(DemoGroup):
-    """Coordinated by a broker. The group is followed through the events that all brokers write into ``trace``."""
+    """Coordinated by a broker. The group is followed through the brokers' events in ``trace``."""
 
     def __init__(
         self, data_dir: Path, bootstrap: str, trace: Path, topic: str, partitions: int, tell: Callable[[str], None]

@@ -1,4 +1,4 @@
-"""The demo, step by step: a cluster, 336,776 records in and out, their places on disk, groups, a data lake."""
+"""The demo's steps: a cluster, 336,776 records in and out, their places on disk, groups, a data lake."""
 
 import itertools
 import time
@@ -38,7 +38,7 @@ TOPIC = "flights"
 PARTITIONS = 8
 BROKERS = 3
 PATIENCE_MS = 20_000
-"""How long a step may take without progress; a demo that hangs is worse than one that fails."""
+"""Longest time without progress in a step; a demo that fails is better than one that hangs."""
 CHECK_EVERY_MS = 1_000
 KILLED_AFTER = 100_000  # records before a broker is killed
 SHOWN_EVERY = 2_000  # records between two updates of a progress bar
@@ -49,7 +49,9 @@ class DemoPage(Protocol):
     """A page that shows the demo in a browser."""
 
     def open(self, traces: Sequence[Path]) -> str:
-        """Open the page and return its URL; ``traces``: where processes write their events. Raises ProcessFailed."""
+        """Open the page and return its URL; ``traces``: files and folders of the processes' traces. Raises
+        ProcessFailed.
+        """
 
     def stay(self) -> None:
         """Wait until the user closes the page."""
@@ -60,7 +62,8 @@ class Demo:
 
     With a ``page`` the cluster stays as long as the page.
 
-    Raises: DemoFailed, EmbeddedError, KafkaError, RegistryError, each with one sentence. The cluster is stopped then.
+    Raises: DemoFailed, EmbeddedError, KafkaError, RegistryError, each with one sentence. The cluster has then been
+    stopped.
     """
 
     def __init__(self, data_dir: Path, keep: bool, show: Show, page: DemoPage | None = None) -> None:
@@ -179,7 +182,7 @@ class Demo:
         return tally
 
     def _flush(self, producer: BlockingProducer) -> None:
-        """Wait for the outcome of every record, but not for dead brokers."""
+        """Wait for the outcome of every record, unless a process fails meanwhile."""
         while True:
             try:
                 producer.flush(CHECK_EVERY_MS / 1000)
@@ -277,7 +280,7 @@ class Demo:
             tell("dora starts")
             group.join("dora")
             tell(f"ben is killed; the session, and with it the claims, lasts up to {SESSION_TIMEOUT_MS // 1000} s")
-            other.start("emil", "fay")  # they can join their group meanwhile
+            other.start("emil", "fay")  # they join their group meanwhile
             group.kill("ben")
             tell("emil and fay have started meanwhile, in a group that a broker coordinates")
             other.settle()
@@ -291,7 +294,7 @@ class Demo:
     # --- step 6
 
     def _start_spark(self, cleanup: ExitStack) -> DemoLake | None:
-        """Start Spark early, because the start is slow; None if Spark is not available."""
+        """Start Spark early, because that takes long; None if Spark is not available."""
         self._spark_obstacle = obstacle()
         if self._spark_obstacle:
             return None
@@ -321,7 +324,7 @@ class Demo:
         self._report["spark_start"] = {"seconds": started, "waited_seconds": round(waited, 3)}
 
     def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:
-        """Extract once and check that exactly the new records are found. Raises DemoFailed."""
+        """Extract once and check that the result is exactly the new records. Raises DemoFailed."""
         with self._show.progress("extracted", new.count) as advance:
             shown = 0
 
@@ -399,7 +402,7 @@ class Demo:
 
 
 def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
-    """The rebalances of a group; ``requests`` is the key of their counts by member."""
+    """The rebalances of a group as JSON. ``requests``: key for the requests by member."""
     return [
         {
             "duration_ms": each.duration_ms,

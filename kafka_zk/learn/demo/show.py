@@ -53,7 +53,7 @@ class OnConsole:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         columns = (TextColumn("   {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        if not self._console.is_terminal:  # a bar would be a single line; the facts below say more
+        if not self._console.is_terminal:  # a pipe would get one line; the facts below tell more
             yield lambda count: None
             return
         with Progress(*columns, console=self._console) as progress:

@@ -6,7 +6,7 @@ from zlib import crc32
 
 
 class Tally:
-    """Per key: the number of records, a checksum that ignores order, and a digest that does not."""
+    """For each key: number of records, a checksum that ignores their order, and a digest that depends on it."""
 
     def __init__(self) -> None:
         self.counts: dict[bytes, int] = {}
@@ -39,7 +39,7 @@ class Tally:
         return sum(self.counts.values())
 
     def difference(self, other: "Tally") -> str | None:
-        """The first difference between this tally and ``other``, the received one; None if they are equal."""
+        """The first difference from ``other``, the tally of the received records; None if they are equal."""
         if self.count != other.count:
             return f"{self.count} records were written but {other.count} came back"
         for key in sorted(self.counts.keys() | other.counts.keys()):

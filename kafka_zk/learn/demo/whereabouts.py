@@ -22,7 +22,7 @@ class PartitionFiles(NamedTuple):
 
 
 def shown_znodes(client: KazooBlockingClient) -> list[Znode]:
-    """The parts of the znode tree about brokers and topics."""
+    """The brokers' and topics' parts of the znode tree."""
     return [node for root in SHOWN for node in run_blocking(znode_tree.read_tree(client, root))]
 
 

@@ -1,4 +1,4 @@
-"""The lesson's chapter on what a producer's acknowledgement is worth: acks and min.insync.replicas."""
+"""The lesson's chapter on the value of a producer's acknowledgement: acks and min.insync.replicas."""
 
 import time
 from typing import Any
@@ -13,7 +13,7 @@ CONTROLLER, LEADER, THIRD = 0, 1, 2
 
 
 def acks_and_min_isr(room: BrokerRoom) -> dict[str, Any]:
-    """What acks=1 loses, and what acks=all with min.insync.replicas=2 refuses."""
+    """Show what acks=1 loses, and what acks=all with min.insync.replicas=2 rejects."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "What an acknowledgement is worth")
     teacher.say(
@@ -45,7 +45,7 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
         producer.send(tp.topic, b"a", partition=0).result()
         room.wait_copied(tp, 1)
         room.pause(CONTROLLER, THIRD)
-        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has answered the followers' pending fetches
+        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has responded to the followers' pending fetches
         offset = producer.send(tp.topic, b"b", partition=0).result().offset
         teacher.show(f"acks=1: b is acknowledged, offset {offset}")
         room.kill(LEADER, expire=False)
@@ -87,7 +87,7 @@ def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
 
 
 def _sent(room: BrokerRoom, tp: TopicPartition, value: str) -> str:
-    """Send a record and show the outcome; a refused record is not retried."""
+    """Send a record and show the outcome; a rejected record is not retried."""
     room.show_state(tp)
     with room.producer("all", retries=0) as producer:
         try:

@@ -21,7 +21,7 @@ _PATIENCE_MS = 1_000
 
 
 class BrokerMember(LessonMember):
-    """Reports when it stops and starts to deliver; its coordinator reports everything else."""
+    """Reports when it stops and starts delivery; its coordinator reports everything else."""
 
     def __init__(
         self, thread: ReactorThread, gate: Gate, bootstrap: str, group: str, name: str, topic: str, strategy: str
@@ -61,18 +61,18 @@ class BrokerMember(LessonMember):
         self._thread.call(cut)
 
     def close(self) -> None:
-        """Leave the group. A killed member cannot reach the coordinator, so it just ends."""
+        """Leave the group. A killed member cannot reach the coordinator and only ends."""
         if not self._killed:
             super().close()
 
     def stopped(self, tps: Collection[TopicPartition]) -> None:
-        """Report that it no longer delivers records of these partitions."""
+        """Report that delivery of these partitions has stopped."""
         if not self._killed:
             event = DeliveryStopped(wall_ms(), self.name, "the group rebalances", 0, tuple(sorted(tps)))
             self._happened(event, None)
 
     def started(self, tps: Collection[TopicPartition]) -> None:
-        """Report that it delivers records of these partitions from now on."""
+        """Report that delivery of these partitions starts."""
         if not self._killed:
             event = DeliveryStarted(wall_ms(), self.name, "assigned", 0, dict.fromkeys(sorted(tps), -1))
             self._happened(event, None)

@@ -1,10 +1,9 @@
 """The cluster of the lesson's chapters about brokers: three brokers, each with a replica of every partition."""
 
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.clients.admin.admin import NewTopic
@@ -18,7 +17,7 @@ from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.replica_log import ReplicaLog, read_log
 from kafka_zk.learn.lesson.teacher import Teacher
 from kafka_zk.registry.client import connect_string
-from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blocking
+from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.brokers import broker_path
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, decode_state, state_path
@@ -28,7 +27,6 @@ FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
 """How long a leader holds a follower's Fetch when there is nothing new."""
-_TICK_TIME_MS = 500
 _REQUEST_TIMEOUT_MS = 2_000
 _PROPERTIES = {
     "default.replication.factor": str(BROKERS),
@@ -40,62 +38,30 @@ _PROPERTIES = {
 
 
 class BrokerRoom(ClusterRoom):
-    """Brokers 0 to 2, with broker 0 as the first controller, and a ZooKeeper; a context manager.
-
-    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
-    """
+    """Brokers 0 to 2, with broker 0 as the first controller."""
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
-        super().__init__(data_dir / "trace", teacher, verbose)
-        self._data_dir = data_dir
-        self._cluster = EmbeddedCluster(
-            data_dir,
-            broker_count=1,  # the others start later, so that the controller is known
-            tick_time_ms=_TICK_TIME_MS,
-            force_sync=False,
-            properties=_PROPERTIES,
-            trace=self._trace,
-            supervised=False,
-        )
-        self._closing = ExitStack()
+        # The other brokers start later, so that the controller is known.
+        make_cluster = partial(EmbeddedCluster, broker_count=1, properties=_PROPERTIES, supervised=False)
+        super().__init__(data_dir, teacher, verbose, make_cluster)
         self._paused: set[int] = set()
-        self._topics: dict[str, int] = {}  # how often each name was requested
 
     @property
     def bootstrap(self) -> str:
         return self._cluster.bootstrap
 
-    @property
-    def zookeeper(self) -> str:
-        return self._cluster.zookeeper_connect
-
-    def __enter__(self) -> Self:
-        self._cluster.start()
-        self._closing.callback(self._cluster.stop)
+    def _prepare(self) -> None:
         self._closing.callback(self.dismiss)
-        try:
-            for _ in range(1, BROKERS):
-                self._cluster.add_broker()
-            self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
-            self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
-        except BaseException:
-            self._closing.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closing.close()
+        for _ in range(1, BROKERS):
+            self._cluster.add_broker()
 
     def dismiss(self) -> None:
-        """Resume all paused brokers."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """Make all brokers run and serve, and broker 0 the controller."""
+        """Start, resume and register all brokers, and make broker 0 the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -104,13 +70,10 @@ class BrokerRoom(ClusterRoom):
             self._cluster.wait_ready()
         self._make_controller(FIRST_CONTROLLER)
 
-    # --- what the lesson does ---
-
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """Create a topic with one partition, led by this broker, with all brokers in the ISR."""
+        """Create a topic with one partition that this broker leads, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
-        count = self._topics[name] = self._topics.get(name, 0) + 1
-        tp = TopicPartition(name if count == 1 else f"{name}-{count}", 0)
+        tp = self._new_name(name)
         replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             admin.create_topics([NewTopic(tp.topic, configs=configs or {}, assignment={0: replicas})])
@@ -118,7 +81,7 @@ class BrokerRoom(ClusterRoom):
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """Kill a broker with SIGKILL; ``expire``: end its session now, instead of after the timeout."""
+        """Kill a broker with SIGKILL; ``expire``: end its session now instead of at the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:
@@ -178,15 +141,13 @@ class BrokerRoom(ClusterRoom):
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
-        """Wait until consumers can read ``count`` records, so the whole ISR has them."""
+        """Wait until consumers can read ``count`` records, which means that the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
         """The content of a replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
-
-    # --- the state in ZooKeeper ---
 
     def controller_id(self) -> int | None:
         """The broker id in ``/controller``; None without a controller."""

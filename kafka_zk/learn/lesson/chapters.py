@@ -92,7 +92,7 @@ def two_groups(room: Classroom) -> dict[str, Any]:
 
 
 def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
-    """The same kill in an eager and a cooperative group, several times."""
+    """The same kill in an eager and a cooperative group, repeated."""
     teacher = room.teacher
     teacher.chapter(3, "The same kill, eager and cooperative")
     teacher.say(
@@ -186,7 +186,7 @@ def _kill(room: Classroom, group: Group, again: bool) -> Kill:
 
 
 def _kills(group: Group) -> list[GroupRebalance]:
-    """The rebalances after the kills so far."""
+    """The rebalances after the kills."""
     return [summary for summary in group.timeline.summaries if summary.members.expired]
 
 

@@ -8,7 +8,7 @@ _FULL = "█"
 
 
 def lags(written_s: Iterable[float], got_s: Iterable[float], times_s: Sequence[float]) -> list[int]:
-    """The number of records written but not handed out yet, at each time."""
+    """The number of records that are written but not delivered, at each time."""
     written, got = sorted(written_s), sorted(got_s)
     return [bisect_left(written, time_s) - bisect_left(got, time_s) for time_s in times_s]
 

@@ -30,7 +30,7 @@ PATIENCE_S = 60
 _TICK_TIME_MS = 500
 _PROPERTIES = {
     "group.initial.rebalance.delay.ms": "0",  # the first member does not wait for others
-    "group.min.session.timeout.ms": "1000",  # a reader does not wait for six seconds after a kill
+    "group.min.session.timeout.ms": "1000",  # a reader does not wait six seconds after a kill
     "offsets.topic.num.partitions": "1",
 }
 _TOLD_BY_THE_TEACHER = (Reread, WatchArmed, WatchFired)
@@ -43,7 +43,7 @@ class Group:
     """The members of one group and their events.
 
     Args:
-        make_member: makes a member of a group with a given name.
+        make_member: creates a member with a given name.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Group:
         self.timeline = timeline or Timeline()
         self._make_member = make_member
         self._last_ms = 0
-        self._told: list[int] = []  # number of events shown, by member
+        self._told: list[int] = []  # number of shown events by member
         self._summaries = Summaries(name)
         self._steps = StepLines(name, self.timeline)
 
@@ -77,23 +77,22 @@ class Group:
         return [member for member in self.members if member.alive]
 
     def settled(self) -> bool:
-        """Whether every partition has an owner, and the members' shares differ by at most one."""
+        """True if every partition has an owner, and the members' shares differ by at most one."""
         shares = [len(member.owned) for member in self.living]
         return sum(shares) == self.partitions and max(shares) - min(shares) <= 1
 
     def member(self, name: str) -> LessonMember:
-        """The live member of that name."""
         return next(member for member in self.living if member.name == name)
 
     def firsts(self) -> dict[tuple[int, int], float]:
-        """When each record (partition, offset) was first handed out, in wall-clock seconds."""
+        """When each record (partition, offset) was first delivered, in wall-clock seconds."""
         firsts: dict[tuple[int, int], float] = {}
         for got in sorted((got for member in self.members for got in list(member.got)), key=lambda got: got.got_s):
             firsts.setdefault((got.partition, got.offset), got.got_s)
         return firsts
 
     def news(self, verbose: bool = False) -> Iterator[str]:
-        """Yield a line for each rebalance since the last call, with ``verbose`` every step except watches."""
+        """Yield a line for each rebalance since the last call; with ``verbose``, every step except watches."""
         self._told += [0] * (len(self.members) - len(self._told))
         for number, member in enumerate(self.members):
             events = member.events[self._told[number] :]
@@ -110,7 +109,7 @@ class Group:
                 yield f"→ {self._summaries.line(told)}"
 
     def _hear_of_others(self) -> None:
-        """Process events from sources other than the members."""
+        """Process events from other sources than the members."""
 
     def picture(self, width: int) -> Iterator[str]:
         """Yield the picture, partitions by time, from the first delivery until now."""
@@ -138,10 +137,10 @@ class BrokerGroup(Group):
         self._follower = TraceFollower(trace, from_start=False)
         self._clock = clock
         self._heard: list[Traced] = []
-        self._assigned = True  # whether the latest generation has its assignment
+        self._assigned = True  # the latest generation has its assignment
 
     def settled(self) -> bool:
-        """Wait also for the coordinator's report, which comes a moment after the members'."""
+        """True if also the coordinator's report has arrived, which comes a moment after the members'."""
         self._follow()
         return self._assigned and super().settled()
 
@@ -207,20 +206,20 @@ class Classroom:
         self._cluster.stop()
 
     def topic(self, name: str, partitions: int) -> str:
-        """Create a topic; returns its name, with a number appended if the name was used before."""
+        """Create a topic; returns its name, with a number if the name was used before."""
         unique = self._unique(name)
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             admin.create_topic(unique, partitions, 1)
         return unique
 
     def group(self, name: str, topic: str, partitions: int, strategy: str) -> Group:
-        """Make a ZooKeeper group with this name, with a number appended if the name was used before."""
+        """Create a ZooKeeper group with this name, with a number if the name was used before."""
         made = Group(self._unique(name), topic, partitions, strategy, self._zookeeper_member)
         self._groups.append(made)
         return made
 
     def broker_group(self, name: str, topic: str, partitions: int, strategy: str) -> BrokerGroup:
-        """Make a broker group with this name, with a number appended if the name was used before."""
+        """Create a broker group with this name, with a number if the name was used before."""
         unique = self._unique(name)
         member, clock = self._broker_member, self.teacher.clock
         made = BrokerGroup(unique, topic, partitions, strategy, member, self._trace, clock)
@@ -233,8 +232,9 @@ class Classroom:
         return list(group.news(self.verbose))
 
     def rebalance(self, group: Group, known: int) -> GroupRebalance:
-        """Wait until more than ``known`` rebalances are over; returns the latest. The reports may arrive after the
-        group has settled."""
+        """Wait until more than ``known`` rebalances are over; returns the latest. Reports may arrive after the group
+        has settled.
+        """
 
         def is_over() -> bool:
             self.news(group)
@@ -245,7 +245,7 @@ class Classroom:
         return group.timeline.summaries[-1]
 
     def join(self, group: Group, name: str) -> LessonMember:
-        """Add a member and wait until the group has settled. Watches that fire meanwhile go through the gate."""
+        """Add a member and wait until the group has settled. Watches that fire meanwhile pass the gate."""
         member = group.new_member(name)
         member.join()
         self.settle(group)
@@ -286,4 +286,4 @@ class Classroom:
 
 
 async def _nothing() -> None:
-    """Do nothing: when this has run, all earlier calls on the reactor have run."""
+    """No effect. When this has run, all earlier calls on the reactor have run."""

@@ -1,4 +1,4 @@
-"""The lesson's time: the wall clock without the pauses for reading. Thread-safe."""
+"""The lesson's time: the wall clock without the reader's pauses. Thread-safe."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -8,7 +8,7 @@ from kafka_zk.base.clock import wall_ms
 
 
 class LessonClock:
-    """A clock that can be held.
+    """A clock that can be stopped.
 
     Args:
         now_ms: the wall clock, in ms.
@@ -18,11 +18,11 @@ class LessonClock:
         self._now_ms = now_ms
         self._lock = threading.Lock()
         self._holders = 0
-        self._since_ms = 0  # when the clock was held, if it is
+        self._since_ms = 0  # when the clock was stopped, if it is
         self._held_ms = 0
 
     def hold(self) -> None:
-        """Hold the clock until ``resume`` was called as often as ``hold``."""
+        """Stop the clock until ``resume`` is called as often as ``hold``."""
         with self._lock:
             if self._holders == 0:
                 self._since_ms = self._now_ms()
@@ -36,7 +36,7 @@ class LessonClock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the clock within the block."""
+        """Stop the clock within the block."""
         self.hold()
         try:
             yield
@@ -44,6 +44,6 @@ class LessonClock:
             self.resume()
 
     def lesson_ms(self, wall_ms: int) -> int:
-        """The lesson's time for a time of the wall clock, which must be close to now."""
+        """The lesson's time for a recent wall-clock time."""
         with self._lock:
             return (min(wall_ms, self._since_ms) if self._holders else wall_ms) - self._held_ms

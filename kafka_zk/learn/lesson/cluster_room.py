@@ -1,13 +1,18 @@
-"""What the lesson's chapters do with every cluster of brokers: show its znodes, wait, and follow its events."""
+"""What chapters need with every cluster: showing znodes, waiting, and following events."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from kafka_zk.base.events import Event
+from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.events import ControllerEvent
 from kafka_zk.broker.replica.events import ReplicaEvent
+from kafka_zk.embedded.cluster import EmbeddedCluster
 from kafka_zk.learn.lesson.errors import LessonFailed
 from kafka_zk.learn.lesson.teacher import Teacher
 from kafka_zk.recorder.timeline.cluster_lines import ClusterEvents, ClusterLines
@@ -20,24 +25,60 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blo
 
 PATIENCE_S = 60
 POLL_MS = 50
+_TICK_TIME_MS = 500
 _LATE_MS = 300
 """Maximum delay of events in the brokers' traces."""
 _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 
-class ClusterRoom:
-    """``client``: a ZooKeeper client for the lesson's own reads and writes; set by the subclass.
+class ClusterRoom(ABC):
+    """A cluster and a ZooKeeper; a context manager. ``client``: for the lesson's own reads and writes.
 
-    Args:
-        trace: the folder of the brokers' traces.
+    Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
     """
 
     client: KazooBlockingClient
 
-    def __init__(self, trace: Path, teacher: Teacher, verbose: bool) -> None:
+    def __init__(
+        self, data_dir: Path, teacher: Teacher, verbose: bool, make_cluster: Callable[..., EmbeddedCluster]
+    ) -> None:
         self.teacher = teacher
         self.verbose = verbose
-        self._trace = trace
+        self._data_dir = data_dir
+        self._trace = data_dir / "trace"
+        self._cluster = make_cluster(data_dir, tick_time_ms=_TICK_TIME_MS, force_sync=False, trace=self._trace)
+        self._closing = ExitStack()
+        self._topics: dict[str, int] = {}  # how often each name was requested
+
+    @property
+    def zookeeper(self) -> str:
+        return self._cluster.zookeeper_connect
+
+    def __enter__(self) -> Self:
+        self._cluster.start()
+        self._closing.callback(self._cluster.stop)
+        try:
+            self._prepare()
+            self.client = self._closing.enter_context(KazooBlockingClient(self.zookeeper))
+            self.teacher.room_opened(self._data_dir / "zookeeper" / "data", self._trace)
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closing.close()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Bring the started cluster into the state that the chapters begin with."""
+
+    def _new_name(self, topic: str) -> TopicPartition:
+        """A partition of a topic with this name; a name that was used before gets a number."""
+        count = self._topics[topic] = self._topics.get(topic, 0) + 1
+        return TopicPartition(topic if count == 1 else f"{topic}-{count}", 0)
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
         """The data and stat of a znode; None if it does not exist."""
@@ -48,7 +89,7 @@ class ClusterRoom:
         return (data or b"").decode(), stat
 
     def show_znode(self, path: str, data_matters: bool = True) -> None:
-        """Show a line about a znode: its data and version if they matter, and the session of an ephemeral znode."""
+        """Show a line about a znode: data and version (if ``data_matters``), and the session of an ephemeral znode."""
         found = self.znode(path)
         if found is None:
             self.teacher.show(f"{path}  is not there")
@@ -69,7 +110,7 @@ class ClusterRoom:
 
     @contextmanager
     def watched(self, kinds: tuple[type[Event], ...] = _SHOWN) -> Iterator["News"]:
-        """The events in the cluster during the block; ``kinds``: of those in the brokers' traces."""
+        """The events in the cluster during the block. ``kinds``: the events to take from the brokers' traces."""
         news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process, kinds)
         observer = ClusterObserver(self.client, news.add)
         self.client.process(POLL_MS)
@@ -80,7 +121,7 @@ class ClusterRoom:
 
 
 class News:
-    """What znodes and traces report after ``begin``."""
+    """The events in znodes and traces after ``begin``."""
 
     def __init__(
         self,
@@ -99,7 +140,7 @@ class News:
         """All events since ``begin``."""
 
     def begin(self) -> None:
-        """Start over: times are in seconds from now."""
+        """Start over: times are in seconds since now."""
         self._since_ms = int(time.time() * 1000)
         self.all.clear()
         self._events = ClusterEvents()
@@ -114,7 +155,7 @@ class News:
         return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
 
     def read(self) -> list[Event]:
-        """Read the traces; returns all events since ``begin``."""
+        """Read the traces. Returns all events since ``begin``."""
         for traced in self._follower.read():
             if isinstance(traced.event, self._kinds):
                 self.add(traced.event)

@@ -1,4 +1,4 @@
-"""Run the chapters in sequence, or as the reader navigates."""
+"""Runs the chapters in sequence, or as the reader navigates."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ Chapter = Callable[[Rooms], dict[str, Any]]
 
 
 def run(rooms: Rooms, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> dict[str, Any]:
-    """Run these chapters; returns the reports of those that were read to the end."""
+    """Run these chapters. Returns the reports of the completed ones."""
     report: dict[str, Any] = {}
     position = 0
     while position < len(numbers):

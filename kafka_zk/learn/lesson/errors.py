@@ -1,4 +1,4 @@
-"""How a lesson or a chapter ends early."""
+"""Exceptions that end a lesson or a chapter early."""
 
 
 class LessonFailed(Exception):
@@ -9,8 +9,8 @@ class ChapterLeft(Exception):
     """The reader leaves the chapter.
 
     Args:
-        step: relative to this chapter: 1 for the next one, 0 for its beginning, -1 for the previous one; None ends the
-            lesson.
+        step: where to continue: 1 for the next chapter, 0 for the beginning of this one, -1 for the previous one; None
+            ends the lesson.
     """
 
     def __init__(self, step: int | None) -> None:

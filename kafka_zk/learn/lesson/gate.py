@@ -1,6 +1,6 @@
-"""A gate between ZooKeeper and the members of a lesson: every watch that fires is shown, and then waits.
+"""A gate between ZooKeeper and the members of a lesson, which shows every watch that fires and then delays it.
 
-A waiting watch delays only its member's notification; sessions stay alive. The lesson's clock is held meanwhile.
+A delayed watch delays only its member's notification; sessions stay alive. The lesson's clock is stopped meanwhile.
 """
 
 import queue
@@ -20,7 +20,7 @@ from kafka_zk.registry.client.client import EventType, Operation, RegistryClient
 T = TypeVar("T")
 
 _TOGETHER_S = 0.05
-"""Fires within this time are shown together: one change reaches several members."""
+"""Fires within this time are shown together, because one change reaches several members."""
 
 
 class Fire(NamedTuple):
@@ -32,12 +32,12 @@ class Fire(NamedTuple):
 
 
 class Gate:
-    """``arrived`` is called on the reactor's thread, ``open_until`` on the lesson's.
+    """``arrived`` runs on the reactor thread, ``open_until`` on the lesson's thread.
 
     Args:
-        tell: called on the lesson's thread with fires that came together; returns when they may be delivered.
-        call_on_reactor: runs a function on the reactor's thread.
-        clock: held from the arrival of a fire until its delivery.
+        tell: called on the lesson's thread with simultaneous fires; returns when they may be delivered.
+        call_on_reactor: runs a function on the reactor thread.
+        clock: stopped from the arrival of a fire until its delivery.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Gate:
         self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
         self.observe: Observe = ignore
-        """Receives the members' events, on the reactor's thread, with wall-clock times."""
+        """Receives the members' events on the reactor thread, with wall-clock times."""
         self.closed = True
-        """While True, fires wait for ``open_until``; otherwise they pass without being shown."""
+        """True: fires wait for ``open_until``. False: they pass without being shown."""
         self.delay_s = 0.0
         """Additional delay of ZooKeeper's messages to members."""
 
@@ -66,7 +66,7 @@ class Gate:
             fire.deliver()
 
     def open_until(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Deliver fires until ``done()`` holds and none waits; False if the deadline (monotonic) passes before."""
+        """Deliver fires until ``done()`` returns True and none waits; False if the monotonic deadline passes first."""
         while True:
             fires = list(self._come_together())
             if fires:
@@ -101,7 +101,7 @@ class Gate:
 
 
 class GatedClient:
-    """A client whose watches go through a gate, and whose ZooKeeper can be made to look far away.
+    """A client whose watches pass a gate, and whose ZooKeeper can appear slow.
 
     If ``gate.delay_s`` is not 0, every response and watch is delayed by that time.
 
@@ -116,7 +116,7 @@ class GatedClient:
         self._clock = clock
 
     def __getattr__(self, name: str) -> Any:
-        """What neither waits nor is late is the client's own."""
+        """Methods that neither wait nor are delayed are the client's own."""
         return getattr(self._client, name)
 
     def get(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[bytes | None, ZnodeStat]]:

@@ -27,20 +27,20 @@ Ask = Callable[[], Key]
 
 
 def ask() -> Key:
-    """Wait for a key, on a terminal, or else for a line of stdin. The end of the input is ``QUIT``."""
+    """Wait for a key on a terminal, else for a line of stdin. The end of the input is ``QUIT``."""
     return _ask_on_terminal() if sys.stdin.isatty() else _ask_for_lines()
 
 
 def _ask_on_terminal() -> Key:
-    """Ask on a terminal; the prompt vanishes afterwards."""
+    """Ask on a terminal and then remove the prompt."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
-    tty.setcbreak(terminal, termios.TCSANOW)  # keeps keys that were pressed early, and Ctrl-C interrupts
+    tty.setcbreak(terminal, termios.TCSANOW)  # keeps keys that were pressed early; Ctrl-C still interrupts
     try:
         click.echo(f"   {PROMPT}", nl=False)
         while True:
             pressed = os.read(terminal, 16).decode(errors="replace")
-            if pressed.startswith(_ESCAPE):  # an arrow or the like
+            if pressed.startswith(_ESCAPE):  # an arrow or another function key
                 continue
             if not pressed or pressed[0] == _END_OF_INPUT:
                 return Key.QUIT

@@ -17,14 +17,14 @@ _STEP_S = 0.005
 
 
 class Written(NamedTuple):
-    """A record that was passed to the producer, and when, in wall-clock seconds."""
+    """A record that was passed to the producer, and the time in wall-clock seconds."""
 
     partition: int
     written_s: float
 
 
 class Kill(NamedTuple):
-    """When a member was killed, in wall-clock seconds, and its partitions."""
+    """A killed member's partitions, and the time of the kill in wall-clock seconds."""
 
     killed_s: float
     partitions: frozenset[int]
@@ -33,10 +33,10 @@ class Kill(NamedTuple):
 def usual_lag(
     kills: Collection[Kill], written: Collection[Written], firsts: Mapping[tuple[int, int], float]
 ) -> list[float]:
-    """The lag of partitions that the killed member did not own, at each of ``TIMES_MS``: the median of all kills.
+    """The median lag over all kills at each of ``TIMES_MS``, for partitions that the killed member did not own.
 
     Args:
-        firsts: when each record (partition, offset) was first handed out.
+        firsts: when each record (partition, offset) was first delivered.
     """
     by_kill = []
     for kill in kills:

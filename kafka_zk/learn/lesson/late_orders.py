@@ -14,15 +14,15 @@ from kafka_zk.registry.client.kazoo_blocking import KazooBlockingClient, run_blo
 from kafka_zk.registry.controller import ControllerRegistry
 from kafka_zk.registry.znodes.topics import LeaderIsrAndControllerEpoch, encode_state, state_path
 
-_VERSION = 4  # names topics, as topic ids do not matter here
+_VERSION = 4  # has topic names, because topic ids do not matter here
 
 
 def late_write(
     client: KazooBlockingClient, epoch_zk_version: int, tp: TopicPartition, state: LeaderIsrAndControllerEpoch
 ) -> str:
-    """Write a partition's state like the controller that wrote this version of ``/controller_epoch``.
+    """Write a partition's state as the controller that wrote this version of ``/controller_epoch``.
 
-    Returns the reason for the refusal. Raises LessonFailed if the write is not refused.
+    Returns the reason of the rejection. Raises LessonFailed if the write succeeds.
     """
     write = SetData(state_path(*tp), encode_state(state), -1)
     try:

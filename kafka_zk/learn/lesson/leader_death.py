@@ -1,4 +1,4 @@
-"""The lesson's chapter on the death of a leader: what it looks like in the znodes."""
+"""The lesson's chapter on the death of a leader, as seen in the znodes."""
 
 from typing import Any
 
@@ -84,7 +84,6 @@ def leader_dies(room: BrokerRoom) -> dict[str, Any]:
 
 
 def _order(events: list[Any]) -> list[str]:
-    """The kinds of the events after a death, by time."""
     kinds = (BrokerGone, LeadersElected, RoleChanged, RequestSent)
     first: dict[str, int] = {}
     for event in events:

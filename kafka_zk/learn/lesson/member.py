@@ -23,7 +23,7 @@ COMMIT_INTERVAL_MS = 250  # Kafka's default was a minute: a killed member's last
 
 
 class Got(NamedTuple):
-    """A record that was handed out, and when, in wall-clock seconds."""
+    """A delivered record, and its time in wall-clock seconds."""
 
     partition: int
     offset: int
@@ -31,7 +31,7 @@ class Got(NamedTuple):
 
 
 class LessonMember(ABC):
-    """A member. Call its methods on the lesson's thread; ``got`` and ``events`` only grow."""
+    """A member. Call its methods on the lesson's thread. ``got`` and ``events`` only grow."""
 
     consumer: ZookeeperConsumer | Consumer
 
@@ -39,14 +39,14 @@ class LessonMember(ABC):
         self.name = name
         self.got: list[Got] = []
         self.events: list[Traced] = []
-        """The events that it reported, in the lesson's time."""
+        """The events that the member reported, in the lesson's time."""
         self.alive = True
         self._thread = thread
         self._gate = gate
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that it owns now; none after its end."""
+        """The partitions that the member owns now; none after its end."""
         return self.consumer.assignment() if self.alive else []
 
     def join(self) -> None:
@@ -60,7 +60,7 @@ class LessonMember(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End the member so that the others see a crash."""
+        """End the member like a crash."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -82,7 +82,7 @@ class LessonMember(ABC):
 
 
 class ZookeeperMember(LessonMember):
-    """A member of a ZooKeeper group. Its watches go through the gate."""
+    """A member of a ZooKeeper group. Its watches pass the gate."""
 
     consumer: ZookeeperConsumer
 
@@ -107,7 +107,7 @@ class ZookeeperMember(LessonMember):
         self.consumer.subscribe([topic])
 
     def kill(self) -> None:
-        """End the session without releasing anything, which the others see as a crash with an expired session."""
+        """End the session without releasing anything, like a crash after which the session expires."""
 
         async def end_session() -> None:
             assert self._client is not None, "it has joined"

@@ -20,11 +20,11 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import Deleted, Transacti
 
 
 class LessonPage:
-    """Records the clusters of a lesson and serves their page; a blocking facade of the reactor's thread.
+    """Records the clusters of a lesson and serves their page, for callers outside the reactor thread.
 
     Args:
         port: the page's port; 0 chooses a free one.
-        begun: called with the page's URL when there is something to read.
+        begun: called with the page's URL when the page has content.
     Raises: twisted's CannotListenError.
     """
 
@@ -35,7 +35,7 @@ class LessonPage:
         self._recording, self._clusters, self._service = self._thread.call(self._started, port)
 
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
-        """Run these chapters, with clusters in ``folder``. Raises what ``course.run`` raises."""
+        """Run these chapters, with clusters in ``folder``. Raises the errors of ``course.run``."""
         teacher = StepTeacher(self._take, self._keep, self._open_room, self._clusters.heard)
         with Rooms(folder, teacher) as rooms:
             course.run(rooms, chapters, numbers)
@@ -55,8 +55,6 @@ class LessonPage:
 
     def _open_room(self, zookeeper_data: Path, trace: Path) -> None:
         self._thread.call(self._begin_cluster, zookeeper_data, trace)
-
-    # --- in the reactor's thread ---
 
     async def _started(self, port: int) -> tuple[Recording, "_Clusters", WebService]:
         recording = Recording()
@@ -79,8 +77,9 @@ class LessonPage:
 
 
 class _Clusters:
-    """Several clusters in sequence as the source of one recording: zxids continue, and the previous cluster's znodes
-    are gone."""
+    """Several clusters in sequence as the source of one recording. Zxids continue; the previous cluster's znodes are
+    deleted.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self.described = "the transaction logs of the lesson's clusters"
@@ -115,11 +114,11 @@ class _Clusters:
         return [*cleared, *found]
 
     def close(self) -> None:
-        """Do nothing: no file stays open between two reads."""
+        """No effect: no file stays open between two reads."""
 
 
 class _Traces:
-    """The events of brokers and of members in this process."""
+    """Events in the traces of brokers and of the members in this process."""
 
     def __init__(self) -> None:
         self.told: deque[Event] = deque()

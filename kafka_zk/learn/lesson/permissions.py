@@ -1,4 +1,4 @@
-"""The lesson's chapter on ACLs and quotas: who is connected, what they may do, and how much."""
+"""The lesson's chapter on ACLs and quotas: the connected users, what they may do, and how much."""
 
 import time
 from typing import Any
@@ -21,7 +21,7 @@ from kafka_zk.security.acl import ResourceType as Resource
 
 CHAPTER = 10
 WRITER, LEADER = 0, 1
-"""The broker through which the admin works, and the one that decides about the topic's records."""
+"""The broker of the admin client, and the leader of the topic."""
 BYTE_RATE = 100_000
 RECORD_BYTES, RECORDS = 10_000, 60
 _KINDS = (ClientsSeen, Denied, Reread)
@@ -29,7 +29,7 @@ _PREFIX = "let"
 
 
 def permissions(room: SecuredRoom) -> dict[str, Any]:
-    """An ACL and a quota that one broker writes and another one obeys, and a denial with its reason."""
+    """Show an ACL and a quota that one broker writes and another enforces, and a denial with its reason."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "What you may do, and how much")
     teacher.say(
@@ -52,7 +52,7 @@ def permissions(room: SecuredRoom) -> dict[str, Any]:
 
 
 def _refused(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> str:
-    """Without an ACL, everything is denied."""
+    """Show that without an ACL, everything is denied."""
     room.teacher.tell(f"{ALICE} sends a record to the topic {tp.topic}. No ACL allows it:")
     news.begin()
     try:
@@ -67,7 +67,7 @@ def _refused(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
 
 
 def _connected(room: SecuredRoom, news: News) -> dict[str, int]:
-    """Who is connected to the broker that alice has asked."""
+    """Show who is connected to the broker of alice's request."""
     room.teacher.tell(f"She is still connected. This is what broker {WRITER} sees of its clients:")
     found: dict[str, int] = {}
 
@@ -89,7 +89,7 @@ def _connected(room: SecuredRoom, news: News) -> dict[str, int]:
 
 
 def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> dict[str, Any]:
-    """An ACL that one broker writes reaches the other one through a znode watch."""
+    """Show that an ACL written by one broker reaches the other through a znode watch."""
     teacher = room.teacher
     pattern = Pattern(Resource.TOPIC, tp.topic, PatternType.LITERAL)
     acl = Acl(f"User:{ALICE}", WILDCARD, Operation.WRITE, Permission.ALLOW)
@@ -115,7 +115,7 @@ def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
 
 
 def _sent(room: SecuredRoom, producer: BlockingProducer, tp: TopicPartition) -> int:
-    """Send a record, again until the leader has read the ACL; returns its offset."""
+    """Send a record repeatedly until the leader has read the ACL. Returns its offset."""
     offsets: list[int] = []
 
     def is_sent() -> bool:
@@ -130,7 +130,7 @@ def _sent(room: SecuredRoom, producer: BlockingProducer, tp: TopicPartition) -> 
 
 
 def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
-    """A Deny beats every Allow, and the denial names it."""
+    """Show that a Deny overrides every Allow, and that the denial names it."""
     teacher = room.teacher
     teacher.tell(
         f"{ADMIN} lets everyone read topics that begin with {_PREFIX!r} (--prefixed), but denies {BOB} this topic. "
@@ -163,7 +163,7 @@ def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
 
 
 def _read(reader: BlockingReader, tp: TopicPartition) -> str:
-    """The records of a partition, or the code of the refusal."""
+    """The records of a partition, or the error code."""
     try:
         reader.assign({tp: "earliest"})
         end = reader.end_offsets([tp])
@@ -173,7 +173,7 @@ def _read(reader: BlockingReader, tp: TopicPartition) -> str:
 
 
 def _throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> dict[str, Any]:
-    """A quota that follows ZooKeeper: the same records, without and with it."""
+    """Send the same records without and with a quota, which brokers read from ZooKeeper."""
     teacher = room.teacher
     size = RECORDS * RECORD_BYTES
     teacher.tell(
@@ -212,7 +212,7 @@ def _throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: To
 
 
 def _send_all(producer: BlockingProducer, tp: TopicPartition) -> float:
-    """Send the records and wait for their acknowledgements; returns the seconds."""
+    """Send the records and wait for their acknowledgements. Returns the seconds."""
     begin_s = time.monotonic()
     for future in [producer.send(tp.topic, bytes(RECORD_BYTES), partition=0) for _ in range(RECORDS)]:
         future.result()
@@ -236,7 +236,7 @@ def _wait_throttled(room: SecuredRoom, news: News) -> ThrottledClient:
 
 
 def _show_denial(room: SecuredRoom, news: News, user: str) -> str:
-    """Wait for a denial of a user, and show it; returns its reason."""
+    """Wait for a denial of a user and show it. Returns its reason."""
     found: list[Denied] = []
 
     def is_denied() -> bool:
@@ -251,7 +251,7 @@ def _show_denial(room: SecuredRoom, news: News, user: str) -> str:
 
 
 def _show_reread(room: SecuredRoom, news: News, parent: str) -> None:
-    """Wait until both brokers have read a parent of notifications again, and show it."""
+    """Wait until both brokers have read a parent of notifications again, and show that."""
     actors: set[str] = set()
 
     def is_read() -> bool:

@@ -8,7 +8,7 @@ from kafka_zk.storage.records.record_batch import iter_batches
 from kafka_zk.storage.records.record_decoder import decode_records
 
 _EPOCHS = "leader-epoch-checkpoint"
-_HEADER_LINES = 2  # version and count
+_HEADER_LINES = 2  # the version and the number of entries
 
 
 class ReplicaLog(NamedTuple):

@@ -1,20 +1,22 @@
-"""The lesson's live clusters: the one that a chapter needs, one at a time."""
+"""The lesson's live clusters, one at a time."""
 
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from kafka_zk.learn.lesson.broker_room import BrokerRoom
 from kafka_zk.learn.lesson.classroom import Classroom
 from kafka_zk.learn.lesson.secured_room import SecuredRoom
 from kafka_zk.learn.lesson.teacher import Teacher
 
+Room = TypeVar("Room", Classroom, BrokerRoom, SecuredRoom)
+
 
 class Rooms:
-    """A room opens when a chapter needs it, and closes when a chapter needs another one; a context manager.
+    """Opens the room that a chapter needs, and closes the previous one; a context manager.
 
-    Raises what the rooms raise.
+    Raises the errors of the rooms.
     """
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
@@ -26,35 +28,18 @@ class Rooms:
 
     def classroom(self) -> Classroom:
         """The cluster for chapters about consumer groups."""
-        if not isinstance(self._open, Classroom):
-            self._close()
-            self._teacher.aside("A ZooKeeper and a broker start …")
-            self._open = self._closing.enter_context(Classroom(self._data_dir / "groups", self._teacher, self._verbose))
-            self._tell_where(self._open.zookeeper, "/consumers")
-        return self._open
+        return self._room(Classroom, "groups", "A ZooKeeper and a broker start …", "/consumers")
 
     def broker_room(self) -> BrokerRoom:
         """The cluster for chapters about brokers, with all brokers running."""
-        if not isinstance(self._open, BrokerRoom):
-            self._close()
-            self._teacher.aside("A ZooKeeper and three brokers start …")
-            self._open = self._closing.enter_context(
-                BrokerRoom(self._data_dir / "brokers", self._teacher, self._verbose)
-            )
-            self._tell_where(self._open.zookeeper, "/brokers")
-        self._open.repair()
-        return self._open
+        room = self._room(BrokerRoom, "brokers", "A ZooKeeper and three brokers start …", "/brokers")
+        room.repair()
+        return room
 
     def secured_room(self) -> SecuredRoom:
         """The cluster for chapters about security."""
-        if not isinstance(self._open, SecuredRoom):
-            self._close()
-            self._teacher.aside("A ZooKeeper and two brokers to which clients log in start …")
-            self._open = self._closing.enter_context(
-                SecuredRoom(self._data_dir / "secured", self._teacher, self._verbose)
-            )
-            self._tell_where(self._open.zookeeper, "/kafka-acl")
-        return self._open
+        opens = "A ZooKeeper and two brokers to which clients log in start …"
+        return self._room(SecuredRoom, "secured", opens, "/kafka-acl")
 
     def dismiss(self) -> None:
         """Clean up after a chapter that the reader has left."""
@@ -68,6 +53,15 @@ class Rooms:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close()
+
+    def _room(self, kind: type[Room], folder: str, opens: str, path: str) -> Room:
+        if isinstance(self._open, kind):
+            return self._open
+        self._close()
+        self._teacher.aside(opens)
+        self._open = room = self._closing.enter_context(kind(self._data_dir / folder, self._teacher, self._verbose))
+        self._tell_where(room.zookeeper, path)
+        return room
 
     def _close(self) -> None:
         self._open = None

@@ -18,13 +18,13 @@ _WIDTH = 60
 
 
 class StepTeacher(Teacher):
-    """A text begins a step; what is shown belongs to the step before it.
+    """Each text begins a step; other output belongs to the current step.
 
     Args:
-        take: records everything up to now; returns the last entry.
-        keep: called with all steps so far after each one.
-        open_room: called with the folders of ZooKeeper's data and of the brokers' traces when a cluster has started.
-        heard: called with each event of a member, on the reactor's thread.
+        take: records everything so far; returns the last entry.
+        keep: called after each step with all steps so far.
+        open_room: called when a cluster has started, with the folders of ZooKeeper's data and of the brokers' traces.
+        heard: called with each event of a member, on the reactor thread.
     """
 
     watches = "An arrow down is a watch that fires; in the timeline it is a ▼."
@@ -45,7 +45,7 @@ class StepTeacher(Teacher):
         self._chapter = ""
         self._steps: list[Step] = []
         self._is_open = False
-        self._fired: list[str] = []  # paths
+        self._fired: list[str] = []  # paths of watches
 
     @property
     def width(self) -> int:
@@ -77,7 +77,7 @@ class StepTeacher(Teacher):
         self._open_room(zookeeper_data, trace)
 
     def all_seen(self) -> None:
-        """End the step; the rest of the chapter belongs to no step."""
+        """End the step. The rest of the chapter belongs to no step."""
         self._end_step()
 
     def observe(self, event: Event) -> None:
@@ -96,7 +96,7 @@ class StepTeacher(Teacher):
         self._is_open = True
 
     def _end_step(self) -> int:
-        """End the open step; returns the last entry."""
+        """End the open step. Returns the last entry."""
         seq = self._take()
         if self._is_open:
             last = self._steps[-1]

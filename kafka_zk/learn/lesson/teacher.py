@@ -29,11 +29,11 @@ _VERBS = {EventType.CHILD: "changed"}
 class Teacher:
     """Explains events; with ``pause`` it stops after explanations, and at the first watch of each kind.
 
-    ``watches``: how readers see a watch that fires. ``holds_watches``: watches wait until the reader continues.
+    ``watches``: how a fired watch is shown. ``holds_watches``: watches wait until the reader continues.
 
     Args:
-        write: called with each line; does nothing for a silent teacher.
-        clock: held while the reader reads.
+        write: called with each line.
+        clock: stopped while the reader reads.
         answer: waits for a key.
     """
 
@@ -71,7 +71,7 @@ class Teacher:
         self._stop()
 
     def tell(self, text: str) -> None:
-        """Write what happens next."""
+        """Announce what happens next."""
         self._write("")
         self._paragraph(text)
 
@@ -87,13 +87,13 @@ class Teacher:
         self.show(line)
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
-        """Note that a cluster has started, with the folders of ZooKeeper's data and of the brokers' traces."""
+        """A cluster has started, with these folders of ZooKeeper's data and the brokers' traces."""
 
     def all_seen(self) -> None:
-        """Note that the chapter is over, and what follows is cleaning up."""
+        """The chapter is over; only cleaning up follows."""
 
     def observe(self, event: Event) -> None:
-        """Receive a member's event, on the reactor's thread."""
+        """Receive a member's event, on the reactor thread."""
 
     def picture(self, lines: Iterable[str]) -> None:
         """Write lines that must not be wrapped."""
@@ -131,13 +131,13 @@ class Teacher:
 
 
 def meaning_of(path: str) -> tuple[str, str]:
-    """The kind of a group's znode, and what a watch on it means; "" for other znodes."""
+    """The kind of a group's znode and the meaning of a watch on it; "" for other znodes."""
     kind = next((part for part in reversed(path.split("/")) if part in _MEANINGS), "")
     return kind, _MEANINGS.get(kind, "")
 
 
 def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
-    """The kind of each change, and ``ids changed: anna, ben`` for the members that it reaches."""
+    """Yield the kind of each change, and ``ids changed: anna, ben`` with the members that it reaches."""
     members: dict[tuple[str, EventType], dict[str, None]] = {}
     for fire in fires:
         members.setdefault((fire.event.path, fire.event.type), {})[fire.member] = None
@@ -152,6 +152,6 @@ def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
 
 
 def _within_group(folder: str) -> list[str]:
-    """The parts of ``/consumers/<group>/…`` after the group; all parts of another path."""
+    """The parts of ``/consumers/<group>/…`` after the group; all parts of other paths."""
     parts = folder.split("/")
     return parts[3:] if parts[:2] == ["", "consumers"] else parts

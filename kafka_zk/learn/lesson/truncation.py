@@ -1,4 +1,4 @@
-"""The lesson's chapter on why a follower truncates its log, and where (KIP-101)."""
+"""The lesson's chapter on why and where a follower truncates its log (KIP-101)."""
 
 import time
 from typing import Any
@@ -12,7 +12,7 @@ NEXT, LEADER, THIRD = 0, 1, 2
 
 
 def truncation(room: BrokerRoom) -> dict[str, Any]:
-    """A dead leader's log has a record that no other replica has; then the broker returns."""
+    """A dead leader's log contains a record that no other replica has; then the broker returns."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Why a follower truncates")
     teacher.say(
@@ -66,7 +66,7 @@ def _diverge(room: BrokerRoom, tp: TopicPartition) -> None:
             producer.send(tp.topic, value, partition=0).result()
         room.wait_copied(tp, 2)
         room.pause(NEXT, THIRD)
-        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has answered the followers' pending fetches
+        time.sleep(3 * FETCH_WAIT_MS / 1000)  # until the leader has responded to the followers' pending fetches
         producer.send(tp.topic, b"c", partition=0).result()
         room.kill(LEADER, expire=False)
     room.resume(NEXT, THIRD)
@@ -81,5 +81,5 @@ def _show(room: BrokerRoom, broker_id: int, tp: TopicPartition) -> ReplicaLog:
 
 
 def _end_of(log: ReplicaLog, epoch: int) -> int:
-    """The offset where the epoch after this one begins."""
+    """The start offset of the next epoch after ``epoch``."""
     return min(offset for other, offset in log.epochs.items() if other > epoch)

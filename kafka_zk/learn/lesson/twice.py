@@ -14,7 +14,7 @@ _LABEL, _CELL = 10, 11
 
 
 class Change(NamedTuple):
-    """A change of both groups; ``name`` heads its columns."""
+    """A change of both groups. ``name``: the header of its columns."""
 
     name: str
     sentence: str
@@ -29,7 +29,7 @@ CHANGES = (
 
 
 def same_change_twice(room: Classroom) -> dict[str, Any]:
-    """Join, leave, kill: requests, silence per partition, and who decided what."""
+    """Join, leave, kill: compare requests, silence of each partition, and who decides."""
     teacher = room.teacher
     teacher.chapter(4, "The same change, twice")
     teacher.say(
@@ -64,7 +64,7 @@ def same_change_twice(room: Classroom) -> dict[str, Any]:
 
 
 def table(found: Mapping[str, Mapping[str, GroupRebalance]]) -> Iterator[str]:
-    """A column for each change in each kind of group, a row for each silent partition, and the requests."""
+    """A column for each change and kind of group, a row for each silent partition, and the requests."""
     columns = [each for kinds in found.values() for each in kinds.values()]
     kinds = [kind for by_kind in found.values() for kind in by_kind]
     widths = {name: _CELL * len(by_kind) for name, by_kind in found.items()}

@@ -1,4 +1,4 @@
-"""The lesson's chapter on a controller that was replaced and does not know it."""
+"""The lesson's chapter on a controller that was replaced without noticing."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ EPOCH = "/controller_epoch"
 
 
 def two_controllers(room: BrokerRoom) -> dict[str, Any]:
-    """Pause the controller for longer than its session timeout, and send its late orders."""
+    """Pause the controller for longer than its session timeout, then send its late orders."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Two controllers and the epoch")
     teacher.say(

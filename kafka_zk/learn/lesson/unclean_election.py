@@ -1,4 +1,4 @@
-"""The lesson's chapter on unclean leader election: no leader, or one that lacks records."""
+"""The lesson's chapter on unclean leader election: no leader, or a leader that lacks records."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ CONTROLLER, LEADER, THIRD = 0, 1, 2
 
 
 def unclean_election(room: BrokerRoom) -> dict[str, Any]:
-    """The whole ISR is dead, and a broker outside the ISR is elected."""
+    """Kill the whole ISR and elect a broker outside the ISR."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "An unclean election loses what it must")
     teacher.say(

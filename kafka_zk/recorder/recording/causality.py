@@ -1,10 +1,10 @@
-"""The cause of each entry of a recording: edges from effect to cause, found as entries arrive. Pure.
+"""Finds the cause of each entry of a recording: edges from effect to cause, found as entries arrive. Pure.
 
-An edge is *certain* if ZooKeeper or the process itself states it: a watch fires for the change of its znode, a read
-follows the watch that fired, ephemeral znodes end with their session, an event names its change's zxid. Others are only
-likely: a broker's new role follows from the last write of its partition's state, the end of a session from what an
-operator did to its process, and anything else from the last event that the process reported. The page draws likely
-edges dotted.
+An edge is *certain* if ZooKeeper or the process itself states it: a watch fires for a change of its znode, a read
+follows a watch that fired, ephemeral znodes end with their session, an event names its change's zxid. Other edges are
+only *likely*: a broker's new role follows the last write of the partition's state, the end of a session follows an
+operator's act on its process, and anything else follows the process's last reported event. The page draws likely edges
+dotted.
 """
 
 from collections.abc import Hashable
@@ -21,24 +21,24 @@ from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, 
 from kafka_zk.registry.znodes import topics
 
 CLOSELY_MS = 5_000
-"""An event that the process reported longer ago is no likely cause."""
+"""Maximum age of a reported event that is a likely cause."""
 ACTED_MS = 30_000
-"""An operator's act longer ago is no likely cause of a session's end, unless the session timeout is longer."""
+"""Maximum age of an operator's act that is a likely cause of a session's end; or the session timeout, if longer."""
 LATE_END_MS = 5_000
-"""How much later than its timeout ZooKeeper may end a session, since it checks once per tick."""
+"""How long after its timeout ZooKeeper may end a session, because it checks once per tick."""
 TOLD_LATE_MS = 2_000
-"""How much later than its effect an act may be reported."""
+"""How long after its effect an act may be reported."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
 _OF_CLIENTS = (ClientsSeen, Denied)
-"""Reports on clients are neither causes nor effects of what the broker does."""
+"""Reports about clients are neither causes nor effects."""
 _KEPT = 200_000
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 
 class Cause(NamedTuple):
-    """``seq``: number of the entry that is the cause."""
+    """``seq``: number of the causing entry."""
 
     seq: int
     certain: bool
@@ -56,7 +56,7 @@ class _Act(NamedTuple):
 
 
 class Causality:
-    """Remembers the latest entry of each path and each process, in bounded memory."""
+    """Remembers the latest entries by path and by process, in bounded memory."""
 
     def __init__(self) -> None:
         self._data_changed: dict[str, int] = {}
@@ -69,7 +69,9 @@ class Causality:
         self._ended: dict[str, _Told] = {}
 
     def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
-        """The cause of a change by this process. ``session_end``: the entry of the session's end, if it caused it."""
+        """The cause of a change by this process. ``session_end``: the entry of a session's end that caused the
+        change.
+        """
         if session_end is not None:
             return Cause(session_end, certain=True)
         last = self._last.get(process_of(actor))
@@ -85,11 +87,11 @@ class Causality:
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int) -> None:
-        """Remember that this entry ended the process's session without a known cause."""
+        """This entry ended the process's session without a known cause."""
         _remember(self._ended, actor, _Told(seq, time_ms))
 
     def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
-        """Remember that this entry changed a znode."""
+        """This entry changed a znode."""
         _remember(self._data_changed, path, seq)
         _remember(self._by_zxid, zxid, seq)
         if created_or_deleted:
@@ -121,8 +123,9 @@ class Causality:
         return Cause(last.seq, certain=False)
 
     def told(self, seq: int, event: Event) -> int | None:
-        """Remember an event. If it is an operator's act that caused the end of a session in an earlier entry, returns
-        that entry's number."""
+        """Remember an event. If it is an operator's act that caused an earlier entry (the end of a session), return
+        that entry's number.
+        """
         ended = None
         if isinstance(event, WatchFired):
             _remember(self._fired, (event.actor, event.path), seq)
@@ -135,7 +138,7 @@ class Causality:
         return ended
 
     def _acted(self, seq: int, act: OperatorActed) -> int | None:
-        """Returns the end of the session that this act caused, if it is already recorded."""
+        """The entry of the session's end that this act caused, if it is already recorded."""
         target = _target(act)
         if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
             del self._acts[target]
@@ -149,8 +152,9 @@ class Causality:
 
 
 def _target(act: OperatorActed) -> str:
-    """The process that the act was done to, by its session's name: ``broker 1`` is broker-1, ``board/anna`` is the
-    member board_anna."""
+    """The process that the act targeted, by its session's name: ``broker 1`` is broker-1, ``board/anna`` is the member
+    board_anna.
+    """
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 

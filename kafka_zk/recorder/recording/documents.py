@@ -1,4 +1,4 @@
-"""Znodes and changes as JSON documents, in recordings and for the page. Pure."""
+"""Znodes and changes as JSON documents, for recordings and the page. Pure."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ Document = dict[str, Any]
 
 
 def text(data: bytes | None) -> str | None:
-    """Decode bytes; ``data_of`` restores invalid UTF-8, which JSON holds as lone surrogates."""
+    """Decode bytes. Invalid UTF-8 becomes lone surrogates, which ``data_of`` restores."""
     return None if data is None else data.decode(errors="surrogateescape")
 
 

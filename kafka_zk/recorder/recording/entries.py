@@ -13,16 +13,16 @@ CREATED, CHANGED, DELETED = "created", "changed", "deleted"
 SESSION_BEGAN, SESSION_ENDED = "session began", "session ended"
 CHANGES = (CREATED, CHANGED, DELETED)
 SQL_CHANGES = "'created', 'changed', 'deleted'"
-"""Spelled as in the index; otherwise SQLite does not use it."""
+"""Spelled as in the index; otherwise SQLite would not use the index."""
 _GROUP_STEPS = "'RebalancePrepared', 'AssignmentCompleted'"
 _SET_WATCHES = "'WatchArmed', 'WatchSeen'"
 _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
-"""How many entries may have been recorded after later ones."""
+"""Maximum number of entries that are recorded after later ones."""
 _MOST_WATCHES = 100_000
-"""How many of the latest entries are searched for watches."""
+"""Number of latest entries that are searched for watches."""
 SCHEMA = """
 create table if not exists entries (
     seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
     """One write or event.
 
     ``kind``: a ZooKeeper kind of this module, or the class of an event. ``path``: "" for most events. ``session``: 0
-    for events. ``cause``: number of the entry that caused it, None if unknown. ``certain``: see ``causality``.
+    for events. ``cause``: number of the causing entry, None if unknown. ``certain``: see ``causality``.
     """
 
     seq: int
@@ -64,7 +64,7 @@ class Entry(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """Number of entries of an actor in an interval that begins at ``from_ms``."""
+    """Number of an actor's entries in an interval that begins at ``from_ms``."""
 
     actor: str
     from_ms: int
@@ -72,7 +72,7 @@ class Bucket(NamedTuple):
 
 
 class Entries:
-    """The entries of one recording, in the order of their arrival. Raises: sqlite3.Error."""
+    """The entries of one recording, in the order of arrival. Raises sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -87,7 +87,6 @@ class Entries:
     # --- writing ---
 
     def add(self, entry: Entry) -> None:
-        """Append the entry, whose number must be ``count`` + 1."""
         seq, time_ms, actor, kind, path, zxid, session, cause, certain, document = entry
         names = (documents.storable(actor), kind, documents.storable(path))
         row = (seq, time_ms, *names, zxid, signed(session), cause, int(certain), json.dumps(document))
@@ -95,15 +94,13 @@ class Entries:
         self.count = seq
 
     def set_likely_cause(self, seq: int, cause: int) -> None:
-        """Set an entry's cause, which became known later."""
+        """Set an entry's cause that became known later."""
         self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (cause, seq))
 
     def forget_until(self, last: int) -> None:
         """Remove the entries up to ``last``."""
         self._database.execute("delete from entries where seq <= ?", (last,))
         self.first = last + 1
-
-    # --- by number ---
 
     def numbered(self, first: int, last: int, limit: int) -> list[Entry]:
         """At most ``limit`` entries in an interval of numbers."""
@@ -117,7 +114,7 @@ class Entries:
         return self._entries("where cause = ? order by seq limit ?", seq, limit)
 
     def whole(self, seq: int) -> int:
-        """The last entry of this entry's transaction. States in the middle of a transaction never existed."""
+        """The last entry of this entry's transaction. The states between the entries of a transaction never existed."""
         entry = self.entry(seq)
         if entry is None or not entry.zxid:
             return seq
@@ -143,8 +140,9 @@ class Entries:
         return next(iter(found), None)
 
     def watchers(self, seq: int) -> dict[str, list[str]]:
-        """The watchers of each path after entry ``seq``: processes whose last watch has not fired and belongs to a
-        live session."""
+        """The watchers of each path after entry ``seq``: processes whose last watch there has not fired and belongs to
+        a live session.
+        """
         watches = self._database.execute(
             f"select path, actor, max(case when kind in ({_SET_WATCHES}) then time_ms end) "
             f"from entries where kind in ({_WATCHES}) and seq between ? and ? "
@@ -160,11 +158,9 @@ class Entries:
         )
         return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
 
-    # --- by time ---
-
     def times(self) -> tuple[int, int] | None:
         """Time of the first and the last entry; None without entries."""
-        # Two subqueries: with min and max in one query, SQLite would read the whole index.
+        # Two subqueries: for min and max in one query, SQLite would read the whole index.
         first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
         return None if first is None else (first, last)
 
@@ -191,7 +187,7 @@ class Entries:
         return int(count)
 
     def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
-        """Entries per actor and interval, for a picture of more entries than can be drawn."""
+        """Number of entries by actor and interval, if there are more entries than can be drawn."""
         rows = self._database.execute(
             "select actor, ((time_ms - ?) / ?) * ? + ?, count(*) from entries where time_ms between ? and ? "
             "group by 1, 2 order by 2",
@@ -216,12 +212,12 @@ class Entries:
         return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
 
     def clients_seen(self, seq: int) -> list[Entry]:
-        """What each broker told last of its clients, until this entry."""
+        """The last report of each broker about its clients, up to this entry."""
         latest = "select max(seq) from entries where kind = 'ClientsSeen' and seq <= ? group by actor"
         return self._entries(f"where seq in ({latest}) order by actor", seq)
 
     def denials(self, seq: int, limit: int) -> list[Entry]:
-        """What brokers denied until this entry, the last first."""
+        """The denials by brokers up to this entry, newest first."""
         return self._entries("where kind = 'Denied' and seq <= ? order by seq desc limit ?", seq, limit)
 
     def _latest(self, condition: str, from_ms: int, to_ms: int, limit: int) -> list[Entry]:

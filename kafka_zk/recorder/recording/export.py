@@ -8,7 +8,7 @@ from kafka_zk.recorder.recording.znode_history import put_checkpoint
 
 
 def export(recording: Recording, path: Path, first: int, last: int) -> None:
-    """Write the entries from ``first`` to ``last``, and the state of the znodes before ``first``, to a new file.
+    """Write the entries from ``first`` to ``last``, and the znodes before ``first``, to a new file.
 
     Raises: OSError, sqlite3.Error.
     """

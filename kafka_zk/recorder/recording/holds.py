@@ -1,4 +1,4 @@
-"""Who held what and when: leaderships, ownerships in groups, registrations. Pure.
+"""Records the holders of leaderships, group partitions and registrations over time. Pure.
 
 Each span belongs to a lane: a partition, a group's partition, or a broker. The page draws lanes by time; a span without
 a holder is a silence.
@@ -23,7 +23,7 @@ _CONTROLLER = "/controller"
 
 
 class Hold(NamedTuple):
-    """From now on ``holder`` has the lane; "" means no holder.
+    """``holder`` has the lane from now on; "": no holder.
 
     ``kind``: leader, owner (by a znode), assigned (by a group coordinator), broker, member or controller.
     """
@@ -35,7 +35,7 @@ class Hold(NamedTuple):
 
 
 def hold(change: Change) -> Hold | None:
-    """The new holder that follows from a change, or None."""
+    """The new holder of a lane after a change, or None."""
     path, znode = change.path, change.after
     if found := _STATE.fullmatch(path):
         return _leader(found[1], int(found[2]), znode)
@@ -56,7 +56,7 @@ def assigned_lanes(group: str) -> str:
 
 
 def assigned(event: AssignmentCompleted | MemberDeparted, held: Mapping[str, str]) -> Iterable[Hold]:
-    """The new holders of a group's partitions. ``held``: the group's lanes until now, with their holders."""
+    """The new holders of a group's partitions. ``held``: the group's lanes with their previous holders."""
     if isinstance(event, MemberDeparted):
         return [Hold("assigned", lane, NOBODY) for lane, holder in held.items() if holder == event.member]
     now = {

@@ -1,7 +1,7 @@
-"""A recording: everything that happened to a cluster, in one SQLite file or in memory, and the znodes at any moment.
+"""A recording: the events of a cluster and its znodes at any moment, in an SQLite file or in memory.
 
 Entries are numbered from 1 in the order of their arrival. ZooKeeper's entries are ordered by zxid. Events of processes
-arrive up to one poll late and keep their own time. In memory, a recording is bounded and drops its oldest entries.
+arrive up to one poll late and keep their own times. A recording in memory is bounded: it drops its oldest entries.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +38,7 @@ _FORGOTTEN_SHARE = 8
 
 
 class Recording:
-    """Stores entries and provides them by topic, on one thread. Close it at the end.
+    """Stores entries and provides their parts (``entries``, ``spans``, …), on one thread. Close it at the end.
 
     Args:
         path: a file to create or continue; None: in memory, at most MOST_IN_MEMORY_BYTES.
@@ -54,14 +54,14 @@ class Recording:
     def __init__(self, path: Path | None = None, *, read_only: bool = False) -> None:
         self.database = open_database(path, read_only=read_only)
         self.is_bounded = path is None
-        """In memory: the oldest entries are dropped."""
+        """True in memory: the oldest entries are dropped."""
         self.kept = "in memory" if path is None else f"in {path.name}"
         """Where the recording is stored, for people."""
         self.samples = Samples(self.database)
         self._load({})
 
     def _load(self, names: Mapping[int, str]) -> None:
-        """Continue at the end of the database. ``names``: known names of sessions."""
+        """Continue after the last entry. ``names``: known names of sessions."""
         self.entries = Entries(self.database)
         self.spans = Spans(self.database)
         self.znodes = ZnodeHistory(self.database, self.entries)
@@ -74,7 +74,7 @@ class Recording:
     def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
         """Store events and transactions that arrived since the last call.
 
-        Raises: sqlite3.Error (for example a full disk); then nothing of this call is stored.
+        Raises: sqlite3.Error (for example a full disk); then this call has stored nothing.
         """
         merged: list[tuple[int, int, Event | Transaction]] = [
             *((each.time_ms, 1, each) for each in events),
@@ -144,7 +144,7 @@ class Recording:
     def _add_zookeeper(
         self, transaction: Transaction, kind: str, path: str, cause: Cause | None, document: Document
     ) -> int:
-        """Returns the entry's number."""
+        """Add a ZooKeeper entry. Returns its number."""
         zxid, time_ms, session = transaction.zxid, transaction.time_ms, transaction.session
         seq, certain = cause or (None, False)
         actor = self.sessions.actor_of(session)
@@ -170,7 +170,7 @@ class Recording:
 
     @property
     def misses(self) -> str:
-        """What the recording has dropped, for people; "" for nothing."""
+        """What the recording has dropped, as text; "" for nothing."""
         if self.entries.first == 1 or not self.is_bounded:
             return ""
         size_mb = MOST_IN_MEMORY_BYTES >> 20

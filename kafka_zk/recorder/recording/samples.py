@@ -1,8 +1,8 @@
 """High watermarks and committed offsets over time, in a recording's database.
 
-Names of series: ``end flights-0`` (high watermark), ``committed board: flights-0``, the sums ``ends flights`` and
-``lag board: flights`` of a topic, and ``heard 0x1f`` (whether a session is silent). A value holds until the next one.
-None: unknown, or the session has ended.
+Names of series: ``end flights-0`` (high watermark), ``committed board: flights-0``, a topic's sums ``ends flights`` and
+``lag board: flights``, and ``heard 0x1f`` (whether a session is silent). A value is valid until the next one. None:
+unknown, or the session has ended.
 """
 
 import sqlite3
@@ -15,20 +15,20 @@ create table if not exists samples (
 ) without rowid;
 """
 MOST_SAMPLES = 500_000
-"""Limit of stored samples, about 25 MB; the oldest are dropped."""
+"""Maximum number of stored samples, about 25 MB; the oldest are dropped."""
 _FORGOTTEN_SHARE = 8
 _COUNTED_EVERY = 1_000
 
 
 class Sample(NamedTuple):
-    """``value`` holds from ``time_ms`` on."""
+    """``value`` is valid from ``time_ms`` on."""
 
     time_ms: int
     value: int | None
 
 
 class Samples:
-    """The samples of one recording, for its thread. Raises: sqlite3.Error."""
+    """The samples of one recording, for its thread. Raises sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -41,7 +41,7 @@ class Samples:
 
         Args:
             values: None ends a series until its next value.
-            for_good: ended series will hardly return, so they are not kept in memory.
+            for_good: ended series will probably not return; forget them in memory.
         """
         new = {series: value for series, value in values.items() if self._lasting(series, time_ms) != value}
         with self._database:
@@ -58,11 +58,11 @@ class Samples:
         return len(new)
 
     def end(self, beginning: str, time_ms: int) -> None:
-        """End the series with this prefix for good, because their source is gone."""
+        """End the series with this prefix for good, because their source no longer exists."""
         self.add(time_ms, dict.fromkeys(self.at(time_ms, [beginning])), for_good=True)
 
     def at(self, time_ms: int, beginnings: Iterable[str], limit: int = MOST_SAMPLES) -> dict[str, int]:
-        """The values at a moment of the series with these prefixes; at most ``limit`` per prefix."""
+        """The values at a moment, for the series with these prefixes; at most ``limit`` per prefix."""
         found: dict[str, int] = {}
         for beginning in beginnings if self._there else ():
             rows = self._database.execute(  # with max(), SQLite takes the value from the same row
@@ -74,7 +74,7 @@ class Samples:
         return found
 
     def between(self, series: str, from_ms: int, to_ms: int, limit: int) -> list[Sample]:
-        """The value at ``from_ms`` and the following ones, thinned out to ``limit``."""
+        """The value at ``from_ms`` and later ones, reduced to at most ``limit``."""
         if not self._there:
             return []
         first = self._before(series, from_ms)

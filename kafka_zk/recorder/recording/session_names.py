@@ -10,7 +10,9 @@ _MEMBER = re.compile(r"/consumers/[^/]+/ids/([^/]+)")
 
 
 def session_name(change: Change) -> str | None:
-    """The process whose session created this znode: ``broker-0``, or a consumer id. None if the znode does not say."""
+    """The process whose session created this znode: ``broker-0``, or a consumer id. None if the znode does not name
+    it.
+    """
     if change.after is None or not change.after.session:
         return None
     if found := _BROKER.fullmatch(change.path):
@@ -30,5 +32,5 @@ def process_of(actor: str) -> str:
 
 
 def signed(session: int) -> int:
-    """A session id as a signed integer, as SQLite stores it; some sources report unsigned ones."""
+    """A session id as a signed integer, as SQLite stores it; some sources report it unsigned."""
     return session - (1 << 64) if session >= 1 << 63 else session

@@ -1,4 +1,4 @@
-"""The processes that the sessions in a recording belong to."""
+"""The process of each session in a recording."""
 
 import sqlite3
 from collections.abc import Container, Mapping
@@ -7,7 +7,7 @@ from kafka_zk.recorder.recording.session_names import signed, unnamed
 
 
 class Sessions:
-    """The names of one recording's sessions. Raises: sqlite3.Error."""
+    """The names of one recording's sessions. Raises sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection, known: Mapping[int, str]) -> None:
         self._database = database
@@ -37,7 +37,7 @@ class Sessions:
             self._database.execute("update entries set actor = ? where session = ?", (actor, signed(session)))
 
     def keep(self, owners: Container[int]) -> None:
-        """Forget the sessions that have no entries, except these."""
+        """Forget sessions without entries, except these."""
         recorded = {session for (session,) in self._database.execute("select distinct session from entries")}
         self._names = {
             session: name

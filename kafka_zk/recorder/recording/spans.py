@@ -1,4 +1,4 @@
-"""The spans of a recording: who held what and when."""
+"""The spans of a recording: the holder of each lane over time."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ create index if not exists by_begin on spans (from_ms);
 
 
 class Span(NamedTuple):
-    """``to_ms`` None: it is still open."""
+    """``to_ms`` None: the span is open."""
 
     kind: str
     lane: str
@@ -31,7 +31,8 @@ class Span(NamedTuple):
 
 class LaneGroup(NamedTuple):
     """Lanes of one kind whose names differ only in the partition. ``stem`` is their prefix, such as ``flights-`` or
-    ``board: flights-``. ``to_ms`` None: one of them is still open."""
+    ``board: flights-``. ``to_ms`` None: one of them is open.
+    """
 
     kind: str
     stem: str
@@ -41,9 +42,10 @@ class LaneGroup(NamedTuple):
 
 
 class Move(NamedTuple):
-    """The lane passed from ``previous`` to ``holder`` at ``from_ms``. "" means no holder, ``previous`` None: none yet.
+    """The lane passed from ``previous`` to ``holder`` at ``from_ms``. "": no holder. ``previous`` None: no earlier
+    span.
 
-    ``to_ms`` None: the span is still open. The kinds are those of ``holds.Hold``.
+    ``to_ms`` None: the span is open. ``kind``: as in ``holds.Hold``.
     """
 
     kind: str
@@ -87,7 +89,7 @@ class Spans:
         return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
 
     def holders(self, kind: str, limit: int) -> dict[str, str]:
-        """The current holder of each lane of a kind, without unheld lanes."""
+        """The current holder of each held lane of a kind."""
         rows = self._database.execute(
             "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
         )

@@ -1,7 +1,7 @@
-"""Which watches are set at a moment: those set in a live session. Pure.
+"""Finds the watches that are set at a moment: those of live sessions. Pure.
 
 Traces do not say in which session a watch was set, so the latest session of the process is assumed. A restarted broker
-has two until ZooKeeper ends the session of its old process.
+has two sessions until ZooKeeper ends the old one.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ class SetWatch(NamedTuple):
 
 
 class Lifetime(NamedTuple):
-    """A session of a process. ``began_ms`` 0: before the recording. ``ended_ms`` None: it is alive."""
+    """A session of a process. ``began_ms`` 0: before the recording. ``ended_ms`` None: alive."""
 
     process: str
     began_ms: int
@@ -40,7 +40,6 @@ def standing(watches: Iterable[SetWatch], sessions: Iterable[Lifetime]) -> dict[
 
 
 def _lived_at(time_ms: int, latest_first: Iterable[Lifetime]) -> Lifetime | None:
-    """The latest session that was alive at that time."""
     lived = (
         each
         for each in latest_first

@@ -1,6 +1,7 @@
 """The znodes of a recording at any moment.
 
-*Checkpoints* hold all znodes. Between two checkpoints, changes are applied or undone to reach a moment.
+*Checkpoints* contain all znodes. To reach a moment, the changes after a checkpoint are applied, or those before it
+undone.
 """
 
 import json
@@ -64,14 +65,16 @@ class ZnodeHistory:
         return self._tree
 
     def checkpoint_if_due(self) -> None:
-        """Store a checkpoint, rarely enough that all checkpoints are at most about twice as large as the changes."""
+        """Store a checkpoint, so rarely that all checkpoints together are at most about twice as large as the
+        changes.
+        """
         if self._since_checkpoint >= max(_LEAST_BETWEEN_CHECKPOINTS, len(self._now.znodes) // 2):
             self._since_checkpoint = 0
             with self._database:
                 put_checkpoint(self._database, self._entries.count, self._now)
 
     def begin_after(self, seq: int) -> None:
-        """Store a checkpoint after this entry, and remove the earlier ones."""
+        """Store a checkpoint after this entry and remove earlier ones."""
         tree = self.after(seq)
         self._database.execute("delete from checkpoints where seq <= ?", (seq,))
         put_checkpoint(self._database, seq, tree)

@@ -40,8 +40,8 @@ class ZnodeTree:
     def take(self, transaction: Transaction) -> list[Change]:
         """Apply a transaction and return its changes.
 
-        Operations that do not fit (such as deleting an unknown znode, if the log begins in the middle) are applied as
-        far as possible.
+        Operations that do not match (such as deleting an unknown znode, if the log is incomplete) are applied as far as
+        possible.
         """
         changes = []
         for operation in transaction.operations:
@@ -95,6 +95,6 @@ class ZnodeTree:
 
 
 def _same(change: Change) -> bool:
-    """True if the observer re-read an unchanged znode."""
+    """True if an observer re-read an unchanged znode."""
     before, after = change.before, change.after
     return before is not None and after is not None and (before[:2], before.session) == (after[:2], after.session)

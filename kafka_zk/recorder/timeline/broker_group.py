@@ -1,11 +1,11 @@
 """Combines the events of a broker-coordinated group into rebalances, as ``rebalances`` does for ZooKeeper groups.
 
-A rebalance lasts from the group's preparation until an assignment is valid and every stopped partition is delivered
-again; a cooperative group needs two generations for that. An eager member gives up all partitions before it joins, so
-they are silent from its JoinGroup until the assignment; a cooperative member gives up only those it loses. If members
-report themselves when they stop and start (``rebalance.events``), their reports count instead. Without events of the
-brokers, observed states and the records of generations are used; a silence then begins when the rebalance was observed.
-Pure. Tests: tests/kafka_zk/recorder/timeline/test_broker_group.py.
+A rebalance begins with the group's state PreparingRebalance. It ends when every stopped partition is delivered again,
+which in a cooperative group takes two generations. An eager member gives up all partitions before it joins, so they are
+silent from its JoinGroup until the assignment; a cooperative member gives up only those it loses. Members' own reports
+of stops and starts (``rebalance.events``) take precedence. Without brokers' events, observed states and the records of
+generations are used; a silence then begins when the rebalance was observed. Pure. Tests:
+tests/kafka_zk/recorder/timeline/test_broker_group.py.
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMe
 from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
 
 RECORD_MS = 2_000
-"""How long to wait for the record of a generation after the group became stable."""
+"""How long to wait for the record of a generation after the group has become stable."""
 _REBALANCING = (GroupState.PREPARING_REBALANCE.value, GroupState.COMPLETING_REBALANCE.value)
 _WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value)
 
@@ -45,20 +45,20 @@ class BrokerGroupRebalances(Rebalances):
     def __init__(self) -> None:
         super().__init__()
         self._preparing = False  # or waiting for the assignment
-        self._generation = -1  # whose assignment is known
+        self._generation = -1  # the generation whose assignment is known
         self._assigned: Mapping[str, tuple[TopicPartition, ...]] = {}
-        self._coordinator_reports = False  # the coordinator writes a trace
+        self._coordinator_reports = False  # the coordinator writes traces
         self._seen_in: object = None  # the rebalance in which the last generation's record was seen
         self._record_due_ms: int | None = None  # until then the record of a stable group may still arrive
-        self._deliver_themselves: set[str] = set()  # members that report when they stop and start
+        self._deliver_themselves: set[str] = set()  # members that report their stops and starts
     def add(self, event: Event, request_count: int | None = None) -> None:
-        """Requests are counted here from the coordinator's events, not from ``request_count``."""
+        """Add an event. Requests are counted from the coordinator's events; ``request_count`` is ignored."""
         if isinstance(event, DeliveryStarted | DeliveryStopped):
             self._deliver_themselves.add(event.actor)
         super().add(event)
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
-        """The rebalance that is over, provided that nothing more happens before ``now_ms``."""
+        """The finished rebalance, if nothing more happens before ``now_ms``."""
         if self._record_due_ms is not None and now_ms < self._record_due_ms:
             return None
         return super().advance(now_ms)
@@ -136,7 +136,7 @@ class BrokerGroupRebalances(Rebalances):
             case Departure.SESSION_ENDED:
                 self._gone(event.time_ms, member)
             case Departure.DROPPED:
-                self.traced.discard(member)  # its session did not end
+                self.traced.discard(member)  # its session has not ended
                 self._gone(event.time_ms, member)
                 self._begin(event.time_ms, answers=False).causes[f"{member} {event.cause}"] = None
         self._busy.discard(member)
@@ -156,11 +156,11 @@ class BrokerGroupRebalances(Rebalances):
                 self._start(time_ms, member, new)
 
     def _without_reports(self, members: Iterable[str]) -> list[str]:
-        """The members that do not report when they stop and start."""
+        """The members that do not report their stops and starts."""
         return [member for member in members if member not in self._deliver_themselves]
 
     def _asked(self, member: str) -> None:
-        """Count a request of the member to the coordinator."""
+        """Count a member's request to the coordinator."""
         self._requests[member] = self._requests.get(member, 0) + 1
 
     # -- events of the observer --

@@ -1,8 +1,8 @@
 """Observes a broker-coordinated group from outside and reports changes as events.
 
 It works with any cluster, including Apache Kafka: it polls the coordinator for the group's state and reads the
-assignments of each generation from its record in ``__consumer_offsets``. Only the coordinator knows why a member left
-(its broker's trace says). Source of the records: GroupMetadataValue.json@3.9.
+assignments of each generation from its record in ``__consumer_offsets``. Only the coordinator knows why a member left;
+the trace of its broker contains the reason. Source of the records: GroupMetadataValue.json@3.9.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ _FIRST_LOOK_S = 20.0
 
 
 class BrokerGroupObserver:
-    """Reports on one group. Call ``poll`` as often as its state should be read. A context manager, like ``close``.
+    """Reports on one group. Each ``poll`` reads its state. A context manager that calls ``close``.
 
     Raises: KafkaError if the first read of the group fails.
     """
@@ -43,12 +43,12 @@ class BrokerGroupObserver:
         self._source = EventSource(OBSERVER, observe)
         self._state: str | None = None
         self.trouble: str | None = None
-        """Why the last poll failed; None if it succeeded."""
+        """Why the last poll failed; None after a success."""
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap, security=security, **timeouts)
         self._reader = BlockingReader(bootstrap_servers=bootstrap, security=security, **timeouts)
         try:
             self.has_no_members = self._begin()
-            """True if the group had no member at first."""
+            """True if the group had no member in the first read."""
         except BaseException:
             self.close()
             raise
@@ -65,13 +65,14 @@ class BrokerGroupObserver:
             self.trouble = str(error)
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         self._reader.close()
         self._admin.close()
 
     def _begin(self) -> bool:
-        """Read the state and the records that follow it; what both contain is reported once. Returns True if the group
-        has no member."""
+        """Read the state and the records after it, and report each member once. Returns True if the group has no
+        member.
+        """
         self._describe_first()
         count = len(self._reader.partitions_for(OFFSETS_TOPIC).partitions)
         tp = TopicPartition(OFFSETS_TOPIC, partition_for(self._group, count))
@@ -99,7 +100,7 @@ class BrokerGroupObserver:
         return self._admin.groups.describe_groups([self._group])[self._group]
 
     def _see_state(self, described: GroupDescription, asked_ms: int) -> None:
-        """``asked_ms``: the time before the request, so that a record that ends this state is not older than it."""
+        """``asked_ms``: the time before the request, so that the record of the next state is later."""
         if described.state != self._state:
             self._state = described.state
             self._observe(StateSeen(asked_ms, OBSERVER, "state changed", 0, described.state))

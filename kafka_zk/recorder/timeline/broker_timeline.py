@@ -1,4 +1,6 @@
-"""The timeline of one group of the broker. Pure. Tests: tests/kafka_zk/recorder/timeline/test_broker_timeline.py."""
+"""The timeline of one broker-coordinated group. Pure. Tests:
+tests/kafka_zk/recorder/timeline/test_broker_timeline.py.
+"""
 
 from kafka_zk.broker.group.events import CoordinatorEvent
 from kafka_zk.rebalance.events import RebalanceEvent
@@ -10,8 +12,9 @@ from kafka_zk.recorder.timeline.trace_file import Traced
 
 
 class BrokerTimeline(Timeline):
-    """Takes the events of brokers, members and an observer, ignores those of other groups or of no group, and gives
-    members short names."""
+    """Accepts events of brokers, members and an observer, ignores those of other groups or of no group, and shortens
+    the members' names.
+    """
 
     def __init__(self, group_id: str) -> None:
         super().__init__(BrokerGroupRebalances())

@@ -1,4 +1,4 @@
-"""Why a group rebalances: members that came or went, and other causes that its members name. Pure."""
+"""Finds the causes of a rebalance: members that joined or left, and other causes that members report. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -9,13 +9,13 @@ _EXPLAINED_BY_MEMBERS = ("started", "this member leaves", "the session ended", "
 
 
 class MemberChanges(NamedTuple):
-    """Members by consumer id, in the order of their changes."""
+    """Members by consumer id, in the order of the changes."""
 
     joined: tuple[str, ...] = ()
     returned: tuple[str, ...] = ()  # former members
     left: tuple[str, ...] = ()  # according to their traces
-    expired: tuple[str, ...] = ()  # gone, and their traces do not say that they left: the session ended
-    gone: tuple[str, ...] = ()  # gone without a trace file, for an unknown reason
+    expired: tuple[str, ...] = ()  # gone without a report that they left: the session ended
+    gone: tuple[str, ...] = ()  # gone without traces, for an unknown reason
 
     def sentences(self) -> Iterator[str]:
         """One sentence for each change, such as ``g_anna came``."""
@@ -33,7 +33,7 @@ class MemberChange:
         self._gone: dict[str, None] = {}
 
     def __bool__(self) -> bool:
-        """True if a member came or went."""
+        """True if a member joined or left."""
         return bool(self._came or self._left or self._gone)
 
     def came(self, member: str, *, before: bool) -> None:
@@ -43,15 +43,15 @@ class MemberChange:
         self._left[member] = None
 
     def gone(self, member: str) -> None:
-        """The member's registration was deleted; ``left`` may still follow."""
+        """The member's registration was deleted; ``left`` may follow."""
         self._gone[member] = None
 
     def infer(self, causes: Iterable[str], present: Collection[str]) -> None:
-        """Add changes that only the members' causes name."""
+        """Add changes that only the members' reported causes name."""
         for cause in causes:
             for member, verb in _MEMBERSHIP.findall(cause):
                 if verb == "came" and member in present and member not in self._came:
-                    continue  # caused by an earlier change
+                    continue  # the effect of an earlier change
                 if verb == "came":
                     self.came(member, before=False)
                 elif member not in present:

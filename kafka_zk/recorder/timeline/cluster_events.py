@@ -1,4 +1,4 @@
-"""Events of an outside observer of a cluster: brokers, the controller, the state of each partition. Pure.
+"""Events of an outside observer of a cluster: brokers, controller, partition states. Pure.
 
 The brokers' own events are those of ``registry.client.events``, ``controller.events`` and ``replica.events``.
 """
@@ -62,7 +62,7 @@ class WatchGone(ClusterSeen):
 
 @dataclass(frozen=True, slots=True)
 class OperatorActed(ClusterSeen):
-    """An operator did this with ``kafka-zk break`` or on the web page; ``expected`` is the expected effect."""
+    """An operator's act with ``kafka-zk break`` or on the web page. ``expected``: the expected effect."""
 
     action: str
     target: str

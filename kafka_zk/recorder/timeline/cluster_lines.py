@@ -1,7 +1,7 @@
 """A cluster's events as lines of text, by time. Pure: the time is an argument.
 
-Events of several processes arrive slightly out of order, so each is held back for a moment. Equal events of one process
-for many partitions share a line. Tests: tests/kafka_zk/recorder/timeline/test_cluster_lines.py.
+Events of several processes arrive slightly out of order, so each is delayed for a moment. Equal events of one process
+for several partitions share a line. Tests: tests/kafka_zk/recorder/timeline/test_cluster_lines.py.
 """
 
 import heapq
@@ -20,9 +20,9 @@ from kafka_zk.recorder.timeline.sentences import Mark, Sentence, sentence
 
 HOLD_BACK_MS = 400
 TOGETHER_MS = 100
-"""Equal sentences of one process that are at most this far apart share a line."""
+"""Maximum time between equal sentences of one process that share a line."""
 REMEMBERED_COUNT = 8
-"""How many states of a partition, as reported by controllers, are remembered."""
+"""Number of reported states of a partition that are remembered."""
 NAMED_COUNT = 6
 _WHO_WIDTH = 12
 
@@ -36,7 +36,7 @@ class _Line:
 
 
 class ClusterEvents:
-    """Collects events and returns them sorted by time, without observed states that a controller also reported."""
+    """Collects events and returns them sorted by time, without observed states that a controller has reported."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Event]] = []
@@ -66,7 +66,7 @@ def time_of_day(time_ms: int) -> str:
 
 
 class ClusterLines:
-    """Lines that begin with ``time_text`` of the time. ``verbose``: every step."""
+    """Lines that begin with ``time_text`` of the event's time. ``verbose``: every step."""
 
     def __init__(
         self, events: ClusterEvents, *, verbose: bool, time_text: Callable[[int], str] = time_of_day

@@ -1,4 +1,4 @@
-"""Which member delivers each partition, since when, and which one did before. Pure."""
+"""The member that delivers each partition, now and before. Pure."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from typing import NamedTuple
 from kafka_zk.base.types import TopicPartition
 
 HISTORY = 1_000
-"""How many changes of a partition are remembered."""
+"""Number of remembered changes of a partition."""
 
 
 class Silence(NamedTuple):
     """A time without delivery of a partition, with the members that delivered it before and after.
 
-    ``noticed``: the previous member died; the silence counts from when that was noticed, not from its last delivery.
-    ``silent_ms`` is None if no member took the partition over, or if one did before the observer noticed the death.
+    ``noticed``: the previous member died; the silence counts from when the observer noticed that, not from the last
+    delivery. ``silent_ms`` None: no member took over the partition, or one did before the observer noticed the death.
     """
 
     partition: TopicPartition
@@ -25,14 +25,14 @@ class Silence(NamedTuple):
 
 
 class Change(NamedTuple):
-    """From ``time_ms`` on, ``member`` delivers the partition; None: no member."""
+    """``member`` delivers the partition from ``time_ms`` on; None: no member."""
 
     time_ms: int
     member: str | None
 
 
 class Stop(NamedTuple):
-    """A partition that no member has delivered since ``since_ms``."""
+    """A partition without delivery since ``since_ms``."""
 
     since_ms: int
     before: str
@@ -65,7 +65,7 @@ class Deliveries:
                 self._remember(tp, time_ms, None)
 
     def start(self, time_ms: int, member: str, partition: TopicPartition) -> Silence | None:
-        """The member delivers the partition. Returns the silence that ends, if it was delivered before."""
+        """The member delivers the partition. Returns the silence that ends, if the partition was delivered before."""
         before = self.by.get(partition)
         self.by[partition] = member
         stop = self.stopped.pop(partition, None)
@@ -75,7 +75,7 @@ class Deliveries:
             return Silence(partition, stop.before, member, time_ms - stop.since_ms, stop.noticed)
         if before in (None, member):
             return None
-        return Silence(partition, before or "", member, None, True)  # the previous member's death is not noticed yet
+        return Silence(partition, before or "", member, None, True)  # its death is not noticed yet
 
     def _remember(self, partition: TopicPartition, time_ms: int, member: str | None) -> None:
         self.history.setdefault(partition, deque(maxlen=HISTORY)).append(Change(time_ms, member))

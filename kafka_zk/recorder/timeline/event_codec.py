@@ -1,7 +1,7 @@
 """Events as JSON and back: the lines of a trace file. Pure.
 
-``{"event":"Claimed","time_ms":…,"actor":…,"cause":…,"zxid":…,"offsets":{"t-0":5},"tokens":{"t-0":9}}``. A partition is
-written as ``topic-partition``, other values with named fields as objects. Unknown keys are ignored, so that newer
+``{"event":"Claimed","time_ms":…,"actor":…,"cause":…,"zxid":…,"offsets":{"t-0":5},"tokens":{"t-0":9}}``. Partitions are
+written as ``topic-partition``, and other values with named fields as objects. Unknown keys are ignored, so that newer
 traces can be read.
 """
 
@@ -31,7 +31,6 @@ _MODULES = (
 
 
 def _events_of(module: ModuleType) -> Iterator[type[Event]]:
-    """The event classes that a module defines, without base classes."""
     kinds = [each for each in vars(module).values() if isinstance(each, type) and issubclass(each, Event)]
     own = [each for each in kinds if each.__module__ == module.__name__ and each is not Event]
     return (each for each in own if not any(other is not each and issubclass(other, each) for other in own))
@@ -42,7 +41,7 @@ EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for module in _MODULE
 
 
 class UnknownEvent(ValueError):
-    """A line that is not a known event."""
+    """A line is not a known event."""
 
 
 def encode(event: Event) -> dict[str, Any]:
@@ -80,7 +79,7 @@ def _plain(value: Any) -> Any:
 
 
 def _parser(hint: Any) -> Callable[[Any], Any]:
-    """A function that reads a value of that type from JSON."""
+    """A function that reads a value of this type from JSON."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):

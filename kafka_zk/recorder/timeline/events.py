@@ -1,8 +1,8 @@
 """Events of an outside observer of a group, without the members' own reasons. Pure.
 
-For a ZooKeeper group they are changes of znodes; for a broker-coordinated group its states, and the records of
-generations in ``__consumer_offsets``. The members' own events are those of ``rebalance.events`` and
-``registry.client.events``, the group coordinator's those of ``group.events``.
+In a ZooKeeper group the observer sees changes of znodes; in a broker-coordinated group its states, and the records of
+generations in ``__consumer_offsets``. The members' events are in ``rebalance.events`` and ``registry.client.events``,
+the group coordinator's in ``group.events``.
 """
 
 from collections.abc import Mapping
@@ -16,19 +16,19 @@ from kafka_zk.registry.client.events import RegistryEvent
 OBSERVER = "observer"
 """The actor of these events."""
 FIRST_LOOK = "there at the first look"
-"""The cause of what existed when the observer began."""
+"""The cause of everything that existed when the observer began."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirstLook(RegistryEvent):
-    """The observer begins: exactly these members are in the group, whatever old traces say."""
+    """The observer begins. Exactly these members are in the group, regardless of old traces."""
 
     members: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSeen(RegistryEvent):
-    """A member is registered under ``ids``. ``announces``: its strategies, empty for a member that is not ours."""
+    """A member is registered under ``ids``. ``announces``: its strategies; empty for members of other kinds."""
 
     consumer_id: str
     announces: str
@@ -85,8 +85,8 @@ class StateSeen(Event):
 class GenerationSeen(Event):
     """A broker-coordinated group has these members and assignments now.
 
-    They come from the record of a generation, with the broker's time; at first from the coordinator's description,
-    without a generation (-1). ``joined_ms``: when all members had joined, -1 if unknown.
+    The source is the record of a generation, with the broker's time; at first, the coordinator's description, without a
+    generation (-1). ``joined_ms``: when all members had joined, -1 if unknown.
     """
 
     generation: int

@@ -1,6 +1,6 @@
 """Observes a group's znodes from outside and reports changes as events: members, owners, the leader's assignments.
 
-Only a member's trace says why it acts. As with every watch, several changes between two reads are reported as one.
+Only a member's trace contains its reasons. As with every watch, several changes between two reads are reported as one.
 """
 
 from functools import partial
@@ -65,7 +65,7 @@ class GroupObserver:
         return self._members is not None and not self._members
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         self._closed = True
         for watcher in (*self._watchers, *(self._topics or {}).values()):
             watcher.close()
@@ -123,7 +123,7 @@ class GroupObserver:
             answers = self._faults.visible(paths, await readable(self._client.get(path) for path in paths))
             offsets, _ = await self._offsets.fetch_visible(partitions)
         except (ConnectionLoss, SessionLost):
-            return  # everything is read again after the reconnect
+            return  # the reconnect reads everything again
         if self._closed:
             return
         now: dict[TopicPartition, tuple[str, int]] = {}

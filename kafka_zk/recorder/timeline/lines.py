@@ -21,13 +21,13 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 
 _WHO_WIDTH = 10
 _OF_CLUSTERS = (ControllerEvent, ReplicaEvent, TransactionChanged)
-"""Events in a broker's trace that do not belong to a group."""
+"""Events in a broker's trace that concern no group."""
 _LONG_MS = 2_000
-"""A longer rebalance is reported before it is over."""
+"""A longer rebalance is reported before it ends."""
 
 
 class RebalanceLines:
-    """One line per rebalance and per member's warning; each begins with the time of day."""
+    """One line for each rebalance and each warning of a member. Lines begin with the time of day."""
 
     def __init__(self, group_id: str, timeline: Timeline) -> None:
         self._summaries = Summaries(group_id)
@@ -59,7 +59,7 @@ class RebalanceLines:
             yield f"{_time_of_day(event.time_ms)}  {self._names.member(event.actor)}: {said.mark.value}{said}"
 
     def _first_look(self, now_ms: int | None) -> Iterator[str]:
-        """The initial owners, once; members that write traces report more themselves."""
+        """The initial owners, once, except members with traces, which report more."""
         found = {member: tps for member, tps in self._found.items() if member not in self._timeline.rebalances.traced}
         self._found.clear()
         if found:
@@ -68,7 +68,7 @@ class RebalanceLines:
             yield f"{prefix}at the first look {enumerated(has)}"
 
     def _unfinished(self, now_ms: int | None) -> Iterator[str]:
-        """What a rebalance still waits for, if it takes long (reported once) or is not over at the end (None)."""
+        """The pending parts of a rebalance, if it takes long (reported once) or is not over at the end (None)."""
         rebalances = self._timeline.rebalances
         began_ms = rebalances.began_ms
         if began_ms is None:
@@ -89,7 +89,7 @@ class RebalanceLines:
 
 
 class StepLines:
-    """Every event with the seconds since the first one, and each rebalance with all details."""
+    """Every event with the seconds since the first one, and all details of each rebalance."""
 
     def __init__(self, group_id: str, timeline: Timeline) -> None:
         self._summaries = Summaries(group_id)

@@ -1,7 +1,7 @@
 """Short names for the members of a broker-coordinated group. Pure.
 
 A member id consists of the client id, or a static member's instance id, and a random UUID. The short name omits the
-UUID; if another current member has that name, it includes part of the UUID.
+UUID, or includes part of it if another current member has the same name.
 """
 
 import re

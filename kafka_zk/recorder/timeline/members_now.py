@@ -31,7 +31,7 @@ class MemberNow(NamedTuple):
 
 
 class MembersNow:
-    """The members of one group; call ``add`` with everything that its timeline yields."""
+    """The members of one group. Call ``add`` with every event that its timeline yields."""
 
     def __init__(self, group_id: str, rebalances: Rebalances) -> None:
         self._names = GroupNames(group_id)
@@ -40,7 +40,7 @@ class MembersNow:
         self._tell_themselves: set[str] = set()
 
     def add(self, told: Told) -> None:
-        """Add an event. Commits are ignored, and the observer counts only for members without a trace."""
+        """Add an event. Commits are ignored. The observer's events count only for members without a trace."""
         if isinstance(told, GroupRebalance) or isinstance(told.event, Committed):
             return
         event = told.event

@@ -1,4 +1,4 @@
-"""Names of members, paths and partitions in sentences. Pure."""
+"""Names of members, paths and partitions, for sentences. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping

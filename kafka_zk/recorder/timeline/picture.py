@@ -1,12 +1,12 @@
-"""Partitions × time as text: which member delivers each partition, and when none does. Pure.
+"""Partitions × time as text: the member that delivers each partition at each time. Pure.
 
     t-0  aaaaaaaaaaaaaaaaaaaaaaaa
     t-1  aaaaaa·bbbbbbbbbb·dddddd
          0 s       10 s
          a anna  b ben  d dora  · silent
 
-Each column is an interval. A dot means that the partition was silent at some moment in it, however short; a letter
-names the last member that delivered it.
+Each column is an interval. A dot means that the partition was silent at some moment of the interval, however short. A
+letter names the last member that delivered it.
 """
 
 import string

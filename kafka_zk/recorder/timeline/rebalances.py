@@ -1,10 +1,10 @@
 """Combines the events of a group's members into rebalances: cause, silences, moved partitions, requests. Pure.
 
-A rebalance of the group begins when a member comes or goes, when a member begins one, or when a partition stops. It
-ends when all members that began are done, every stopped partition is delivered again, and nothing more happens for
-``QUIET_MS``, because members and the observer notice a change one after another. A change without a reaction may still
-get one for ``UNANSWERED_MS``; partitions without a member end the rebalance after ``STUCK_MS``. For members without a
-trace, owner znodes say what they deliver. Events arrive in the order of their times.
+A group's rebalance begins when a member joins or leaves, a member begins one, or a partition stops. It ends when all
+members that began one are done, every stopped partition is delivered again, and nothing more happens for ``QUIET_MS``,
+because members and the observer notice a change at different times. A change without any reaction ends the rebalance
+after ``UNANSWERED_MS``, and partitions without a member do after ``STUCK_MS``. Owner znodes show the deliveries of
+members without a trace. Events arrive in the order of their times.
 Tests: tests/kafka_zk/recorder/timeline/test_rebalances.py.
 """
 
@@ -66,7 +66,7 @@ class GroupRebalance:
     silences: tuple[Silence, ...]
     first_owners: dict[TopicPartition, str]  # partition delivered for the first time -> member
     untouched_count: int  # partitions that never stopped
-    requests: dict[str, int]  # requests to ZooKeeper or the coordinator by member; without uncounted members
+    requests: dict[str, int]  # requests to ZooKeeper or the coordinator by member; omits uncounted members
     notifications: dict[str, int]  # by member: watches that fired, or heartbeats that announced the rebalance
     coordinated_by: CoordinatedBy = CoordinatedBy.ZOOKEEPER
 
@@ -82,12 +82,12 @@ class GroupRebalance:
 
     @property
     def orphaned(self) -> tuple[Silence, ...]:
-        """Silences of partitions that have no member any more."""
+        """Silences of partitions that no longer have a member."""
         return tuple(each for each in self.silences if each.after is None)
 
     @property
     def longest_silence_ms(self) -> int | None:
-        """Of partitions that are delivered again; None without one, or if unknown."""
+        """The longest silence of a partition that is delivered again; None without one, or if unknown."""
         return max((each.silent_ms for each in self.silences if each.silent_ms is not None), default=None)
 
 
@@ -100,14 +100,14 @@ class _Round:
     requests_after: dict[str, int] = field(default_factory=dict)
     members: MemberChange = field(default_factory=MemberChange)
     causes: dict[str | int, None] = field(default_factory=dict)  # an int is a generation
-    answered: bool = False  # a member reacted to the last change of members or assignment
+    answered: bool = False  # a member has reacted to the last change of members or assignment
     strategy: str = ""
     silences: dict[TopicPartition, list[Silence]] = field(default_factory=dict)
     notifications: dict[str, int] = field(default_factory=dict)
 
 
 class Rebalances:
-    """Call ``add`` with events and ``advance`` with the time; ``advance`` returns a rebalance that is over.
+    """Call ``add`` with events and ``advance`` with the time; ``advance`` returns a finished rebalance.
 
     For ZooKeeper groups; see ``broker_group.BrokerGroupRebalances`` for broker-coordinated ones.
     """
@@ -121,9 +121,9 @@ class Rebalances:
         self.traced: set[str] = set()
         """The members that write traces."""
         self._busy: set[str] = set()
-        self._reported_stopped: set[TopicPartition] = set()  # by a rebalance that ended without a member for them
+        self._reported_stopped: set[TopicPartition] = set()  # by a rebalance without a member for them
         self._requests: dict[str, int] = {}
-        self._newcomers: set[str] = set()  # since the last rebalance; all of their requests belong to the next one
+        self._newcomers: set[str] = set()  # their requests count for the next rebalance
         self._generations: dict[int, str] = {}  # generation -> why the leader wrote it
         self._round: _Round | None = None
         self._count = 0
@@ -161,7 +161,7 @@ class Rebalances:
             self._round.requests_after |= self._requests
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
-        """The rebalance that is over, provided that nothing more happens before ``now_ms``."""
+        """The finished rebalance, if nothing more happens before ``now_ms``."""
         if self._round is None or self._awaits_members():
             return None
         unless_stuck_ms = QUIET_MS if self._round.answered else UNANSWERED_MS
@@ -169,7 +169,7 @@ class Rebalances:
         return self._finish(self._round) if now_ms - self._round.last_ms >= needed_ms else None
 
     def end(self) -> GroupRebalance | None:
-        """The rebalance that is over, provided that nothing more happens at all."""
+        """The finished rebalance, if nothing more happens at all."""
         over = self._round is not None and not self._awaits_members() and not self._waits()
         return self._finish(self._round) if over and self._round is not None else None
 
@@ -244,7 +244,7 @@ class Rebalances:
     # -- the rebalance --
 
     def _begin(self, time_ms: int, *, answers: bool | None) -> _Round:
-        """``answers``: True for a reaction to a change, False for a change, None for neither."""
+        """``answers``: True for a reaction to a change, False for a change, None otherwise."""
         if self._round is None:
             known = {member: count for member, count in self._requests.items() if member not in self._newcomers}
             self._round = _Round(time_ms, time_ms, self.deliveries.before(), known)
@@ -301,7 +301,7 @@ class Rebalances:
                 silences.append(Silence(tp, stop.before, None, None, stop.noticed))
         self._reported_stopped.update(self.deliveries.stopped)
         if not self._members:
-            self.deliveries.stopped.clear()  # without members, no partition is waited for
+            self.deliveries.stopped.clear()  # without members, no partition can be taken over
             self._reported_stopped.clear()
         first_owners = {tp: by for tp, by in sorted(self.deliveries.by.items()) if tp not in current.held}
         touched = {each.partition for each in silences} | first_owners.keys()
@@ -328,5 +328,5 @@ class Rebalances:
         )
 
     def _cause(self, cause: str | int) -> str:
-        """The cause; for a generation the leader's cause, which may become known last."""
+        """The text of a cause; for a generation, the leader's cause, which may arrive last."""
         return self._generations.get(cause, f"generation {cause}") if isinstance(cause, int) else cause

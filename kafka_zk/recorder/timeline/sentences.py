@@ -1,7 +1,7 @@
-"""A sentence for every event, whose subject is the event's actor: one table. Pure.
+"""The sentence for each event, whose subject is the event's actor: one table. Pure.
 
-The terminal, the page and the simulator share these sentences. They differ in what they omit, in how they name members,
-and in what precedes a sentence.
+The terminal, the page and the simulator share these sentences. They omit different ones, name members differently, and
+put different text before a sentence.
 """
 
 import enum
@@ -30,7 +30,7 @@ STARTED = "started"
 
 
 class Mark(enum.Enum):
-    """The kind of a sentence; most have none."""
+    """The kind of a sentence; None for most."""
 
     DETAIL = "detail"
     """Only for readers who want every step."""
@@ -61,7 +61,7 @@ _FULL = Names()
 
 
 def sentence(event: Event, names: Names = _FULL) -> Sentence | None:
-    """The sentence of an event; None if it only repeats another event."""
+    """The sentence of an event; None if it repeats another event."""
     say = _TABLE.get(type(event))
     said = None if say is None else say(event, names)
     return Sentence(said) if isinstance(said, str) else said
@@ -242,7 +242,7 @@ _TRANSACTIONS = {
     TransactionState.COMPLETE_ABORT: "has aborted the transaction of {}",
 }
 _RARE_IN_TRANSACTIONS = (TransactionState.EMPTY, TransactionState.PREPARE_ABORT)
-"""The other states come with every transaction of every producer."""
+"""Other states occur in every transaction."""
 
 
 def _transaction_changed(event: TransactionChanged, names: Names) -> Sentence | None:

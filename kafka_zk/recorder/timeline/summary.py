@@ -1,4 +1,4 @@
-"""A rebalance of a group in one line: cause, moves, the longest silence and the number of requests. Pure.
+"""A group's rebalance in one line: cause, moves, longest silence and number of requests. Pure.
 
 ``ben's session ended: ben→anna t-2, ben→cleo t-3; 6 never stopped; silent 14 ms; 24 requests``
 """
@@ -27,7 +27,6 @@ class Summaries:
         self._group_id = group_id
 
     def line(self, summary: GroupRebalance) -> str:
-        """The whole summary in one line."""
         return f"{self.why(summary)}: {'; '.join(self._parts(summary))}"
 
     def why(self, summary: GroupRebalance) -> str:
@@ -44,7 +43,7 @@ class Summaries:
         return ", ".join([word for word in words if word] + [self._shortened(cause) for cause in others]) or "unknown"
 
     def details(self, summary: GroupRebalance) -> Iterator[str]:
-        """What the line omits: each silent partition, and requests and watches by member."""
+        """Details that the line omits: each silent partition, and requests and watches by member."""
         for each in sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0)):
             before, after = self.name(each.before), self.name(each.after or "")
             partition = listed([each.partition])

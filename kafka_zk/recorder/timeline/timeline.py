@@ -1,8 +1,8 @@
-"""The events of a group in order, from traces and an observer, with its rebalances between them. Pure.
+"""A group's events in order, from traces and an observer, with its rebalances among them. Pure.
 
-Events of several processes arrive slightly out of order, so each is held back for a moment and sorted by time. A change
-reported by the observer or the leader comes before the members' reactions, even if these have an earlier time.
-The time is an argument. Tests: tests/kafka_zk/recorder/timeline/test_timeline.py.
+Events of several processes arrive slightly out of order, so each is delayed for a moment and sorted by time. A change
+reported by the observer or the leader comes before the members' reactions, even if these have an earlier time. The time
+is an argument. Tests: tests/kafka_zk/recorder/timeline/test_timeline.py.
 """
 
 import heapq
@@ -25,7 +25,7 @@ Told = Traced | GroupRebalance
 
 
 class Timeline:
-    """The events of one group. ``rebalances`` depends on its kind; default: a ZooKeeper group."""
+    """The events of one group. ``rebalances``: for the group's kind; default: a ZooKeeper group."""
 
     def __init__(self, rebalances: Rebalances | None = None) -> None:
         self.rebalances = rebalances or Rebalances()
@@ -40,14 +40,14 @@ class Timeline:
 
     @property
     def calm(self) -> bool:
-        """True if all events were reported and no rebalance is in progress."""
+        """True if all events are reported and no rebalance is in progress."""
         return not self._waiting and not self.rebalances.in_progress
 
     def add(self, traced: Traced) -> None:
         heapq.heappush(self._waiting, (traced.event.time_ms, next(self._numbers), traced))
 
     def due(self, now_ms: int | None = None) -> Iterator[Told]:
-        """The events due at ``now_ms`` (None: all), and each rebalance when it is over."""
+        """The events due at ``now_ms`` (None: all), and each rebalance after its end."""
         for told in self._due(now_ms):
             for listener in self.listeners:
                 listener(told)
@@ -71,7 +71,7 @@ class Timeline:
             yield summary
 
     def _take_causes(self, event: Event) -> list[Traced]:
-        """Remove and return the waiting events that must have preceded this one, with this one's time."""
+        """Remove and return the waiting events that must have preceded this one, with the time of this one."""
         is_cause = _causes_of(event)
         if is_cause is None:
             return []
@@ -95,7 +95,7 @@ def document(told: Told) -> dict[str, Any]:
 
 
 def _causes_of(event: Event) -> Callable[[Event], bool] | None:
-    """A predicate for the events that must have preceded this one, whatever their clocks say."""
+    """A predicate for the events that must have preceded this one, regardless of their times."""
     match event:
         case Reread() if event.path.endswith("/ids"):
             zxid = event.zxid

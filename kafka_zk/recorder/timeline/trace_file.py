@@ -13,7 +13,7 @@ SUFFIX = ".jsonl"
 
 
 class Traced(NamedTuple):
-    """An event, and how many requests its member had sent to ZooKeeper by then (None: not counted)."""
+    """An event, and the number of ZooKeeper requests that its member had sent by then (None: not counted)."""
 
     event: Event
     request_count: int | None
@@ -24,7 +24,7 @@ class TraceWriter:
 
     Args:
         path: a file, or a directory for a file named after ``actor``.
-        request_count: returns the number of requests sent to ZooKeeper so far, or None.
+        request_count: returns the number of ZooKeeper requests sent so far, or None.
     Raises: OSError.
     """
 
@@ -48,7 +48,7 @@ class TraceWriter:
 class TraceFollower:
     """Reads what was appended to a trace file, or to all files in a directory, since the last call.
 
-    The files and the directory need not exist yet. ``from_start``: also read what they contain already.
+    The files and the directory need not exist yet. ``from_start``: also read the existing content.
     """
 
     def __init__(self, path: Path, from_start: bool = True) -> None:
@@ -74,7 +74,7 @@ class TraceFollower:
             with file.open("rb") as lines:
                 lines.seek(self._positions.get(file, 0))
                 data = lines.read(-1 if most_bytes is None else most_bytes)
-            end = data.rfind(b"\n") + 1  # the rest is still being written
+            end = data.rfind(b"\n") + 1  # the rest is incomplete
             if not end and len(data) == most_bytes:
                 end = len(data)
             read_until[file] = self._positions.get(file, 0) + end

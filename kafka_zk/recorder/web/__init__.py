@@ -1,1 +1,1 @@
-"""The flight recorder and its page: what happened to a cluster, live and at any moment before."""
+"""The flight recorder and its page: the events of a cluster, live and at any earlier moment."""

@@ -1,4 +1,4 @@
-"""The page's queries to a recording, as JSON documents. Does no I/O except the recording's."""
+"""The page's queries to a recording, as JSON documents. The only I/O is the recording's."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ MOST_MOVES = 5_000
 MOST_EPISODES = 100
 LONGEST_COUNTED_MS = 600_000
 MOST_DATA = 20_000
-"""How many characters of a znode's data are sent; the recording has all."""
+"""Maximum number of characters of a znode's data that are sent."""
 BUCKETS = 400
 ASSIGNED = "AssignmentCompleted"
 MOST_LANE_GROUPS = 300
@@ -38,18 +38,18 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class BadRequest(Exception):
-    """The query is invalid or asks for something that does not exist; ``str()`` says what."""
+    """The query is invalid or names something that does not exist; ``str()`` gives the reason."""
 
 
 Query = Mapping[str, str]
 
 
 class RecordingApi:
-    """Answers the page's queries, whose values are unchecked strings. Raises: BadRequest."""
+    """Responds to the page's queries, whose values are unchecked strings. Raises: BadRequest."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # cache: the last query, its answer
+        self._counted: tuple[tuple[int, int, int], list[Bucket]] = ((0, 0, 0), [])  # of the last query
 
     def state(self, query: Query) -> Document:
         """The cluster after entry ``seq`` and the rest of its transaction."""
@@ -60,9 +60,10 @@ class RecordingApi:
         return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq), "clients": clients}}
 
     def tree(self, query: Query) -> Document:
-        """The znodes after entry ``seq``. If there are too many, only those with ``name`` in their path, or without
-        ``name`` the children of ``path``, each with its number of descendants. ``found``: number of matches, of which
-        at most MOST_ZNODES are sent."""
+        """The znodes after entry ``seq``. If there are too many: those with ``name`` in their path; without ``name``,
+        the children of ``path``, each with its number of descendants. ``found``: number of matches, of which at most
+        MOST_ZNODES are sent.
+        """
         seq = self._recording.entries.whole(self._seq(query))
         znodes = self._recording.znodes.after(seq).znodes
         whole = len(znodes) <= MOST_ZNODES
@@ -101,7 +102,7 @@ class RecordingApi:
         }
 
     def entries(self, query: Query) -> Document:
-        """Entries in an interval, or counts if there are too many to draw."""
+        """Entries in an interval; counts, if they are too many to draw."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         count = self._recording.entries.count_between(from_ms, to_ms)
         if count > MOST_ENTRIES:
@@ -113,7 +114,7 @@ class RecordingApi:
         return {"count": count, "entries": [_short(entry) for entry in found]}
 
     def spans(self, query: Query) -> Document:
-        """The spans in an interval; of topics with many partitions only those without a holder.
+        """The spans in an interval. Topics with many partitions are folded to the spans without a holder.
 
         ``open`` and ``close`` name groups of lanes, such as ``leader flights-``, to unfold or fold.
         """
@@ -131,7 +132,7 @@ class RecordingApi:
         return {"spans": [list(span) for span in spans], "groups": groups}
 
     def episodes(self, query: Query) -> Document:
-        """Failovers, rebalances and operator acts in an interval, with their costs. ``seq``: the first entry."""
+        """Failovers, rebalances and operator acts in an interval, with their silences. ``seq``: the first entry."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         steps = [_group_step(each) for each in self._recording.entries.group_steps(from_ms, to_ms, MOST_MOVES)]
         found = episodes(self._recording.spans.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
@@ -141,7 +142,7 @@ class RecordingApi:
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
-        """Offsets and lags of partitions and groups at ``time_ms``, and their sums in an interval."""
+        """Offsets and lags of partitions and groups at ``time_ms``, and the sums over an interval."""
         from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
         samples = self._recording.samples
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
@@ -151,12 +152,12 @@ class RecordingApi:
         }
 
     def lesson(self, query: Query) -> Document:
-        """The steps of a recorded scenario; none for other recordings."""
+        """The steps of a recorded scenario; empty for other recordings."""
         lesson = self._lesson()
         return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
 
     def question(self, query: Query) -> Document:
-        """A question about the effect of ``step``, and its answer from the recording."""
+        """A question about the effect of ``step``, with the answer from the recording."""
         steps = self._lesson().steps
         number = _number(query, "step")
         if not 0 <= number < len(steps):
@@ -189,7 +190,7 @@ class RecordingApi:
         export(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
-        """The broker-coordinated groups, from their coordinators' events."""
+        """The broker-coordinated groups, from the events of their coordinators."""
         groups: dict[str, Document] = {}
         at = self._recording.entries.entry(seq)
         for entry in self._recording.entries.group_steps(0, at.time_ms if at else 0, MOST_MOVES):
@@ -201,7 +202,7 @@ class RecordingApi:
         ]
 
     def entry(self, query: Query) -> Document:
-        """One entry with its causes, its effects and an explanation."""
+        """One entry with its causes, effects and explanation."""
         entry = self._recording.entries.entry(_number(query, "seq"))
         if entry is None:
             raise BadRequest(f"there is no entry {query.get('seq')}")
@@ -231,7 +232,7 @@ class RecordingApi:
         return _number(query, "seq") if "seq" in query else self._recording.entries.count
 
     def _chain(self, entry: Entry) -> list[Entry]:
-        """The cause, its cause, and so on."""
+        """The chain of causes of an entry, nearest first."""
         chain: list[Entry] = []
         seen = {entry.seq}
         cause = entry.cause
@@ -275,7 +276,7 @@ def _short(entry: Entry) -> Document:
 
 
 def _shown_document(entry: Entry) -> Document:
-    """The document with session ids as ZooKeeper's tools print them; as numbers they exceed JavaScript's range."""
+    """The document with session ids as text, as ZooKeeper's tools print them: the numbers exceed JavaScript's range."""
     if entry.kind not in CHANGES:
         return {
             key: f"{value & (1 << 64) - 1:#x}" if key in _SESSION_IDS and isinstance(value, int) else value

@@ -11,7 +11,6 @@ from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, GroupDescrip
 from kafka_zk.clients.connection.errors import KafkaError
 
 ACTOR = "page"
-"""The actor of these events."""
 UNKNOWN_GENERATION = -1
 """Coordinators do not report the generation."""
 _CONSUMERS = ("consumer", "")
@@ -21,7 +20,7 @@ Assignments = Mapping[str, tuple[TopicPartition, ...]]
 
 
 class Groups(Protocol):
-    """The methods used of a ``GroupAdmin``."""
+    """The part of ``GroupAdmin`` that is used."""
 
     async def list_groups(self) -> Mapping[str, ListedGroup]: ...
 
@@ -33,7 +32,7 @@ class AskedGroups:
 
     Args:
         take: receives an ``AssignmentCompleted`` for each group whose assignment changed.
-        most: limit of described groups.
+        most: maximum number of groups to describe.
     """
 
     def __init__(self, take: Callable[[list[Event]], object], most: int) -> None:
@@ -43,7 +42,7 @@ class AskedGroups:
         self.names: tuple[str, ...] = ()
 
     async def ask(self, groups: Groups) -> None:
-        """Poll the groups and report changes; nothing if a coordinator does not respond."""
+        """Poll the groups and report changes. No effect if a coordinator does not respond."""
         try:
             listed = await groups.list_groups()
             names = [name for name, each in listed.items() if each.protocol_type in _CONSUMERS][: self._most]

@@ -1,4 +1,4 @@
-"""The clients of a cluster at one moment: who is connected as whom, who is throttled, who was denied what."""
+"""The clients of a cluster at one moment: connected users, throttles and denials."""
 
 from collections.abc import Collection
 from typing import Any
@@ -11,7 +11,7 @@ MOST_DENIALS = 20
 
 
 def clients_document(entries: Entries, seq: int, brokers: Collection[str]) -> Document:
-    """What the page shows of clients after entry ``seq``; ``brokers``: the actors that are there then."""
+    """The page's data about clients after entry ``seq``. ``brokers``: the actors that are running then."""
     seen = [each for each in entries.clients_seen(seq) if each.actor in brokers]
     return {
         "connected": _rows(seen, "clients"),

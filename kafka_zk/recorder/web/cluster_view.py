@@ -1,6 +1,6 @@
 """The cluster at one moment, from its znodes: brokers, controller, partitions, groups. Pure.
 
-Nothing is inferred: what no znode says is missing, and a znode that cannot be parsed is named.
+Only facts in znodes appear. Znodes that cannot be parsed are listed.
 """
 
 import re
@@ -15,9 +15,9 @@ from kafka_zk.registry.znodes import topics as topic_znodes
 from kafka_zk.registry.znodes.json_codec import decode_object
 
 MOST_PARTITIONS = 1_000
-"""Limit of shown partitions, per topic and for all topics that are not unfolded."""
+"""Maximum number of shown partitions, for each topic and for all topics that are not unfolded."""
 MOST_UNASKED = 30
-"""A topic with more partitions is folded into counts until the reader unfolds it."""
+"""A topic with more partitions is folded into counts until the user unfolds it."""
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")

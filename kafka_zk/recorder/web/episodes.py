@@ -1,4 +1,4 @@
-"""Failovers and rebalances as episodes: one line with its cost instead of a hundred changes. Pure.
+"""Failovers and rebalances as episodes: one line with the silence instead of a hundred changes. Pure.
 
 Changes of holders belong to one episode if they concern the cluster or the same group, and follow each other closely.
 """
@@ -10,7 +10,7 @@ from kafka_zk.recorder.recording.spans import Move
 from kafka_zk.recorder.timeline.names import counted
 
 NEAR_MS = 2_000
-"""Changes that are further apart belong to two episodes."""
+"""Changes that are further apart belong to different episodes."""
 MOST_NAMES = 3
 NOBODY = ""
 CLUSTER = "cluster"
@@ -19,7 +19,7 @@ IN_ZOOKEEPER, IN_BROKER = "group", "group of the broker"
 
 
 class GroupStep(NamedTuple):
-    """A coordinator's report about a group: ``began`` a rebalance, or ended it with a ``generation`` of members."""
+    """A coordinator's report about a group: a rebalance began (``began``), or ended with a new ``generation``."""
 
     group: str
     began: bool
@@ -29,8 +29,9 @@ class GroupStep(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """``subject``: the cluster or a group. ``silent_ms``: the longest time that a partition had no leader or owner in
-    ZooKeeper. ``lasts``: it is not over."""
+    """``subject``: the cluster or a group. ``silent_ms``: the longest time that a partition had no leader, or no owner
+    in ZooKeeper. ``lasts``: not over.
+    """
 
     subject: str
     text: str

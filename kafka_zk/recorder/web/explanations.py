@@ -1,4 +1,4 @@
-"""The code behind an entry: our file, and Apache Kafka's."""
+"""The code behind an entry: a file of kafka-zk and one of Apache Kafka."""
 
 from importlib import resources
 from typing import NamedTuple
@@ -104,7 +104,7 @@ def explanation(kind: str) -> Explanation | None:
 
 
 def code(file: str) -> bytes | None:
-    """The content of a file of ours that an explanation names; None for other files."""
+    """The content of a kafka-zk file that an explanation names; None for other files."""
     places = (*_BY_MODULE.values(), *_BY_EVENT.values(), *((each.ours, each.kafkas) for each in _OF_ZOOKEEPER.values()))
     if file not in {ours for ours, _ in places}:
         return None

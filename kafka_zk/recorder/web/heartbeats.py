@@ -1,4 +1,4 @@
-"""Which sessions are silent, according to ZooKeeper's ``cons`` command, where that is allowed.
+"""Finds silent sessions with ZooKeeper's ``cons`` command, where it is allowed.
 
 An idle client pings its server three times per session timeout. A session is *silent* if the server has received
 nothing for half of the timeout: its client is paused, cut off, or connecting to another server.
@@ -17,7 +17,6 @@ from kafka_zk.registry.client import connect_string
 
 WORD = "cons"
 HEARD_OF = "heard "
-"""The prefix of all series."""
 MOST_CONNECTIONS = 1_000
 """With more connections, polling stops because it costs the server too much."""
 HEARD, SILENT = 1, 0
@@ -40,10 +39,10 @@ class _Known(NamedTuple):
     """The state of a session.
 
     Attributes:
-        received: packet counts of its connections; two while it moves to another server.
+        received: packet counts of its connections; two counts while it moves to another server.
         listed_ms: when ZooKeeper last listed a connection of it.
         said_ms: when a count last changed, or when the session was first seen.
-        has_spoken: a count has changed.
+        has_spoken: a count has changed at least once.
     """
 
     received: frozenset[int]
@@ -63,7 +62,7 @@ class Heartbeats:
     def __init__(self, zookeeper: str) -> None:
         self._servers = connect_string.parse(zookeeper).servers
         self._known: dict[int, _Known] = {}
-        self._told: set[str] = set()  # series with a value in the last call
+        self._told: set[str] = set()  # series that had a value in the last call
         self._too_many = False
 
     def look(self) -> list[SessionConnection] | None:
@@ -83,10 +82,10 @@ class Heartbeats:
         return None if self._too_many else found
 
     def tell(self, connections: list[SessionConnection] | None, now_ms: int) -> Mapping[str, int | None]:
-        """The value of each session's series: HEARD, SILENT, or None once when it is no longer known.
+        """The value of each session's series: HEARD, SILENT, or None once when the session is no longer known.
 
         Args:
-            connections: the result of ``look``. None ends all series, but keeps the sessions' states.
+            connections: the result of ``look``. None ends all series but keeps the sessions' states.
         """
         states: dict[str, int | None] = {}
         if connections is not None:

@@ -1,4 +1,4 @@
-"""Which lanes of partitions the timeline shows individually, and which it folds by topic. Pure."""
+"""Decides which lanes of partitions the timeline shows individually and which it folds by topic. Pure."""
 
 from collections.abc import Collection, Iterable
 from itertools import pairwise
@@ -8,11 +8,11 @@ from kafka_zk.recorder.recording.spans import LaneGroup
 from kafka_zk.recorder.web.cluster_view import is_internal
 
 MOST_UNASKED = 12
-"""A topic with more partitions is folded until the reader unfolds it."""
+"""A topic with more partitions is folded until the user unfolds it."""
 
 
 class Silence(NamedTuple):
-    """An interval in which ``lane_count`` of a group's lanes had no holder. ``to_ms`` None: it is not over."""
+    """An interval in which ``lane_count`` of a group's lanes had no holder. ``to_ms`` None: not over."""
 
     from_ms: int
     to_ms: int | None
@@ -20,14 +20,14 @@ class Silence(NamedTuple):
 
 
 def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]) -> bool:
-    """``opened`` and ``closed``: the reader's exceptions, as ``kind stem``."""
+    """``opened`` and ``closed``: the user's exceptions, as ``kind stem``."""
     name = f"{group.kind} {group.stem}"
     by_itself = group.lane_count > MOST_UNASKED or is_internal(group.stem.rpartition(": ")[2])
     return name in closed or (by_itself and name not in opened)
 
 
 def silences(vacant: Iterable[tuple[int, int | None]]) -> list[Silence]:
-    """How many lanes had no holder, by time. ``vacant``: the spans without a holder."""
+    """The number of lanes without a holder over time. ``vacant``: the spans without a holder."""
     change_count: dict[int, int] = {}
     lasting = 0
     for from_ms, to_ms in vacant:

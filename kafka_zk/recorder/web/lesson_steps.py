@@ -1,7 +1,7 @@
 """A lesson in a recording: its steps, and questions that the recording can answer. Pure.
 
-The steps are stored in the recording. A question concerns something that the step changes: the controller, a
-partition's leader, or a partition's owner in a group.
+The recording contains the steps. A question concerns something that a step changes: the controller, a partition's
+leader, or a partition's owner in a group.
 """
 
 import json
@@ -20,7 +20,7 @@ NOTE, TOLD = "note", "told"
 
 
 class Step(NamedTuple):
-    """``text`` is done, said or expected after entry ``from_seq``; ``seq`` is the last entry before the next step.
+    """``text``: what is done, said or expected after entry ``from_seq``. ``seq``: the last entry before the next step.
 
     ``play``: the part of the lesson, such as a chapter. ``kind``: command, note, told, held, failed or violation.
     ``happened``: its effects, in sentences. ``picture``: lines that must not be wrapped.
@@ -65,7 +65,7 @@ def decode(text: str) -> Lesson:
 
 
 def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Question | None:
-    """A question about something that differs after the step; None if there is nothing to guess."""
+    """A question about a difference that the step made; None if there is nothing to guess."""
     old, new = cluster_document(before), cluster_document(after)
     was, now = dict(_roles(old)), dict(_roles(new))
     brokers = [f"broker {each['id']}" for cluster in (old, new) for each in cluster["brokers"]]
@@ -79,7 +79,7 @@ def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Questio
 
 
 def _roles(cluster: Document) -> Iterator[tuple[tuple[str, str], str]]:
-    """The holder for each (question, kind)."""
+    """The holder of each (question, kind)."""
     broker = cluster["controller"]["broker"]
     yield ("Which broker is the controller now?", "controller"), NONE if broker is None else f"broker {broker}"
     for topic in cluster["topics"]:

@@ -1,4 +1,4 @@
-"""Entries as lines for people. Pure."""
+"""Entries as lines of text. Pure."""
 
 from kafka_zk.recorder.recording.documents import Document
 from kafka_zk.recorder.recording.entries import CHANGES, CREATED, SESSION_BEGAN, Entry
@@ -10,13 +10,13 @@ _MOST_CHARACTERS = 240
 
 
 def line(entry: Entry) -> str:
-    """What happened, in a few words, cut to the length of a line."""
+    """The entry in a few words, cut to the length of a line."""
     told = _line(entry)
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 
 
 def title(entry: Entry) -> str:
-    """What happened, without the znode's data, which the page shows below."""
+    """The entry without the znode's data, which the page shows below."""
     return f"{entry.actor} {_change(entry.kind, entry.path, entry.document)}" if entry.kind in CHANGES else line(entry)
 
 
@@ -49,6 +49,6 @@ def _data(document: Document) -> str:
 
 
 def _session(entry: Entry) -> str:
-    """The session by its process's name, if known."""
+    """The session by the name of its process, if known."""
     unknown = unnamed(entry.document["session"])
     return unknown if entry.actor == unknown else f"the session of {entry.actor}"

@@ -18,13 +18,13 @@ INTERVAL_S = 0.1
 RETRY_POLLS = 10
 """Number of polls skipped after a failure."""
 MOST_KEPT = 100_000
-"""How many entries may wait for disk space; later ones are counted and dropped."""
+"""Maximum number of entries that wait for disk space; later ones are counted and dropped."""
 
 _log = Logger()
 
 
 class Recorder:
-    """Polls the sources. Failures are reported in ``problem`` and retried; the cluster never waits for the recorder.
+    """Polls the sources. Reports failures in ``problem`` and retries. The cluster never waits for the recorder.
 
     Args:
         on_news: called after each poll that found entries.
@@ -51,7 +51,7 @@ class Recorder:
         self.lost_count = 0
         """Number of entries dropped because the disk was full for too long."""
         self.problem = ""
-        """Why recording is interrupted; "" if it is not."""
+        """Why recording is interrupted; "" otherwise."""
 
     def start(self) -> "Deferred[Any]":
         done: Deferred[Any] = self._loop.start(INTERVAL_S)
@@ -70,10 +70,10 @@ class Recorder:
             self._waiting += events
 
     def poll(self) -> None:
-        """Record what is new.
+        """Record new entries.
 
-        Traces are read first: a process reports a change after making it, so the change, which is read second, is
-        always found. While the log lags behind, traces wait for the log to reach their time.
+        Traces are read before the log: a process reports a change after making it, so the log then contains the change.
+        While the log lags, traces wait until it reaches their time.
         """
         if self._passed_over:
             self._passed_over -= 1
@@ -88,7 +88,7 @@ class Recorder:
         except (OSError, sqlite3.Error, RegistryError) as error:
             self._fails(str(error))
             return
-        except Exception as error:  # an entry that cannot be recorded now, never can
+        except Exception as error:  # an entry that cannot be recorded now never can
             self._lose(error)
             return
         self._events, self._transactions = [], []
@@ -96,7 +96,7 @@ class Recorder:
         self._on_news()
 
     def _lose(self, error: Exception) -> None:
-        """Drop the traces first and try the changes again; drop these if that fails, too."""
+        """Drop the traces and try the changes again; drop the changes if that fails, too."""
         _log.failure("entries are lost")
         if self._events:
             self.lost_count += len(self._events)
@@ -107,12 +107,11 @@ class Recorder:
         self._fails(f"{type(error).__name__}: {error}")
 
     def _hear(self) -> None:
-        """Read the traces."""
         if self._traces is not None:
             self.take(self._traces.read())
 
     def _due(self, transactions: list[Transaction]) -> list[Event]:
-        """Take the traces whose changes were read."""
+        """Take the traces whose changes have been read."""
         found = self._waiting
         self._waiting = []
         if self._source.behind:

@@ -19,11 +19,11 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500
-"""How long a broker may take to respond."""
+"""Maximum time for a broker's response."""
 MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
 ROUNDS_BETWEEN_GROUPS = 3
-"""Groups without traces are polled only once in this number of rounds."""
+"""Number of rounds between two polls of groups without traces."""
 
 _log = Logger()
 
@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
 
 
 class Asked(Protocol):
-    """The methods used of an ``Admin``."""
+    """The part of ``Admin`` that is used."""
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Any]: ...
 
@@ -53,7 +53,7 @@ class Asked(Protocol):
 
 
 class Sampler:
-    """Polls without waiting for failed brokers. No error here reaches the recorder.
+    """Polls without waiting for failed brokers. Its errors do not affect the recorder.
 
     Args:
         wanted: called in each round.
@@ -113,7 +113,6 @@ class Sampler:
         return wanted._replace(groups=self._asked.names)
 
     async def _connected(self, brokers: tuple[str, ...]) -> Admin | None:
-        """An admin client that knows a live broker."""
         if self._admin is None or not set(brokers) & set(self._brokers):
             if self._admin is not None:
                 await self._admin.close()
@@ -125,7 +124,7 @@ class Sampler:
 def series(
     ends: Mapping[TopicPartition, int | None], committed: Mapping[tuple[str, TopicPartition], int]
 ) -> dict[str, int | None]:
-    """The values of one moment by series. ``ends`` None: that leader did not respond."""
+    """The values of one moment by series. ``ends`` None: the leader did not respond."""
     found: dict[str, int | None] = {}
     for tp, end in ends.items():
         if end is not None:
@@ -140,7 +139,7 @@ def series(
 
 
 def _add(sums: dict[str, int | None], name: str, value: int | None) -> None:
-    """Add to a sum; a sum with an unknown part is unknown."""
+    """Add to a sum, which is unknown if any part is."""
     known = sums.get(name, 0)
     sums[name] = None if value is None or known is None else known + value
 

@@ -1,9 +1,9 @@
-"""The page's web server: static files, queries to the recording, server-sent events, faults for brokers.
+"""The page's web server: static files, queries to the recording, server-sent events, and faults for brokers.
 
-It listens on the loopback address. A request must name that address as its host, so that other sites cannot reach it
-through a browser under their own name (DNS rebinding). Other sites may link to the page, but not query it. Every query
-must carry the read token of the printed URL, which other sites and other users of this machine do not know. Every
-change must carry the break token, which is printed separately.
+It listens on the loopback address. A request must name this address as its host, so that a site cannot reach the server
+under its own name (DNS rebinding). Other sites may link to the page but not query it. A query must carry the read token
+of the printed URL, which other sites and other users of the machine do not know. A change must carry the break token,
+which is printed separately.
 """
 
 import hmac
@@ -30,9 +30,9 @@ TOKEN_HEADER = "x-kafka-zk-token"
 MOST_LISTENERS = 50
 _MOST_BODY_BYTES = 10_000
 _WITHOUT_READING_TOKEN = (b"api-code", b"api-break")
-"""Public code, and commands, which carry a token of their own."""
+"""Public code, and commands, which carry their own token."""
 _ELSEWHERE = ("cross-site", "same-site")
-"""``Sec-Fetch-Site`` of requests by a page of another site or port."""
+"""``Sec-Fetch-Site`` of requests from pages of other sites or ports."""
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
@@ -42,8 +42,9 @@ _HEADERS = {
 }
 
 Break = Callable[[Document], Document]
-"""Carries out a command (a document with an ``action``) on a thread and returns the new state. Raises an exception
-whose text says why it cannot."""
+"""Runs a command (a document with an ``action``) on a thread and returns the new state. Raises an exception whose text
+gives the reason for a refusal.
+"""
 
 _log = Logger()
 
@@ -84,7 +85,7 @@ class WebServer:
         self._root = root
 
     def site(self, reactor: Any) -> BoundedSite:
-        """The site. Only the buttons that break brokers send a body."""
+        """The site. Only commands to break brokers have a body."""
         return BoundedSite(self._root, reactor, posts=True, max_body_bytes=_MOST_BODY_BYTES)
 
     def listen(self, reactor: Any, port: int) -> int:
@@ -170,7 +171,7 @@ class _Question(_Resource):
 
 
 class _Export(_Resource):
-    """An interval as a file to download."""
+    """Exports an interval as a file to download."""
 
     isLeaf = True
 
@@ -194,7 +195,7 @@ class _Export(_Resource):
 
 
 class _Code(_Resource):
-    """The modules of ours that explanations name, as text."""
+    """The kafka-zk modules that explanations name, as text."""
 
     isLeaf = True
 
@@ -233,7 +234,7 @@ class _Break(_Resource):
 
 
 def _order(body: bytes) -> Document | None:
-    """A valid command: an action, with strings, integers and lists of strings as arguments. None if invalid."""
+    """Parse a command: an action with strings, integers and lists of strings as arguments. None if invalid."""
     try:
         wanted = json.loads(body)
     except (ValueError, RecursionError):
@@ -250,7 +251,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class _News(_Resource):
-    """Server-sent events with the recording's summary; the page then queries the rest."""
+    """Server-sent events with the recording's summary, after which the page queries the rest."""
 
     isLeaf = True
 
@@ -281,7 +282,7 @@ class _News(_Resource):
 
 
 class _Listener:
-    """A browser. A slow reader gets only the latest news when it reads again (a push producer)."""
+    """A browser. If it reads slowly, it gets only the latest news (a push producer)."""
 
     def __init__(self, request: Any) -> None:
         self._request = request
@@ -304,12 +305,12 @@ class _Listener:
             self._request.write(line)
 
     def stopProducing(self) -> None:
-        """The browser disconnected, as notifyFinish also reports."""
+        """The browser disconnected; notifyFinish reports this, too."""
         self._paused = True
 
 
 def _header(request: Any, name: str) -> str:
-    """The last header of that name, whatever its bytes are; "" without one."""
+    """The last header of this name as text; "" without one."""
     found = request.requestHeaders.getRawHeaders(name.encode())
     return str(found[-1].decode(errors="replace")) if found else ""
 

@@ -31,16 +31,16 @@ _log = Logger()
 WATCH_TABLE_INTERVAL_S = 3.0
 HEARTBEATS_INTERVAL_S = 1.0
 HEARTBEAT_S = 1.0
-"""How often the page receives the time if nothing happens."""
+"""Interval at which the page receives the time if nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A live cluster to record.
 
-    ``broker_ids``: of a ``kafka-zk up`` cluster, dead brokers included. ``break_broker``: None if brokers cannot be
-    broken. ``in_lesson``: the page starts at the first entry and follows the reader. ``watch_table``: finds the watches
-    of processes without traces. ``heartbeats``: finds silent sessions. ``security``: for polling brokers.
+    ``broker_ids``: of a ``kafka-zk up`` cluster, including dead brokers. ``break_broker``: None if the page cannot
+    break brokers. ``in_lesson``: the page starts at the first entry and follows the user. ``watch_table``: finds the
+    watches of processes without traces. ``heartbeats``: finds silent sessions. ``security``: for polling brokers.
     """
 
     source: Source
@@ -99,7 +99,7 @@ class WebService:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
 
     def record_now(self) -> int:
-        """Record everything that the cluster has reported so far; returns the last entry's number."""
+        """Record everything that the cluster has reported so far. Returns the last entry's number."""
         if self._recorder is not None:
             self._recorder.poll()
         return self._recording.entries.count
@@ -137,7 +137,7 @@ class WebService:
         }
 
     def _misses(self) -> Iterator[str]:
-        """What the recording may lack; "" for nothing."""
+        """Sentences about what the recording may lack."""
         if self._cluster is not None:
             yield self._cluster.source.misses
             if self._cluster.watch_table is not None:
@@ -145,10 +145,10 @@ class WebService:
         yield self._recording.misses
 
     def _look(self, reactor: Any, interval_s: float, look: Callable[[], Any], take: Callable[[Any], object]) -> None:
-        """Repeatedly run ``look`` on a thread, because it waits for ZooKeeper, and pass its result to ``take``."""
+        """Repeatedly run ``look`` on a thread, because it waits for ZooKeeper, and pass the result to ``take``."""
 
         def found(what: Any) -> None:
-            if loop.running:  # else the recording is closed
+            if loop.running:  # otherwise the recording is closed
                 take(what)
 
         def again() -> "Deferred[None]":

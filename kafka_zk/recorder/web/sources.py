@@ -30,8 +30,9 @@ MOST_TRACE_BYTES = 4 * 1024 * 1024
 
 
 class Source(Protocol):
-    """``described``: the source, for people. ``misses``: what it may lack, "" for nothing. ``behind``: the last read
-    did not return everything."""
+    """``described``: a description of the source. ``misses``: what the source may lack, "" for nothing. ``behind``:
+    True if the last read did not return everything.
+    """
 
     described: str
     behind: bool
@@ -46,7 +47,7 @@ class Source(Protocol):
 
 
 class Traces(Protocol):
-    """Events that processes write about themselves."""
+    """Events in the traces of processes."""
 
     def read(self) -> list[Event]:
         """New events. Raises: OSError."""
@@ -55,7 +56,7 @@ class Traces(Protocol):
 class LogSource:
     """The transaction log of a server on this machine: every change with its session, from the beginning.
 
-    If the server has purged the beginning and it is not recorded yet, a snapshot replaces it.
+    If the server has purged a beginning that is not recorded yet, a snapshot replaces it.
 
     Args:
         data_dir: the server's.
@@ -80,9 +81,9 @@ class LogSource:
         return f"the changes up to zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
-        """At most ``MOST_AT_ONCE`` transactions, so that a long log does not delay the page."""
+        """At most ``MOST_AT_ONCE`` transactions, so that a long log does not block the page."""
         read = self._read = self._read or self._follower.read(MOST_AT_ONCE)
-        restored = self._restored(read)  # if this fails, the rest is kept
+        restored = self._restored(read)  # if this fails, the next call continues with the rest
         self._read = []
         self.behind = len(read) == MOST_AT_ONCE
         new = restored + [each for each in read if each.zxid > self._after_zxid]
@@ -90,7 +91,7 @@ class LogSource:
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def _restored(self, read: list[Transaction]) -> list[Transaction]:
-        """At first: the znodes whose history the log no longer contains."""
+        """Before the first transactions: the znodes whose history is no longer in the log."""
         missing_until = self._follower.missing_until
         if self._purged_until or missing_until <= self._after_zxid:
             return []
@@ -104,7 +105,7 @@ class LogSource:
         return [Transaction(snapshot.zxid, min(changed_ms, first_ms), 0, (Restored(snapshot.znodes),))]
 
     def close(self) -> None:
-        """Does nothing: no file stays open between two reads."""
+        """No effect: no file stays open between two reads."""
 
 
 class WatchSource:
@@ -121,7 +122,7 @@ class WatchSource:
 
     @property
     def session_id(self) -> int | None:
-        """Its own session; None without one."""
+        """The source's own session; None without one."""
         return self._client.session_id
 
     def read(self) -> list[Transaction]:
@@ -134,12 +135,12 @@ class WatchSource:
 
 
 class TraceSource:
-    """Events that brokers and members write with ``--trace``, in files and folders."""
+    """Events in files and folders that brokers and members write with ``--trace``."""
 
     def __init__(self, *paths: Path, from_start: bool) -> None:
         self._followers = [TraceFollower(path, from_start) for path in paths]
         self._unread: list[TraceFollower] = []
-        self._found: list[Event] = []  # read before a file that could not be read
+        self._found: list[Event] = []  # events read before a file that could not be read
 
     def read(self) -> list[Event]:
         """New events, in bounded parts of a long trace. Raises: OSError; the next call continues there."""

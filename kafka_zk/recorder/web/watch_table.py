@@ -1,6 +1,7 @@
-"""Who watches what, according to ZooKeeper's ``wchc`` command, where that is allowed: for processes without traces.
+"""Finds the watches of processes without traces with ZooKeeper's ``wchc`` command, where it is allowed.
 
-Each server knows the watches of its own clients, so all are polled. They report data watches, but not child watches.
+Each server knows only the watches of its own clients, so all servers are polled. They report data watches but not child
+watches.
 Source: ZooKeeper Administrator's Guide 3.9; DataTree.java: dumpWatches.
 """
 
@@ -17,10 +18,10 @@ from kafka_zk.registry.client import connect_string
 WORD = "wchc"
 CAUSE = "reported by ZooKeeper"
 MOST_WATCHES = 20_000
-"""With more watches, or a response that is too long, polling stops because it costs the server too much."""
+"""Limit beyond which polling stops, because it costs the server too much; also if a response is too long."""
 
 Watches = frozenset[tuple[int, str]]
-"""Pairs of a session, as a signed number, and a path that it watches."""
+"""Pairs of a session (as a signed number) and a path that it watches."""
 
 
 class WatchTable:
@@ -38,10 +39,10 @@ class WatchTable:
         self._too_many = False
         self._known: dict[tuple[int, str], str] = {}
         self.misses = ""
-        """Why the watches are unknown or incomplete; "" if they are known."""
+        """Why watches may be missing; "" if all are known."""
 
     def look(self) -> Watches | None:
-        """All current watches of the servers that respond; None if unknown, see ``misses``."""
+        """All current watches of the servers that respond; None if unknown (see ``misses``)."""
         if self._too_many:
             return None
         found: set[tuple[int, str]] = set()
@@ -60,7 +61,7 @@ class WatchTable:
         if len(silent) == len(self._servers):
             self.misses = f"who watches what ({'; '.join(silent)})"
             return None
-        self._our_sessions.add(self._ours())  # ZooKeeper may still list earlier ones
+        self._our_sessions.add(self._ours())  # ZooKeeper may still list earlier sessions
         others = [(session, path) for session, path in found if session not in self._our_sessions]
         if len(others) > MOST_WATCHES:
             self._give_up(f"there are {len(others)} watches")
@@ -70,8 +71,9 @@ class WatchTable:
         return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
-        """Changes since the last call. ``name``: the process of a session. A process with two sessions watches a path
-        while one of them does."""
+        """Changes since the last call. ``name``: returns the process of a session. A process with two sessions watches
+        a path while either does.
+        """
         now_ms, before = wall_ms(), self._known
         self._known = {each: name(each[0]) for each in watches}
         gone = sorted(_by_path(before.items()) - _by_path(self._known.items()))
@@ -92,12 +94,11 @@ class WatchTable:
 
 
 def _by_path(known: Iterable[tuple[tuple[int, str], str]]) -> set[tuple[str, str]]:
-    """(Path, actor) of each watch."""
     return {(path, actor) for (_, path), actor in known}
 
 
 def parse(answer: str) -> Iterator[tuple[int, str]]:
-    """(Session, path) of each watch: a session is a hexadecimal line, followed by a tab-indented line per path."""
+    """Yield (session, path). A session is a hexadecimal line, followed by a tab-indented line for each path."""
     session = 0
     for line in answer.splitlines():
         if line.startswith("\t"):

@@ -1,6 +1,6 @@
 """Reads snapshots of a ZooKeeper server: the znodes before the oldest file of its transaction log.
 
-A server writes a snapshot while it continues, so a snapshot may include later transactions that the log repeats.
+The server continues while it writes a snapshot, so a snapshot may include later transactions, which the log repeats.
 
 Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
 """
@@ -86,6 +86,6 @@ def _parse(data: bytes) -> dict[str, Znode]:
 
 
 def _session(owner: int) -> int:
-    """The session that owns the znode; containers and TTL znodes store something else there."""
+    """The session that owns the znode; 0 for containers and TTL znodes, which store other values in this field."""
     is_other = owner == _CONTAINER or (owner >> 56) & 0xFF == _TTL_BYTE
     return 0 if is_other else owner

@@ -1,7 +1,7 @@
-"""Every write of a ZooKeeper server with the session that made it, from its transaction log.
+"""Reads every write of a ZooKeeper server, with its session, from the server's transaction log.
 
-A watch does not see every state of a znode, or who wrote it; the log has both. A transaction is in the file before its
-client gets the response. Paths are absolute and include the chroot.
+Watches miss states of a znode and do not report the writer; the log contains both. A transaction is in the file before
+its client gets the response. Paths are absolute and include the chroot.
 
 Source: FileTxnLog.java, SerializeUtils.java and zookeeper.jute@3.9.
 """
@@ -33,7 +33,7 @@ _CREATE_SESSION, _CLOSE_SESSION, _ERROR = -10, -11, -1
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """``data`` None: the znode holds null. ``ephemeral``: it ends with the session that created it."""
+    """``data`` None: the znode holds null. ``ephemeral``: the znode ends with its session."""
 
     path: str
     data: bytes | None
@@ -66,7 +66,7 @@ class SessionClosed:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Not in a log: all znodes according to a snapshot, which replace all earlier ones."""
+    """Not from a log: all znodes of a snapshot, which replace all earlier ones."""
 
     znodes: Mapping[str, Znode]
 
@@ -76,7 +76,7 @@ Operation = Created | DataSet | Deleted | SessionCreated | SessionClosed | Resto
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Changes that one session made atomically: several operations for a multi, none for ACL changes and failures."""
+    """Changes that one session made atomically: several for a multi, none for ACL changes and failures."""
 
     zxid: int
     time_ms: int
@@ -85,7 +85,7 @@ class Transaction:
 
 
 class TransactionLogFollower:
-    """Reads transactions written since the last call; a call without new ones is cheap.
+    """Reads transactions written since the last call; a call without new transactions is cheap.
 
     Args:
         data_dir: the server's ``dataDir`` (or ``dataLogDir`` if that is set).
@@ -98,7 +98,8 @@ class TransactionLogFollower:
         self._files: list[Path] = []
         self._listed_ns = -1
         self.missing_until = 0
-        """Transactions up to this zxid are gone: the server purged its log and kept a snapshot. 0: the log is complete.
+        """Transactions up to this zxid are missing: the server purged its log and kept a snapshot. 0: the log is
+        complete.
         """
 
     def read(self, limit: int | None = None) -> list[Transaction]:
@@ -120,8 +121,9 @@ class TransactionLogFollower:
         return [file for file in self._files if _first_zxid(file) >= _first_zxid(self._file)]
 
     def _list_files(self) -> None:
-        """List the files if the folder changed. The folder is listed again if its last change is so recent that another
-        change could have the same time."""
+        """List the files if the folder changed, or if its last change is so recent that another one could have the same
+        time.
+        """
         changed_ns = self._folder.stat().st_mtime_ns if self._folder.is_dir() else 0
         if changed_ns == self._listed_ns:
             return
@@ -160,8 +162,9 @@ def _first_zxid(file: Path) -> int:
 
 
 def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
-    """Complete transactions, each with the position after it. Preallocated zeros or a torn record, which has a wrong
-    checksum, end a file."""
+    """Complete transactions, each with the position after it. Preallocated zeros, or a torn record with a wrong
+    checksum, end the file.
+    """
     position = 0
     while position + _RECORD.size <= len(data):
         checksum, size = _RECORD.unpack_from(data, position)
@@ -193,7 +196,7 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
         yield SessionClosed(_paths(body))
     elif kind == _MULTI:
         parts = list(_parts(body))
-        if _ERROR not in (inner for inner, _ in parts):  # else the multi failed
+        if _ERROR not in (inner for inner, _ in parts):  # otherwise the multi failed
             for inner, change in parts:
                 yield from _operations(inner, change)
 
@@ -209,8 +212,9 @@ def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _paths(body: bytes) -> tuple[str, ...] | None:
-    """The paths in a CloseSessionTxn. Servers before 3.6, and those with closeSessionTxn.enabled=false, write none:
-    the body is empty, or contains only the digest of the tree."""
+    """The paths in a CloseSessionTxn. None from servers before 3.6 or with closeSessionTxn.enabled=false, whose body is
+    empty or has only the digest of the tree.
+    """
     if len(body) in (0, _DIGEST_BYTES):
         return None
     (count,) = INT.unpack_from(body)

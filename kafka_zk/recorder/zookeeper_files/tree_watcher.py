@@ -14,9 +14,9 @@ OF_ZOOKEEPER = "/zookeeper"
 class TreeWatcher:
     """Reports changes below the client's chroot, from the first read on, on the thread of the client's callbacks.
 
-    Of several changes between two reads, only the last is reported. Transactions have the znode's mzxid; deletions,
-    whose zxid is unknown, have 0 and the time of their observation. Times never decrease, so the order is kept. The
-    session is that of an ephemeral znode, else 0.
+    Of several changes between two reads, only the last is reported. Transactions have the znode's mzxid. The zxid of a
+    deletion is unknown: such transactions have 0 and the time of observation. Times never decrease, so the order is
+    kept. The session is the owner of an ephemeral znode, else 0.
     """
 
     def __init__(self, client: RegistryClient) -> None:
@@ -34,7 +34,7 @@ class TreeWatcher:
         return seen
 
     def close(self) -> None:
-        """Report nothing more."""
+        """Stop reporting."""
         for watchers in self._watchers.values():
             for watcher in watchers:
                 watcher.close()
@@ -69,7 +69,6 @@ class TreeWatcher:
             self._tell(stat.mzxid, stat.mtime_ms, stat.ephemeral_owner, operation)
 
     def _forget(self, path: str) -> None:
-        """Remove a deleted znode and its descendants."""
         for below in sorted(self._children.pop(path), reverse=True):
             self._forget(below)
         for watcher in self._watchers.pop(path):

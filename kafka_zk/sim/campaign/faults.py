@@ -1,4 +1,4 @@
-"""The kinds of faults: how each is applied to its target, and undone."""
+"""The kinds of faults: how each is applied to its target and undone."""
 
 import errno
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from kafka_zk.sim.world.world import SimBroker
 LAG_S = 12
 """How long a follower is cut off from its leader."""
 BUSY_DISK_S = (8.0, 12.0)
-"""How long a busy disk takes to sync a file."""
+"""How long a busy disk takes to sync a file (minimum, maximum)."""
 
 Act = Callable[[Targets, str], Callable[[], None]]
-"""Applies a fault to the target; returns the callable that undoes it."""
+"""Applies a fault to a target and returns the callable that undoes it."""
 
 
 def _nothing() -> None:
@@ -61,7 +61,9 @@ def _stop(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _expire(run: Targets, name: str) -> Callable[[], None]:
-    """Spares a client whose packets vanish: its session must last the whole timeout, as a lease assumes."""
+    """Expire the target's session, unless its packets vanish: then the session must last the whole timeout, as a lease
+    assumes.
+    """
     client = run.client_of(name)
     if client is not None and not client.is_cut_silently:
         run.world.zookeeper.expire(client)
@@ -106,7 +108,7 @@ def _break_connections(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _cut(run: Targets, name: str) -> Callable[[], None]:
-    """In one or both directions, to one other host or to all."""
+    """Cut the connection to one other host or to all, in one or both directions."""
     network = run.world.network
     others = [other for other in run.hosts() if other != name]
     for other in others if run.random.random() < 0.3 else [run.random.choice(others)]:
@@ -130,7 +132,7 @@ def _failing(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _clock(run: Targets, name: str) -> Callable[[], None]:
-    """Moves the wall clock and changes the clock's rate from now on."""
+    """Move the wall clock and change the clock's rate from now on."""
     process = run.broker(name).process
     if process is not None:
         process.set_clock(run.random.uniform(0.95, 1.05), run.random.choice((-3_600_000, -5_000, 5_000, 3_600_000)))
@@ -156,14 +158,14 @@ def _leave(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _delete_claim(run: Targets, name: str) -> Callable[[], None]:
-    """A person with a ZooKeeper shell deletes the owner znodes of a member."""
+    """Delete the owner znodes of a member, as a person with a ZooKeeper shell might."""
     for tp in run.owned(name):
         run.delete_znode(znodes.owner_path(GROUP, *tp))
     return _nothing
 
 
 def _late_orders(run: Targets, name: str) -> Callable[[], None]:
-    """An order of the controller reaches the broker only after later orders of another controller."""
+    """Delay an order of the controller to the broker until after later orders of another controller."""
     world = run.world
     others = [broker.name for broker in world.brokers.values() if broker.name != name]
     controller = _controller(run)
@@ -203,7 +205,7 @@ def _pair(run: Targets, name: str) -> tuple[str, str] | None:
 
 
 def _lag(run: Targets, name: str) -> Callable[[], None]:
-    """A follower gets nothing from a leader for longer than it may lag; both still reach the controller."""
+    """Cut a follower off from a leader for longer than it may lag; both still reach the controller."""
     pair = _pair(run, name)
     if pair is None:
         return _nothing
@@ -215,8 +217,9 @@ def _lag(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _depose(run: Targets, name: str) -> Callable[[], None]:
-    """A person deletes ``/controller`` while the controller is paused and an AlterPartition waits for it. When it
-    resumes, its session still exists, but there is another controller."""
+    """Delete ``/controller`` while the controller is paused and an AlterPartition waits for it. When it resumes, its
+    session is still alive, but another controller exists.
+    """
     pair = _pair(run, name)
     controller = _controller(run)
     if pair is None or controller is None or not run.broker(controller).is_started:
@@ -242,7 +245,7 @@ def _depose(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _outlived(run: Targets, name: str) -> Callable[[], None]:
-    """All other brokers die. When only this one is in sync, it dies too, and the others return before it does."""
+    """Let all other brokers die, then this one, the only one in sync. The others return before it."""
     names = [broker.name for broker in run.world.brokers.values()]
     others = [other for other in names if other != name]
     for other in others:
@@ -255,8 +258,9 @@ def _outlived(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unnoticed(run: Targets, name: str) -> Callable[[], None]:
-    """The controller's machine loses power, and its broker returns before its session expires, so no controller sees
-    it go."""
+    """Let the controller's machine lose power and its broker return before its session expires, so that no controller
+    notices.
+    """
     controller = _controller(run)
     if controller is None or not run.broker(controller).is_alive:
         return _nothing
@@ -266,7 +270,7 @@ def _unnoticed(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unsynced(run: Targets, name: str) -> Callable[[], None]:
-    """A broker's disk is too busy to sync closed segments; then its machine loses power."""
+    """Keep a broker's disk too busy to sync closed segments; then its machine loses power."""
     broker = run.broker(name)
     if not broker.is_started or broker.process is None:
         return _nothing
@@ -277,7 +281,7 @@ def _unsynced(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unfinished_commits(run: Targets, name: str) -> Callable[[], None]:
-    """The next commit is prepared, but its markers do not reach a leader until the coordinator has moved."""
+    """Delay the markers of the next prepared commit on their way to a leader until the coordinator has moved."""
 
     def heard(event: Event) -> None:
         if not isinstance(event, TransactionChanged) or event.state is not TransactionState.PREPARE_COMMIT:
@@ -324,6 +328,6 @@ KINDS: dict[str, Act] = {
     "unfinished-commits": _unfinished_commits,
 }
 COMPOSED = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced", "unfinished-commits")
-"""Sequences that exercise one safeguard of replication or transactions; their duration is fixed."""
+"""Sequences that each exercise one safeguard of replication or transactions. Their durations are fixed."""
 DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
-"""The kinds that a seed draws from by default: adding one would change the plans of all seeds."""
+"""The kinds from which a seed draws by default. A new one would change the plans of all seeds."""

@@ -1,6 +1,6 @@
-"""The faults of a run: a plan that is drawn from the seed, and that can be written down and played.
+"""The faults of a run: a plan that is drawn from the seed, or written down and replayed.
 
-A line of a plan is ``12000 kill broker-1 3000``: when (ms of virtual time), fault, target, duration (ms).
+A line of a plan is ``12000 kill broker-1 3000``: time (ms of virtual time), fault, target, duration (ms).
 """
 
 import re
@@ -20,7 +20,7 @@ _AT_ONCE = ("delete-claim", "expire", "disconnect", "lose-request", "break", "cl
 
 
 class Fault(NamedTuple):
-    """``duration_ms``: until the fault is undone (a killed process is restarted); 0 if there is nothing to undo."""
+    """``duration_ms``: time until the fault is undone (a killed process is restarted); 0 if nothing is undone."""
 
     at_ms: int
     kind: str
@@ -44,7 +44,7 @@ class Fault(NamedTuple):
 
 
 class FaultsInForce:
-    """The faults that last. Each is undone once: at its end or by the peace."""
+    """The faults in force. Each is undone once: at its end or by the peace."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []

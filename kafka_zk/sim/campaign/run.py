@@ -1,8 +1,8 @@
 """One run: a world, working clients, operations and a plan of faults; then peace, and the judges.
 
-``play(seed)`` does all of it. The same seed gives the same history. After the last fault everything is healed. Within
-LIVENESS_MS each partition must then have a leader, accept writes and have an owner; then all records are read and every
-process is stopped.
+``play(seed)`` runs all of it. The same seed gives the same history. After the last fault everything is healed. Within
+LIVENESS_MS, each partition must then have a leader and an owner and accept writes; then all records are read and all
+processes are stopped.
 """
 
 from collections import Counter
@@ -42,8 +42,9 @@ NEVER = str(2**63 - 1)
 DURABLE = "durable"
 CACHED = "cached"
 COMPACTED = "compacted"
-"""DURABLE loses no acknowledged record; CACHED may lose records that were not synced in a power loss; COMPACTED keeps
-the last value of each key."""
+"""DURABLE loses no acknowledged record. CACHED may lose unsynced records in a power loss. COMPACTED keeps the last
+value of each key.
+"""
 TOPICS: Mapping[str, Mapping[str, str]] = {
     DURABLE: {},
     CACHED: {"flush.messages": NEVER},
@@ -60,7 +61,6 @@ PATIENCE_MS = 1_000
 MEMBERS = ("member-1", "member-2")
 BROKER_MEMBERS = ("broker-member-1", "broker-member-2")
 TARGETS = (*(f"broker-{number}" for number in BROKERS), *MEMBERS, *BROKER_MEMBERS, "zookeeper")
-"""Everything that a fault can target."""
 ASSIGNORS = ("range", "cooperative-sticky")
 BROKER = {
     "log.cleaner.backoff.ms": "2000",
@@ -86,7 +86,7 @@ class Outcome:
 
     @property
     def operations(self) -> int:
-        """Number of facts that clients caused."""
+        """Number of facts caused by clients."""
         return sum(not isinstance(fact, Lifted | Happened | Stored) for fact in self.history.facts)
 
 
@@ -146,7 +146,7 @@ class Run(Targets):
         self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](self, fault.target))
 
     def _supervise(self) -> None:
-        """Restart brokers that ended by themselves, as a service manager does; after the peace, all that are down."""
+        """Restart brokers that ended on their own, as a service manager does; after the peace, all that are down."""
         for broker in self.world.brokers.values():
             wanted = broker.has_given_up or (self._peaceful and not self._closing and not broker.is_alive)
             if wanted and not self._faulty:
@@ -174,7 +174,8 @@ class Run(Targets):
 
     def settle(self) -> tuple[dict[TopicPartition, list[Found]], OffsetsTopic]:
         """Wait until every send is acknowledged and every record is delivered and committed. Returns the content of the
-        logs and of ``__consumer_offsets``. Raises Stuck if this takes longer than LIVENESS_MS."""
+        logs and of ``__consumer_offsets``. Raises Stuck after LIVENESS_MS.
+        """
         world = self.world
         for producer in self.producers:
             producer.is_stopping = True
@@ -237,7 +238,7 @@ class Run(Targets):
         return found
 
     def stop(self) -> None:
-        """Stop all clients and brokers in an orderly way."""
+        """Stop all clients and brokers orderly."""
         self._closing = True
         world = self.world
         closing: list[Any] = [producer.close() for producer in self.producers]
@@ -256,8 +257,9 @@ def play(
     kinds: Iterable[str] = DRAWN,
     prepare: Callable[[Run], None] = lambda run: None,
 ) -> Outcome:
-    """Play one run. ``plan``: faults to use instead of those that the seed draws from ``kinds``. ``prepare`` is called
-    with the run before anything happens."""
+    """Play one run. ``plan``: faults to use instead of those that the seed draws from ``kinds``. ``prepare``: called
+    with the run before it begins.
+    """
     run = Run(seed, plan, kinds)
     prepare(run)
     outcome = Outcome(seed, run.plan, history=run.history)

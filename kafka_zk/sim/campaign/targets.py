@@ -1,4 +1,4 @@
-"""What faults act on: the world of a run, its brokers, and its group members by name."""
+"""The targets of faults: the world of a run, its brokers, and its group members by name."""
 
 import os
 from abc import ABC, abstractmethod
@@ -16,10 +16,10 @@ from kafka_zk.sim.zookeeper.client import SimClient
 
 
 class Targets(ABC):
-    """Every event of the product is added to ``history`` and passed to ``listeners``. Faults draw from ``random``."""
+    """``history`` and ``listeners`` receive every event of the product. Faults draw from ``random``."""
 
     _tool: SimClient
-    """The ZooKeeper client of an admin tool, made when the run begins."""
+    """The ZooKeeper client of an admin tool, created when the run begins."""
 
     def __init__(self, seed: int) -> None:
         self.history = History()
@@ -53,7 +53,7 @@ class Targets(ABC):
         return broker.client if broker.is_alive else None
 
     def broker_starter(self, name: str) -> Callable[[], None]:
-        """Return a callable that starts the broker unless it runs then."""
+        """A callable that starts the broker unless it is running then."""
 
         def start() -> None:
             broker = self.broker(name)
@@ -81,7 +81,7 @@ class Targets(ABC):
             member.close().addErrback(self.world.failed)
 
     def replace_member(self, name: str) -> None:
-        """Start a new process under the name of a member that is gone."""
+        """Start a new process under the name of a member that has ended."""
         member = self.members.get(name)
         if member is not None and member.is_over:
             member.kill()
@@ -102,7 +102,7 @@ class Targets(ABC):
         self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
     def later(self, delay_s: float, act: Callable[[], object]) -> None:
-        """Call ``act`` after a delay, unless the peace has begun by then."""
+        """Call ``act`` after a delay, unless the peace has begun."""
         self.world.scheduler.clock.callLater(delay_s, lambda: None if self._peaceful else act())
 
     def note(self, text: str) -> None:

@@ -1,8 +1,8 @@
 """Judges of a broker group: generations, owners, committed offsets.
 
-They check that a partition has one owner per generation, and that a member hands out records only of partitions that it
-owns, so two members never hand out records of one partition at the same time. An acknowledged commit is kept, committed
-offsets never go back, and each record is handed out at least once.
+They check that a partition has one owner per generation and that a member delivers only records of partitions that it
+owns, so that two members never deliver records of one partition at the same time; that acknowledged commits are kept;
+that committed offsets never decrease; and that each record is delivered at least once.
 """
 
 from collections import defaultdict
@@ -16,7 +16,9 @@ Owned = Mapping[str, tuple[TopicPartition, ...]]
 
 
 def generations(facts: Iterable[Fact], group_id: str, stored: Iterable[Assigned]) -> list[str]:
-    """Check owners. ``stored``: the generations in ``__consumer_offsets``, besides those that coordinators reported."""
+    """Check owners. ``stored``: the generations in ``__consumer_offsets``, in addition to those that coordinators
+    reported.
+    """
     facts = list(facts)
     told = [
         Assigned(fact.event.generation, fact.event.assignments)
@@ -61,7 +63,9 @@ def _owner(tp: TopicPartition, owned: Owned) -> str | None:
 
 
 def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int, Owned]) -> bool:
-    """Whether the member owned it in the previous generation: a cooperative member keeps unassigned partitions."""
+    """True if the member owned the partition in the previous generation: a cooperative member keeps unassigned
+    partitions.
+    """
     before = [number for number in assigned if number < generation]
     return bool(before) and _owner(tp, assigned[max(before)]) == member
 
@@ -90,7 +94,7 @@ def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
 
 
 def all_handed_out(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Check that the group handed out every record at least once."""
+    """Check that the group delivered every record at least once."""
     seen: defaultdict[TopicPartition, set[int]] = defaultdict(set)
     for fact in facts:
         if isinstance(fact, HandedOut) and fact.generation >= 0:

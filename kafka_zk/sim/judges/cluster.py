@@ -1,4 +1,4 @@
-"""Judges of a run: each checks one promise against the history and returns its violations in words.
+"""Judges of a run. Each checks one promise against the history and returns sentences about violations.
 
 They are tested on planted violations.
 """
@@ -17,8 +17,8 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
     """Check logs: acknowledged records are at their offsets, nothing appears twice, everything was sent, and the
     records of one producer are in the order in which it sent them.
 
-    ``logs``: all records at the end, for partitions that still exist. ``durable``: topics that lose nothing in a
-    power loss; others may lose the end of a log.
+    ``logs``: all records at the end, of existing partitions. ``durable``: topics that lose nothing in a power loss;
+    others may lose the end of a log.
     """
     facts = list(facts)
     broken = []
@@ -39,7 +39,7 @@ def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], d
             if (tp, value) not in sent:
                 broken.append(f"{tp}: {value} was never sent there")
         broken += _out_of_order(tp, values, sent)
-        for fact in facts[deleted.get(tp.topic, 0) :]:  # records of an earlier topic of that name may be gone
+        for fact in facts[deleted.get(tp.topic, 0) :]:  # records of an earlier topic with this name may be gone
             if isinstance(fact, Acked) and fact.tp == tp and at.get(fact.offset) != fact.value:
                 if tp.topic not in durable and spared:
                     continue  # lost in a power loss; a later record may have its offset
@@ -64,8 +64,9 @@ def _out_of_order(tp: TopicPartition, values: list[str], sent: Mapping[tuple[Top
 def last_values(
     facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], key_of: Callable[[str], str]
 ) -> list[str]:
-    """Check compacted logs: an acknowledged record is at its offset, or a later record of its key exists. In all other
-    respects ``records`` applies. ``logs``: of durable, compacted partitions."""
+    """Check compacted logs: an acknowledged record is at its offset, or a later record of its key exists. Otherwise the
+    checks of ``records`` apply. ``logs``: of durable, compacted partitions.
+    """
     facts = list(facts)
     broken = records([fact for fact in facts if not isinstance(fact, Acked)], logs, ())
     for tp, found in logs.items():
@@ -80,7 +81,7 @@ def last_values(
 
 
 def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """Check that each record that a consumer got at an offset is there at the end."""
+    """Check that each record that a consumer received is in the log at the end."""
     broken = []
     there = {tp: {each.offset: each.value for each in found} for tp, found in logs.items() if tp.topic in durable}
     for fact in facts:
@@ -111,16 +112,16 @@ def controllers(facts: Iterable[Fact]) -> list[str]:
 
 
 def epochs(facts: Iterable[Fact]) -> list[str]:
-    """Check that a running broker never returns to an earlier leader epoch of a partition, while the topic exists."""
+    """Check that a running broker never returns to an earlier leader epoch of a partition while the topic exists."""
     broken = []
     known: dict[tuple[str, TopicPartition], int] = {}
     for fact in facts:
         if isinstance(fact, Happened):
             for key in [key for key in known if f" {key[0]}" in fact.text]:
-                del known[key]  # restarted, maybe with an older disk
+                del known[key]  # restarted, perhaps with an older disk
         elif isinstance(fact, Lifted) and isinstance(fact.event, TopicDeleted):
             for key in [key for key in known if key[1].topic == fact.event.topic]:
-                del known[key]  # a new topic of that name starts over
+                del known[key]  # a new topic of this name begins at 0
         elif isinstance(fact, Lifted) and isinstance(fact.event, RoleChanged) and fact.event.refusal is None:
             event = fact.event
             before = known.get((event.actor, event.partition), -1)
@@ -133,7 +134,7 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
 
 
 def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) -> list[str]:
-    """Check a ZooKeeper group: one owner at a time, offsets never go back, every record at least once."""
+    """Check a ZooKeeper group: one owner at a time, offsets never decrease, every record is delivered at least once."""
     seen: list[zookeeper_group.Fact] = []
     for fact in facts:
         match fact:

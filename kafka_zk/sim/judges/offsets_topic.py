@@ -1,4 +1,4 @@
-"""What one group wrote to ``__consumer_offsets``, read as any client reads it."""
+"""One group's records in ``__consumer_offsets``, read as any client does."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from kafka_zk.sim.world.history import Assigned, Kept
 
 
 class OffsetsTopic(NamedTuple):
-    """All commits and generations of the group, in log order. Compaction removes none during a run."""
+    """All commits and generations of the group, in log order. Compaction removes nothing during a run."""
 
     commits: list[Kept]
     generations: list[Assigned]

@@ -1,12 +1,12 @@
-"""The judge of ZooKeeper groups. It reads events of members, from the simulator or from real processes.
+"""The judge of ZooKeeper groups, for events of members in the simulator or in real processes.
 
-It checks three promises and returns violations in words:
+It checks three promises and returns sentences about violations:
 
-* *one at a time*: only the member with the last claim of a partition hands out its records, while that claim holds;
+* *one at a time*: only the member with the last claim of a partition delivers its records, until that claim ends;
 * *no way back*: the stored offset of a partition never decreases;
-* *at least once*: every record below a stored offset was handed out before, and every record by the end.
+* *at least once*: every record below a stored offset was delivered before, and every record by the end.
 
-Facts are in the order in which they happened; facts of several processes are sorted by time first. Tested on planted
+Facts are in the order in which they happened; those of several processes are first sorted by time. Tested on planted
 violations in ``tests/sim/test_zookeeper_group.py``.
 """
 
@@ -20,15 +20,15 @@ from kafka_zk.rebalance import events
 
 
 class Kind(Enum):
-    CLAIMED = "claimed"  # the member owns the partition, unless a claim with a larger token was seen before
-    ENDED = "ended"  # released, or lost as far as the member knows
+    CLAIMED = "claimed"  # the member owns the partition, unless a claim with a larger token came before
+    ENDED = "ended"  # released, or lost according to the member
     HANDED_OUT = "handed out"  # the record at ``offset`` was passed to the user
     CHOSEN = "chosen"  # the user commits this offset; records below it need not be handed out
     STORED = "stored"  # the committed offset in ZooKeeper
 
 
 class Fact(NamedTuple):
-    """One fact; ``member`` is a consumer id, or "" for a value read in ZooKeeper."""
+    """One fact. ``member``: a consumer id; "" for a value read from ZooKeeper."""
 
     time_ms: float
     member: str
@@ -39,7 +39,7 @@ class Fact(NamedTuple):
 
 
 def facts_of(event: object) -> Iterator[Fact]:
-    """Return what an observer's event means for ownership."""
+    """The facts about ownership in an observer's event."""
     match event:
         case events.Claimed():
             for partition, offset in event.offsets.items():
@@ -50,8 +50,9 @@ def facts_of(event: object) -> Iterator[Fact]:
 
 
 def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None = None) -> list[str]:
-    """Return every violation, in order. ``log_ends``: number of records by partition, all to be handed out by the end;
-    None skips this check."""
+    """All violations, in order. ``log_ends``: number of records by partition, all of which must be delivered by the
+    end; None skips this check.
+    """
     holder: dict[TopicPartition, str] = {}
     last_token: dict[TopicPartition, int] = {}
     stored: dict[TopicPartition, int] = {}

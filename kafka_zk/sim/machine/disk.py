@@ -1,9 +1,9 @@
-"""The disks of the simulated world: one tree in memory behind ``storage.files``, with a folder for each process.
+"""The disks of the simulated world: one tree in memory for ``storage.files``, with a folder for each process.
 
-A write is visible immediately, as in a page cache, and durable after a sync. ``lose_power`` changes a folder to what
-the next start finds. A file has its last synced content, or any part of what was written since, possibly with blocks of
-zeros. A name is as at the last sync of its directory, or as now. The model is stricter than real file systems, which
-order more than POSIX promises: it keeps only the order of removals and the atomicity of renames.
+A write is visible immediately, as in a page cache, and durable after a sync. ``lose_power`` changes a folder to the
+state that the next start finds: a file has its last synced content, plus any part of later writes, possibly with blocks
+of zeros; a name is as at the last sync of its directory, or as now. The model is stricter than real file systems, which
+order more than POSIX promises: it preserves only the order of removals and the atomicity of renames.
 ``tests/soak/power.py`` does the same to real folders. Tests: tests/sim/test_disk.py.
 """
 
@@ -50,7 +50,7 @@ class _Open(NamedTuple):
 
 
 class SimDisk(FileSystem):
-    """The disk. ``fault``: maps (operation, path) to the error that the operation raises now, or None."""
+    """The disk. ``fault``: returns the error that an operation on a path raises now, or None."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -123,7 +123,7 @@ class SimDisk(FileSystem):
         self._locked[path] = descriptor
 
     def lock_inheritably(self, descriptor: int) -> None:
-        """Ignored: no process inherits a descriptor here."""
+        """No effect: no process inherits a descriptor here."""
 
     def rename(self, path: str, target: str) -> None:
         self._meet("rename", path)
@@ -232,19 +232,19 @@ class SimDisk(FileSystem):
         self._locked_here -= {path for path in self._locked_here if _lies_in(path, folder)}
 
     def lose_power(self, folder: str, random: Random) -> None:
-        """Change a folder to what the next start finds after a power loss, and close its files."""
+        """Change a folder to the state after a power loss, and close its files."""
         self.close_all(folder)
         node = self._node(folder)
         if isinstance(node, _Directory):
             _after_power_loss(node, random)
 
     def everything(self, folder: str) -> dict[str, bytes]:
-        """Return the content of every file below a folder, by path."""
+        """The content of every file below a folder, by path."""
         node = self._node(folder)
         return dict(_walk(folder, node)) if isinstance(node, _Directory) else {}
 
     def durable_bytes(self, descriptor: int) -> int:
-        """How many bytes from the start of a file a power loss leaves."""
+        """Number of bytes at the start of a file that survive a power loss."""
         file = self._file(self._opened(descriptor))
         if file.content.startswith(file.durable):
             return len(file.durable)
@@ -286,7 +286,7 @@ class SimDisk(FileSystem):
         return parent.entries.get(name) if name else parent
 
     def _parent(self, path: str) -> tuple[_Directory, str]:
-        """Return the directory of a path and the name in it; ("root", "") for the root."""
+        """The directory of a path, and the name in it; ("root", "") for the root."""
         if not path:
             raise _error(errno.ENOENT, path)
         *folders, name = [part for part in path.split("/") if part] or [""]
@@ -353,7 +353,7 @@ def _make_renames_atomic(found: dict[str, _Node], then: dict[str, _Node], now: d
 
 
 def survivor(random: Random, name: str, durable: bytes, current: bytes) -> bytes:
-    """What a power loss leaves of a file with this durable and this current content."""
+    """The content of a file after a power loss, given its durable and its current content."""
     if current == durable:
         return durable
     if not current.startswith(durable):  # truncated and appended to, or rewritten: truncation keeps the common part
@@ -370,7 +370,7 @@ def _common_start(one: bytes, other: bytes) -> bytes:
 
 
 def _partly(random: Random, appended: bytes) -> bytes:
-    """What may remain of bytes that were written but not synced: a prefix, possibly with blocks of zeros."""
+    """What may remain of bytes that were not synced: a prefix, possibly with blocks of zeros."""
     kept = random.choice((0, len(appended), random.randint(0, len(appended))))
     data = bytearray(appended[:kept])
     if random.random() < 0.3:

@@ -1,6 +1,6 @@
-"""Helper processes of the simulated world: their work is done immediately, and their messages arrive one by one.
+"""Helper processes of the simulated world. Their work is done immediately; their messages arrive one by one.
 
-They run in the process of their broker and die with it. Work and messages are pickled, as on a machine.
+They run in their broker's process and die with it. Work and messages are pickled, as on a machine.
 Tests: tests/sim/test_helpers.py.
 """
 
@@ -17,11 +17,11 @@ from kafka_zk.sim.machine.process import Process
 from kafka_zk.storage.files.helper_process import PROGRESS, answer
 
 SAYS_S = (0.001, 0.2)
-"""How long a helper takes before each message (minimum, maximum)."""
+"""Time before each message of a helper (minimum, maximum)."""
 
 
 class SimHelper:
-    """Like ``storage.files.helper_process.Helper``; it is its own process and its own connection."""
+    """Like ``storage.files.helper_process.Helper``. One object is both the process and the connection to it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -50,7 +50,7 @@ class SimHelper:
         self._said.append(pickle.dumps((PROGRESS, content)))
 
     def receive(self) -> tuple[int, Any]:
-        """Return the next message. Raises EOFError when the helper has ended."""
+        """The next message. Raises EOFError when the helper has ended."""
         if not self.is_alive or not self._said:
             raise EOFError("the helper is gone")
         kind, content = pickle.loads(self._said.popleft())

@@ -1,9 +1,10 @@
-"""The network of the simulated world: TCP as brokers and clients see it, with faults.
+"""The network of the simulated world: TCP for brokers and clients, with faults.
 
-A connection is two pipes (``sim_transport``). Each preserves the order of its bytes, takes a random time per piece, and
-has at most ``WINDOW_BYTES`` under way; the rest waits in the sender's queue. Faults: connections are refused, broken in
-the middle of a frame, slow, or silent. A cut holds back what one host sends to another until it heals; neither side is
-notified. The kernel of a killed process closes its connections; a host that loses power falls silent.
+A connection consists of two pipes (``sim_transport``). Each preserves the order of its bytes, takes a random time per
+piece, and has at most ``WINDOW_BYTES`` in transit; the rest waits in the sender's queue. Faults: connections are
+refused, broken in the middle of a frame, slow, or silent. A cut delays the data from one host to another until it
+heals; neither side is notified. The kernel of a killed process closes its connections; a host that loses power falls
+silent.
 Tests: tests/sim/test_campaign.py.
 """
 
@@ -26,6 +27,10 @@ from kafka_zk.sim.machine.scheduler import Scheduler
 from kafka_zk.sim.machine.sim_transport import Address, SimTransport
 
 _EPHEMERAL_PORT = 40_000
+_DELAY_S = (0.00005, 0.001)
+"""Minimum and maximum time that a piece takes."""
+_SPLIT_PROBABILITY = 0.05
+"""Probability that a piece arrives in two parts."""
 
 
 class SimPort:
@@ -73,29 +78,16 @@ class SimPort:
 
 
 class SimNetwork:
-    """All hosts and the connections between them.
+    """All hosts and the connections between them."""
 
-    Args:
-        delay_s: minimum and maximum time that a piece takes.
-        split_probability: probability that a piece arrives in two parts.
-    """
-
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        random: Random,
-        delay_s: tuple[float, float] = (0.00005, 0.001),
-        split_probability: float = 0.05,
-    ) -> None:
+    def __init__(self, scheduler: Scheduler, random: Random) -> None:
         self._clock = scheduler.clock
         self._random = random
-        self.delay_s = delay_s
-        self.split_probability = split_probability
         self.ports: dict[Address, SimPort] = {}
         self.transports: dict[SimTransport, None] = {}
-        self._lingering: dict[SimTransport, None] = {}  # closed, with pieces that a cut holds back
+        self._lingering: dict[SimTransport, None] = {}  # closed, with pieces that a cut delays
         self._cuts: dict[tuple[str, str], None] = {}
-        self._slow: dict[str, float] = {}  # host -> additional delay of everything that it sends
+        self._slow: dict[str, float] = {}  # host -> additional delay of all its data
         self._next_port = _EPHEMERAL_PORT
 
     # -- interfaces of the product --------------------------------------------------------------------------------
@@ -119,11 +111,11 @@ class SimNetwork:
     # -- faults ---------------------------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
-        """Hold back everything that ``source`` sends to ``target`` from now on."""
+        """Delay everything that ``source`` sends to ``target`` from now on."""
         self._cuts[source, target] = None
 
     def heal(self) -> None:
-        """End all cuts and delays; what the cuts held back is sent now."""
+        """End all cuts and delays, and send the delayed data."""
         self._cuts.clear()
         self._slow.clear()
         lingering, self._lingering = self._lingering, {}
@@ -136,7 +128,7 @@ class SimNetwork:
         self._slow[host] = delay_s
 
     def break_off(self, transport: SimTransport) -> None:
-        """Reset both sides; a random part of the first piece under way still arrives, maybe half a frame."""
+        """Reset both sides. A random part of the first piece in transit still arrives, perhaps half a frame."""
         peer = transport.peer
         for end in (transport, peer):
             if end is not None and end.connected:
@@ -146,11 +138,11 @@ class SimNetwork:
                 end.reset(ConnectionLost())
 
     def killed(self, process: Process) -> None:
-        """Close what a process had open, as the kernel does after a kill."""
+        """Close a killed process's connections and ports, as the kernel does."""
         self._take_away(process, tell=True)
 
     def lost_power(self, process: Process) -> None:
-        """Drop what a process had open without notifying its peers."""
+        """Drop a process's connections and ports without notifying its peers."""
         self._take_away(process, tell=False)
 
     def _take_away(self, process: Process, *, tell: bool) -> None:
@@ -166,10 +158,10 @@ class SimNetwork:
 
     def later(self, call: Callable[..., object], *args: object) -> None:
         """Call after the time that a piece takes."""
-        self._clock.plan(self._random.uniform(*self.delay_s), call, *args)
+        self._clock.plan(self._random.uniform(*_DELAY_S), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
-        """Forget a closed transport; what a cut holds back of it is still delivered later."""
+        """Forget a closed transport; its delayed pieces are still delivered later."""
         self.transports.pop(transport, None)
         if transport._stalled:
             self._lingering[transport] = None
@@ -178,7 +170,7 @@ class SimNetwork:
         return (source, target) in self._cuts
 
     def send(self, sender: SimTransport, data: bytes | None) -> None:
-        if data is not None and len(data) > 1 and self._random.random() < self.split_probability:
+        if data is not None and len(data) > 1 and self._random.random() < _SPLIT_PROBABILITY:
             middle = self._random.randint(1, len(data) - 1)
             self._put_on_way(sender, data[:middle])
             data = data[middle:]
@@ -190,7 +182,7 @@ class SimNetwork:
             sender._stalled.append(data)
             return
         now_s = self._clock.rightNow
-        least_s, most_s = self.delay_s
+        least_s, most_s = _DELAY_S
         delay_s = least_s + (most_s - least_s) * self._random.random()  # ``uniform``, without a call
         if self._slow:
             delay_s += self._slow.get(host, 0.0)
@@ -235,7 +227,7 @@ class _Connecting:
     def _reach(self) -> None:
         network, here, there = self._network, self._process.name, self._there
         if network.is_cut(here, there[0]) or network.is_cut(there[0], here):
-            return  # times out: a repeated handshake would be another attempt
+            return  # times out: a repeated handshake would be a new attempt
         port = network.ports.get(there)
         if port is None:
             network.later(lambda: self._process.receive(lambda: self._fail(ConnectionRefusedError())))

@@ -2,7 +2,7 @@
 
 A process is killed or paused between two of its steps. Messages to a paused process wait. When it resumes, its own
 timers run first, so a zombie acts before it learns that its session has expired. Its clock may run fast or slow, and
-its wall clock may be set. It replaces a Twisted reactor (``seconds``, ``callLater``) and ``base.clock.Clock``.
+its wall clock may jump. It replaces a Twisted reactor (``seconds``, ``callLater``) and ``base.clock.Clock``.
 Tests: tests/sim/test_process.py.
 """
 
@@ -20,9 +20,9 @@ from kafka_zk.sim.machine.scheduler import Scheduler
 
 T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)
-"""How long work in a thread takes (minimum, maximum)."""
+"""Duration of work in a thread (minimum, maximum)."""
 LATE_S = 0.000_01
-"""How late timers fire: late enough that code which counts whole milliseconds sees that the time has come."""
+"""How late timers fire: late enough for code that counts whole milliseconds."""
 
 
 class Timer:
@@ -65,7 +65,7 @@ class Process:
     """A simulated process.
 
     Args:
-        failed: called with an exception that a timer or message raised; the process continues, as under Twisted.
+        failed: called with an exception of a timer or message; the process continues, as under Twisted.
         epoch_ms: wall-clock time at the beginning.
     """
 
@@ -76,7 +76,7 @@ class Process:
         self.is_alive = True
         self.is_paused = False
         self.thread_s = THREAD_S
-        """How long threads take for one piece of work (minimum, maximum); seconds on a busy disk."""
+        """Duration of one piece of work in a thread (minimum, maximum); seconds on a busy disk."""
         self._clock = scheduler.clock
         self._random = random
         self._failed = failed
@@ -88,7 +88,7 @@ class Process:
         self._wake: Any = None
         self._is_at_timers = False
         self._held_back: list[Callable[[], None]] = []
-        self._never: list[object] = []  # messages for the dead process; see ``kill``
+        self._never: list[object] = []  # messages for the killed process; see ``kill``
 
     # -- time -----------------------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class Process:
             self._wake = self._clock.callLater((wait_s if wait_s > 0 else 0.0) + LATE_S, self._run_due)
 
     def _run_due(self) -> None:
-        """Run all timers that are due now, but not those that they plan."""
+        """Run all timers that are due now, but not those that they schedule."""
         last = self._numbers
         now_s = self.seconds()
         timers = self._timers
@@ -153,7 +153,7 @@ class Process:
     # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """Pass a message from outside to the process: never if it is dead, later if it is paused."""
+        """Deliver a message from outside to the process: later if it is paused, never if it is dead."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:
@@ -180,16 +180,16 @@ class Process:
             self.receive(message)
 
     def kill(self) -> None:
-        """SIGKILL. Pending messages are kept: collecting them would run ``finally`` blocks of its coroutines."""
+        """SIGKILL. Pending messages are kept: freeing them would run ``finally`` blocks of the process's coroutines."""
         self.is_alive = False
         self._plan_wake()
 
     def keep(self, what: object) -> None:
-        """Keep an object that only the operating system would know after a kill."""
+        """Keep an object that only the operating system knows after a kill."""
         self._never.append(what)
 
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":
-        """Run ``work`` off the reactor: it runs after a short delay, and then its result arrives."""
+        """Run ``work`` in a simulated thread: after a short delay it runs, and then its result arrives."""
         done: Deferred[T] = Deferred()
 
         def finish() -> None:

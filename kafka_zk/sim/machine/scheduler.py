@@ -1,6 +1,6 @@
 """Virtual time: a Twisted ``Clock`` that jumps from one due call to the next, and one seeded random source.
 
-The same seed gives the same order of all calls, because threads, sockets and real time play no part.
+The same seed gives the same order of all calls, because no threads, sockets or real time are involved.
 """
 
 import random
@@ -21,7 +21,7 @@ class Stuck(AssertionError):
 
 
 class PlannedCall:
-    """Like Twisted's DelayedCall, but smaller: a run plans hundreds of thousands."""
+    """Like Twisted's DelayedCall, but smaller: a run schedules hundreds of thousands."""
 
     __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "time_s")
 
@@ -65,14 +65,16 @@ class PlannedCall:
 
 
 _Certain = tuple[Callable[..., object], tuple[object, ...]]
-"""A call that is never cancelled or moved: the callable and its arguments."""
+"""A call that is never cancelled or moved: callable and arguments."""
 
 
 class VirtualClock(Clock):
-    """A Twisted clock with a wall clock that begins at ``epoch_ms``. A heap orders calls by time, then by planning."""
+    """A Twisted clock with a wall clock that begins at ``epoch_ms``. A heap orders calls by time, then in the order in
+    which they were scheduled.
+    """
 
     run_call: Callable[[Callable[..., object], tuple[object, ...]], None] | None = None
-    """Set by a test that measures reactor turns: makes one call."""
+    """Makes one call; set by a test that measures reactor turns."""
 
     def __init__(self, epoch_ms: int = 0) -> None:
         super().__init__()
@@ -88,12 +90,11 @@ class VirtualClock(Clock):
         return call
 
     def plan(self, delay_s: float, what: Callable[..., object], *args: object) -> None:
-        """Like ``callLater``, but the call cannot be cancelled."""
         self._numbers += 1
         heappush(self._heap, (self.rightNow + delay_s, self._numbers, (what, args)))
 
     def move(self, call: PlannedCall, time_s: float) -> None:
-        """Move a call to another time; its old heap entry is skipped."""
+        """Move a call to another time. Its old heap entry is skipped."""
         call.time_s = time_s
         self._numbers += 1
         heappush(self._heap, (time_s, self._numbers, call))
@@ -117,7 +118,7 @@ class VirtualClock(Clock):
         self.advance_to(self.rightNow + amount)
 
     def advance_to(self, time_s: float) -> None:
-        """Set the time and run what is due. (A sum of floats may fall short of ``time_s``.)"""
+        """Set the time and run due calls. (A sum of floats may be slightly less than ``time_s``.)"""
         self.rightNow = max(self.rightNow, time_s)
         heap = self._heap
         while heap and heap[0][0] <= self.rightNow:
@@ -167,7 +168,7 @@ class Scheduler:
         return self.clock.rightNow * 1000
 
     def step(self) -> bool:
-        """Run the next due calls. Returns False if nothing is planned."""
+        """Run the next due calls. False if none is scheduled."""
         due = self.clock.next_due()
         if due is None:
             return False
@@ -175,24 +176,24 @@ class Scheduler:
         return True
 
     def run_for(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let virtual time pass. Ends early if ``is_over``, checked every virtual second, returns True."""
+        """Let virtual time pass. Ends early if ``is_over``, called every virtual second, returns True."""
         end_s = self.clock.rightNow + duration_ms / 1000
         while self.clock.rightNow < end_s and not is_over():
             self.clock.run_until(min(self.clock.rightNow + 1, end_s))
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
-        """Step until the condition holds. Raises Stuck after ``limit_ms`` of virtual time."""
+        """Run until the condition is true. Raises Stuck after ``limit_ms`` of virtual time."""
         end = self.clock.seconds() + limit_ms / 1000
         while not condition():
             if self.clock.seconds() > end or not self.step():
                 raise Stuck(f"not so within {limit_ms} ms of virtual time (seed {self.seed})")
 
     def start(self, work: "Coroutine[Any, Any, T]") -> "Deferred[T]":
-        """Begin the work; it continues during the next ``run…``."""
+        """Begin the work, which continues during the next ``run…``."""
         return ensureDeferred(work)
 
     def run(self, work: "Coroutine[Any, Any, T] | Deferred[T]", limit_ms: float = 60_000) -> T:
-        """Step until the work is done. Returns its result or raises its exception."""
+        """Run until the work is done. Returns its result or raises its exception."""
         outcome: list[Any] = []
         failures: list[Any] = []
         ensureDeferred(work).addCallbacks(outcome.append, failures.append)

@@ -1,4 +1,4 @@
-"""One end of a connection in the simulated network: its send queue, bytes under way, and received bytes.
+"""One end of a connection in the simulated network: its send queue, bytes in transit, and received bytes.
 
 Tests: tests/sim/test_campaign.py.
 """
@@ -28,7 +28,7 @@ Address = tuple[str, int]
 
 
 class Wire(Protocol):
-    """The network, as a transport uses it."""
+    """The transport's interface to the network."""
 
     def later(self, call: Callable[..., object], *args: object) -> None: ...
 
@@ -38,7 +38,7 @@ class Wire(Protocol):
 
 
 class _QueuedSlice:
-    """The rest of a slice that is being sent. Holds a reference to the slice until all is sent."""
+    """The rest of a slice that is being sent. Keeps a reference to the slice until all is sent."""
 
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
@@ -49,7 +49,7 @@ class _QueuedSlice:
 
 
 class SimTransport:
-    """One end of a connection. Offers its protocol the interface of ``network.transport.FrameTransport``."""
+    """One end of a connection. Has the interface of ``network.transport.FrameTransport`` for its protocol."""
 
     on_drained: Callable[[], None] | None = None
 
@@ -72,15 +72,15 @@ class SimTransport:
         self._under_way_bytes = 0
         self._under_way: deque[bytes] = deque()
         self._arrives_s = 0.0
-        self._stalled: deque[bytes | None] = deque()  # pieces that a network cut holds back
-        self._finished = False  # the end of the stream is under way to the peer
+        self._stalled: deque[bytes | None] = deque()  # pieces that a network cut delays
+        self._finished = False  # the end of the stream is in transit to the peer
 
     # -- what protocols call --------------------------------------------------------------------------------------
 
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool | None = None
     ) -> None:
-        """Ignored: all data goes to ``dataReceived``."""
+        """Ignored: all data are passed to ``dataReceived``."""
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         if not self.connected or self.disconnecting:
@@ -128,7 +128,7 @@ class SimTransport:
         return self._sent_bytes - self._under_way_bytes
 
     def loseConnection(self) -> None:
-        """Close the connection when the queue is sent."""
+        """Close the connection when the queue has been sent."""
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             self._send_queue()
@@ -224,12 +224,12 @@ class SimTransport:
         return data
 
     def taken(self, size_bytes: int) -> bool:
-        """Note that the peer's process has read ``size_bytes``. Returns True if this side has nothing to do then."""
+        """The peer's process has read ``size_bytes``. True if this side then has nothing to do."""
         self._under_way_bytes -= size_bytes
         return not (self._queue or self.on_drained is not None or self.disconnecting)
 
     def send_more(self) -> None:
-        """Continue to send after the peer made room in the window."""
+        """Continue to send after the peer has made room in the window."""
         has_work = self._queue or self.on_drained is not None or self.disconnecting
         if has_work and self.connected and not self._held:
             self._send_queue()
@@ -237,7 +237,7 @@ class SimTransport:
     # -- receiving ------------------------------------------------------------------------------------------------
 
     def arrived(self, data: bytes | None) -> None:
-        """Receive a piece on this host; None is the end of the stream."""
+        """A piece arrives at this host; None is the end of the stream."""
         if not self.connected:
             return
         if data is None:
@@ -247,7 +247,7 @@ class SimTransport:
         self.process.receive(self._read)
 
     def reset(self, reason: Exception) -> None:
-        """Receive a reset from the peer or the network."""
+        """A reset arrives from the peer or the network."""
         if self.connected:
             self._end_of_stream = reason
             self.process.receive(self._read)
@@ -265,7 +265,6 @@ class SimTransport:
             self.end(self._end_of_stream)
 
     def end(self, reason: Exception) -> None:
-        """Close this side and notify its protocol."""
         if not self.connected:
             return
         self.connected = False
@@ -275,7 +274,7 @@ class SimTransport:
         self.protocol.connectionLost(Failure(reason))
 
     def vanish(self) -> None:
-        """Drop this side because its process is gone. Its protocol is not notified, so its coroutines never end."""
+        """Drop this side, because its process is gone. Its protocol is not notified, so its coroutines never end."""
         self.connected = False
         self._stalled.clear()
         self._network.forget(self)
@@ -289,7 +288,7 @@ class SimTransport:
 
 
 def _joined(size_bytes: int, parts: Sequence[Part]) -> bytes | None:
-    """Return a whole frame as bytes; None if a part of it is in a file."""
+    """A whole frame as bytes; None if part of it is in a file."""
     data = [_FRAME_SIZE.pack(size_bytes)]
     for part in parts:
         if not isinstance(part, _DATA):

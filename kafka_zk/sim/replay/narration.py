@@ -1,6 +1,6 @@
-"""The facts of a scenario as lines for people: who, and a sentence from the recorder's table. Pure.
+"""The facts of a scenario as lines of text: an actor, and a sentence from the recorder's table. Pure.
 
-Sentences of safeguards that acted begin with SAFEGUARD. Routine events are left out, unless everything is wanted.
+Sentences of safeguards that acted begin with SAFEGUARD. Routine events are omitted by default.
 Tests: tests/sim/test_scenarios.py.
 """
 
@@ -52,7 +52,7 @@ class Told(NamedTuple):
 
 
 def told(fact: Fact, everything: bool = False) -> Told | None:
-    """Return the line for a fact; None if it is left out."""
+    """The line for a fact; None if it is omitted."""
     match fact:
         case Sent():
             return Told(fact.time_ms, fact.actor, f"sends {_value(fact.value)} to {fact.tp}")
@@ -95,5 +95,4 @@ def _value(value: str) -> str:
 
 
 def _named(text: str) -> str:
-    """Remove the random suffixes of ids."""
     return _PREFIX.sub("", _GENERATED_ID.sub("", text)).replace(BROKER_GROUP, "the group")

@@ -1,6 +1,6 @@
 """Plays a scenario and yields the trace: commands, events, expectations, and violations that the judges find.
 
-The trace arrives line by line; a scenario file keeps it. The same scenario gives the same trace on every machine.
+The trace arrives line by line; scenario files contain it. The same scenario gives the same trace on every machine.
 Tests: tests/sim/test_scenarios.py.
 """
 
@@ -22,7 +22,7 @@ from kafka_zk.sim.scenarios.statements import ScenarioError
 from kafka_zk.sim.scenarios.verbs import VERBS, expect, expect_not
 
 Played = Stage | Run
-"""Where a scenario is played, or the run of a seed: both have a ``world`` and a ``history``."""
+"""The stage of a scenario, or the run of a seed. Both have a ``world`` and a ``history``."""
 COMMAND, NOTE, FACT, FOUND, HELD, FAILED = "command", "note", "fact", "violation", "held", "failed"
 _SHOWN_VIOLATIONS = 5
 _WHO_WIDTH = 12
@@ -30,9 +30,9 @@ _TIMED = re.compile(r"(\d+\.\d+): (.*)", re.DOTALL)
 
 
 class Line(NamedTuple):
-    """``kind``: a command, a note of the author, a fact, a violation, or an expectation that held or failed.
+    """``kind``: a command, an author's note, a fact, a violation, or an expectation that held or failed.
 
-    ``number``: the line of the scenario that acts or expects; 0 for facts and violations.
+    ``number``: the scenario's line of a command, note or expectation; 0 for facts and violations.
     """
 
     play: str
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """``safeguards``: the safeguards that acted, by play. ``violations``: the last findings of the judges, by play."""
+    """``safeguards``: the safeguards that acted, by play. ``violations``: the judges' last findings, by play."""
 
     trace: list[str]
     failed: list[Line]
@@ -69,9 +69,10 @@ def replay(
     everything: bool = False,
     prepare: Callable[[Played], None] = lambda played: None,
 ) -> Replayed:
-    """Play a scenario in all its ways. ``prepare`` receives the stage or run of each play before anything happens.
+    """Play a scenario with and without the old rule. ``prepare``: called with the stage or run of each play before it
+    begins.
 
-    Raises ScenarioError if a statement cannot be carried out.
+    Raises ScenarioError if a statement fails.
     """
     replayed = Replayed([], [], {}, {})
     for name in scenario.plays:
@@ -189,7 +190,7 @@ def _shown(violations: Sequence[str]) -> Iterator[str]:
 
 
 def _first_line(violation: str) -> str:
-    """The first line of a violation, with its time in seconds; of a traceback, also the exception."""
+    """The first line of a violation, with its time in seconds; for a traceback, also the exception."""
     timed = _TIMED.fullmatch(violation)
     if timed is not None:
         violation = f"at {float(timed[1]) / 1000:.1f} s {timed[2]}"

@@ -1,6 +1,6 @@
 """Play a scenario into a recording for ``kafka-zk web``: ZooKeeper transactions, events of processes, steps.
 
-A scenario that is played twice, with an old rule and with ours, appears as two clusters in sequence: all znodes of the
+A scenario that is played twice, with and without an old rule, appears as two clusters in sequence: all znodes of the
 first are deleted before the second begins.
 """
 
@@ -24,11 +24,11 @@ from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 
 _BETWEEN_PLAYS_MS = 10_000
 _SESSIONS = 1 << 48
-"""Size of the range of session ids that each play uses."""
+"""Size of each play's range of session ids."""
 
 
 def record(scenario: Scenario, recording: Recording) -> None:
-    """Play a scenario into an empty recording. Raises ScenarioError if a statement cannot be carried out."""
+    """Play a scenario into an empty recording. Raises ScenarioError if a statement fails."""
     recorder = _Recorder(recording, is_run=scenario.campaign is not None)
     replay(scenario, recorder.tell, prepare=recorder.begin)
     lesson = Lesson(scenario.title, "\n".join(scenario.lesson), tuple(recorder.finished()))
@@ -36,7 +36,7 @@ def record(scenario: Scenario, recording: Recording) -> None:
 
 
 class _Recorder:
-    """``is_run``: the scenario is the run of a seed. Its lines arrive at its end, and its actions are the steps."""
+    """``is_run``: the scenario is the run of a seed, whose lines arrive at the end and whose actions are the steps."""
 
     def __init__(self, recording: Recording, *, is_run: bool) -> None:
         self._recording = recording
@@ -51,7 +51,7 @@ class _Recorder:
         self._in_step = False
 
     def begin(self, stage: Played) -> None:
-        """Begin a play, without what ending the previous world wrote."""
+        """Begin a play. Writes made by the end of the previous world are ignored."""
         self._end_step()
         ends_ms = (self._recording.entries.times() or (0, EPOCH_MS))[1]
         zxid = self._tree.zxid if self._tree is not None else 0
@@ -77,7 +77,7 @@ class _Recorder:
         self._in_step = True
 
     def _until(self, time_ms: float | None) -> int:
-        """Sequence number of the last entry at ``time_ms``; of the last entry of all for None."""
+        """Number of the last entry at ``time_ms``; None: of the last entry of all."""
         if not self._is_run or time_ms is None:
             return self._recording.entries.count
         return self._recording.entries.seq_at(self._base_ms + int(time_ms))
@@ -101,7 +101,7 @@ class _Recorder:
             self._recording.add(events, transactions)
 
     def _placed(self, fact: Lifted) -> Event:
-        """The event of a fact, at the world's time instead of the time of the process's clock."""
+        """The event of a fact, with the world's time instead of the process's."""
         time_ms = self._base_ms + int(fact.time_ms)
         event = replace(fact.event, time_ms=time_ms)
         if isinstance(event, SessionChanged) and event.session_id is not None:

@@ -1,4 +1,4 @@
-"""The conditions that a scenario can wait for or expect: a phrase for each, and whether it holds on the stage.
+"""The conditions that a scenario can wait for or expect: a phrase and a check of the stage for each.
 
 Most examine znodes, as any tool can. To add one, add a function here. Tests: tests/sim/test_scenarios.py.
 """
@@ -19,11 +19,11 @@ from kafka_zk.sim.world.history import HandedOut, Lifted
 Holds = Callable[..., bool]
 CONDITIONS: dict[Phrase, Holds] = {}
 JUDGES: dict[Phrase, Callable[..., bool]] = {}
-"""Conditions on what the judges find, called with the violations. The run of a seed accepts no other conditions."""
+"""Conditions on the judges' findings, called with the violations. The run of a seed accepts only these."""
 
 
 def condition(text: str) -> Callable[[Holds], Holds]:
-    """Register a condition; the function is called with the stage and the values of the slots."""
+    """Register a condition. The function is called with the stage and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         CONDITIONS[Phrase(text)] = holds
@@ -33,7 +33,7 @@ def condition(text: str) -> Callable[[Holds], Holds]:
 
 
 def judgement(text: str) -> Callable[[Holds], Holds]:
-    """Register a judgement; the function is called with the violations and the values of the slots."""
+    """Register a judgement. The function is called with the violations and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         JUDGES[Phrase(text)] = holds
@@ -56,7 +56,7 @@ def is_other_controller(stage: Stage, broker: str) -> bool:
 
 @condition("{broker} serves")
 def serves(stage: Stage, broker: str) -> bool:
-    """It has started."""
+    """The broker has started."""
     return stage.broker(broker).is_started
 
 
@@ -83,7 +83,7 @@ def is_gone(stage: Stage, topic: str) -> bool:
 
 @condition("everything is acknowledged")
 def all_acknowledged(stage: Stage) -> bool:
-    """Every record that producers sent."""
+    """Every record that producers sent is acknowledged."""
     return not any(producer.waiting for producer in stage.producers.values())
 
 
@@ -96,7 +96,7 @@ def owns(stage: Stage, member: str, tp: TopicPartition) -> bool:
 
 @condition("{member} was robbed of {tp}")
 def was_robbed(stage: Stage, member: str, tp: TopicPartition) -> bool:
-    """Its claim was taken away, although its session had not ended."""
+    """The member's claim was deleted although its session had not ended."""
     lost = [
         fact.event for fact in stage.history.facts if isinstance(fact, Lifted) and isinstance(fact.event, OwnershipLost)
     ]
@@ -117,7 +117,7 @@ def is_committed(stage: Stage, tp: TopicPartition, offset: int) -> bool:
 
 @condition("{member} has read {count} record(s) of {tp}")
 def has_read(stage: Stage, member: str, count: int, tp: TopicPartition) -> bool:
-    """Its program received at least this many records; repeated deliveries count."""
+    """The member's program received at least this many records; repeated deliveries count."""
     return sum(is_of(each.actor, member) and each.tp == tp for each in _handed_out(stage)) >= count
 
 
@@ -129,12 +129,12 @@ def find_nothing(violations: list[str]) -> bool:
 
 @judgement("the judges find {text}")
 def find(violations: list[str], text: str) -> bool:
-    """One of the violations contains this text."""
+    """One of the violations contains the text."""
     return any(text in each for each in violations)
 
 
 def is_of(actor: str, member: str) -> bool:
-    """Whether a group id belongs to this member."""
+    """True if a group id belongs to this member."""
     return re.fullmatch(rf"({GROUP}_)?{re.escape(member)}(-.*)?", actor) is not None
 
 

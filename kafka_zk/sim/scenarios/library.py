@@ -1,4 +1,4 @@
-"""The built-in scenarios: the files of ``outages/``, by name."""
+"""The built-in scenarios: the files in ``outages/``, by name."""
 
 from pathlib import Path
 
@@ -15,6 +15,6 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path | None:
-    """Return the file at this path, or the built-in scenario of this name; None if neither exists."""
+    """The file at this path, or the built-in scenario of this name; None if neither exists."""
     path = Path(name)
     return path if path.is_file() else built_in().get(name)

@@ -1,7 +1,7 @@
-"""Old rules: the product without one of its safeguards. Scenarios are played with each rule, and without.
+"""Old rules: the product without one of its safeguards. Scenarios are played with and without such a rule.
 
-Each rule broke real clusters, of Kafka or of other systems that kept state in ZooKeeper. A rule is patched in for one
-play and removed after it; the product itself does not know about it. Tests: tests/sim/test_scenarios.py.
+Each rule broke real clusters of Kafka or of other systems that stored state in ZooKeeper. A rule is patched into the
+product for one play. Tests: tests/sim/test_scenarios.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -43,18 +43,18 @@ class OldRule(NamedTuple):
 
 
 def every_controller_is_obeyed(patch: Patch) -> None:
-    """A broker obeys every controller, also one that another has replaced."""
+    """A broker obeys every controller, even one that has been replaced."""
     patch.setattr(ReplicaManager, "accept_controller", lambda self, epoch: True)
 
 
 def no_lease(patch: Patch) -> None:
-    """A member delivers and commits until it learns that its session is over."""
+    """A member delivers and commits until it learns that its session has ended."""
     patch.setattr(Lease, "may_act", lambda self: True)
     patch.setattr(Lease, "may_write", lambda self: not self.in_doubt)
 
 
 def no_token(patch: Patch) -> None:
-    """A commit is a plain write, repeated until it is done, if need be in the next session; there is no lease."""
+    """A commit is a plain write, which is repeated until it succeeds, even in a later session. There is no lease."""
 
     async def commit(self: OffsetRegistry, commits: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, int]:
         await _until_connected(self._client, lambda: self.store({tp: each.offset for tp, each in commits.items()}))
@@ -65,12 +65,12 @@ def no_token(patch: Patch) -> None:
 
 
 def no_reread_on_reconnect(patch: Patch) -> None:
-    """After a reconnect nothing is read again, and no watch is set again."""
+    """After a reconnect, nothing is read again and no watch is set again."""
     patch.setattr(Rereader, "_session_changed", lambda self, state: None)
 
 
 def release_by_version(patch: Patch) -> None:
-    """In a new session a member releases what it owned: it deletes the owner znodes at version 0, which all have."""
+    """In a new session, a member deletes the owner znodes of its former partitions at version 0, which all have."""
     take, end_session = GroupDriver._take, GroupDriver._end_session
     lost: WeakKeyDictionary[GroupDriver, frozenset[TopicPartition]] = WeakKeyDictionary()
 
@@ -94,7 +94,7 @@ def release_by_version(patch: Patch) -> None:
 
 
 def commits_at_the_cached_version(patch: Patch) -> None:
-    """A commit is made at the version that was cached when the last answer came, and skipped where that is another."""
+    """A commit names the version cached from the last response, and is skipped if the znode has another version."""
     look_up = OffsetRegistry._look_up
 
     async def skip(
@@ -115,7 +115,7 @@ def commits_at_the_cached_version(patch: Patch) -> None:
 
 
 def deletions_end_with_their_controller(patch: Patch) -> None:
-    """A new controller does not look which deletions were ordered before it."""
+    """A new controller does not look for deletions that were requested before it was elected."""
 
     known_orders = Deletions._known_orders
     of_another: WeakKeyDictionary[Deletions, set[str]] = WeakKeyDictionary()
@@ -131,7 +131,7 @@ def deletions_end_with_their_controller(patch: Patch) -> None:
 
 
 def one_bad_znode_fails_all(patch: Patch) -> None:
-    """What cannot be understood of one topic ends the event that also has the others."""
+    """A znode of one topic that cannot be parsed ends an event that also concerns other topics."""
 
     def strict(self: ControllerStore, path: str, decode: Callable[[], Any]) -> Any:
         return decode()
@@ -140,7 +140,7 @@ def one_bad_znode_fails_all(patch: Patch) -> None:
 
 
 def a_found_start_always_counts(patch: Patch) -> None:
-    """When the start position of a partition is found, it counts, whatever was committed meanwhile."""
+    """A partition's start position is used when it is found, whatever was committed meanwhile."""
     found = GroupDelivery._start_found
 
     def start_found(self: GroupDelivery, tp: TopicPartition, offset: int) -> None:

@@ -1,4 +1,4 @@
-"""A scenario as text: its lesson, its statements and expectations, and its trace when it was written.
+"""A scenario as text: its lesson, its statements and expectations, and its recorded trace.
 
     # An ordinary start                       the first line is the title; what follows, up to an empty line, the lesson
     #
@@ -34,7 +34,7 @@ _FIRST_SEED = 1
 
 
 class Statement(NamedTuple):
-    """``only``: the play that it belongs to; None for both. ``condition``: what an expectation or a wait is about."""
+    """``only``: the play to which it belongs; None for both. ``condition``: of an expectation or a wait."""
 
     line: int
     text: str
@@ -65,7 +65,9 @@ class Campaign(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """``script``: in order. ``trace``: the lines below the first mark; empty if the trace was never written."""
+    """``script``: statements and notes in order. ``trace``: the lines after the first mark; empty if none was
+    written.
+    """
 
     title: str
     lesson: tuple[str, ...]
@@ -100,13 +102,13 @@ def parse(text: str) -> Scenario:
 
 
 def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
-    """Return the file's text with another trace."""
+    """The file's text with another trace."""
     source = "\n".join(scenario.source).rstrip()
     return f"{source}\n\n" + "\n".join(trace) + "\n"
 
 
 def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
-    """Return the title, the lesson, and the number of lines that they take."""
+    """The title, the lesson, and the number of their lines."""
     if not source or not source[0].startswith("# "):
         raise ScenarioError(1, "the first line is the title: # and what the scenario is called")
     count = next((number for number, line in enumerate(source) if not line.startswith("#")), len(source))

@@ -1,6 +1,7 @@
 """The stage of a scenario: a world with its brokers, its clients by name, and their history.
 
-``verbs`` act on it, and ``conditions`` examine it. ``StageError`` tells the author of a scenario what is impossible.
+``verbs`` act on it, and ``conditions`` examine it. ``StageError`` explains to the author of a scenario what is
+impossible.
 Tests: tests/sim/test_scenarios.py.
 """
 
@@ -33,14 +34,14 @@ from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.sim.zookeeper.client import SimClient
 
 READ_MS = 20_000
-"""How long the judges try to read a partition."""
+"""Maximum time for the judges to read a partition."""
 ADMIN_MS = 3_000
-"""How long an admin client waits for one broker."""
+"""Maximum time for a broker's response to an admin client."""
 _TOOL_SESSION_MS = 600_000
 
 
 class StageError(Exception):
-    """An action is impossible, or a condition did not hold in time; the message is one sentence."""
+    """An action is impossible, or a condition did not become true in time. The message is one sentence."""
 
 
 class Stage:
@@ -62,14 +63,14 @@ class Stage:
         return [broker.name for broker in self.world.brokers.values()] + [*self.members, *self.producers]
 
     def broker(self, name: str) -> SimBroker:
-        """Return the broker of this name. Raises StageError if there is none."""
+        """The broker of this name. Raises StageError if there is none."""
         for broker in self.world.brokers.values():
             if broker.name == name:
                 return broker
         raise StageError(f"no broker is called {name}; there are: {self._listed(self.world.brokers.values())}")
 
     def process(self, name: str) -> SimBroker | SimGroupMember:
-        """Return what can be paused and killed. Raises StageError if the name is unknown or a producer."""
+        """The process of this name. Raises StageError if the name is unknown or a producer."""
         if name in self.members:
             return self.members[name]
         if name in self.producers:
@@ -79,14 +80,14 @@ class Stage:
         return self.broker(name)
 
     def client(self, name: str) -> SimClient:
-        """Return the ZooKeeper client of a broker or member. Raises StageError if it has none."""
+        """The ZooKeeper client of a broker or member. Raises StageError if it has none."""
         client = self.process(name).client
         if client is None:
             raise StageError(f"{name} has no session with ZooKeeper")
         return client
 
     def member(self, name: str) -> SimGroupMember:
-        """Return the member of this name. Raises StageError if there is none."""
+        """The member of this name. Raises StageError if there is none."""
         if name not in self.members:
             raise StageError(f"no member is called {name}; there are: {', '.join(self.members) or 'none yet'}")
         return self.members[name]
@@ -129,7 +130,7 @@ class Stage:
     def produce(self, name: str, tp: TopicPartition, values: list[str]) -> None:
         if name not in self.producers:
             self.producers[name] = SimProducer(self.world, name, list, self.history)
-            self.producers[name].is_stopping = True  # it sends only what the scenario says
+            self.producers[name].is_stopping = True  # it sends only the scenario's records
         for value in values:
             self.producers[name].send(tp, f"{name}:{value}")
 
@@ -159,7 +160,7 @@ class Stage:
             raise StageError(str(error) or type(error).__name__) from None
 
     def until(self, what: str, condition: Callable[[], object], limit_ms: float = LIVENESS_MS) -> None:
-        """Run until the condition holds. Raises StageError if it does not hold in time."""
+        """Run until the condition is true. Raises StageError after ``limit_ms``."""
         try:
             self.world.until(condition, limit_ms)
         except Stuck:
@@ -168,7 +169,7 @@ class Stage:
     # -- judges ---------------------------------------------------------------------------------------------------
 
     def violations(self) -> list[str]:
-        """Return every broken promise at this moment."""
+        """Every violation at this moment."""
         facts = self.history.facts
         logs: dict[TopicPartition, list[Found]] = {}
         broken = []
@@ -187,7 +188,7 @@ class Stage:
         return broken + [f"an error that nobody handled: {failure}" for failure in self.world.failures]
 
     def _partitions(self) -> list[TopicPartition]:
-        """All partitions to which clients wrote, of topics that exist."""
+        """All partitions of existing topics to which clients wrote."""
         tree = self.world.zookeeper.tree
         topics = tree.children(TOPICS)[0] if tree.exists(TOPICS) is not None else []
         written = {fact.tp for fact in self.history.facts if isinstance(fact, Sent)}

@@ -1,6 +1,6 @@
-"""The grammar of scenarios: a statement is one of a set of phrases, with ``{slots}`` for names, numbers and times.
+"""The grammar of scenarios: a statement matches a phrase with ``{slots}`` for names, numbers and times.
 
-``verbs`` has the phrases. A text that matches none is a ``ScenarioError``, which names the line and the closest phrase.
+``verbs`` defines the phrases. A text that matches none raises a ``ScenarioError`` with the line and the closest phrase.
 Pure. Tests: tests/sim/test_scenarios.py.
 """
 
@@ -54,7 +54,9 @@ _ANY_NAME = _Slot(_NAME, str)
 
 
 class Phrase:
-    """``wait {duration}``: literal words, and slots of the types in ``_SLOTS``; ``(s)`` is optional."""
+    """A phrase such as ``wait {duration}``: literal words, and slots of the types in ``_SLOTS``. ``(s)`` is
+    optional.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -65,7 +67,7 @@ class Phrase:
         self._pattern = re.compile(pattern)
 
     def match(self, text: str) -> dict[str, Any] | None:
-        """Return the values of the slots; None if the text does not match."""
+        """The values of the slots; None if the text does not match."""
         found = self._pattern.fullmatch(text)
         if found is None:
             return None
@@ -76,7 +78,7 @@ class Phrase:
 
 
 def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase, dict[str, Any]]:
-    """Return the first phrase that matches. Raises ScenarioError, which suggests the closest phrase."""
+    """The first phrase that matches. Raises ScenarioError, which suggests the closest phrase."""
     for phrase in phrases:
         slots = phrase.match(text)
         if slots is not None:
@@ -86,7 +88,7 @@ def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """Return the known text with the most words in common; None if there are few."""
+    """The known text with the most words in common; None if they are few."""
     words = text.split()
     rated = [(difflib.SequenceMatcher(None, words, each.split()).ratio(), each) for each in known]
     best = max(rated, default=(0.0, ""))

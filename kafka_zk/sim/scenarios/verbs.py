@@ -1,4 +1,4 @@
-"""The statements of a scenario: a phrase for each, and what it does on the stage.
+"""The statements of a scenario: a phrase and an action on the stage for each.
 
 To add one, add a function here. Tests: tests/sim/test_scenarios.py.
 """
@@ -19,7 +19,7 @@ VERBS: dict[Phrase, Act] = {}
 
 
 def phrase(text: str) -> Callable[[Act], Act]:
-    """Register a function for a phrase; it is called with the stage and the values of the slots."""
+    """Register a function for a phrase. It is called with the stage and the values of the slots."""
 
     def enter(act: Act) -> Act:
         VERBS[Phrase(text)] = act
@@ -33,7 +33,7 @@ def phrase(text: str) -> Callable[[Act], Act]:
 
 @phrase("brokers {count}")
 def brokers(stage: Stage, count: int) -> None:
-    """Start brokers in sequence: broker-1 is the controller."""
+    """Start brokers in sequence; broker-1 becomes the controller."""
     stage.start_brokers(count)
 
 
@@ -45,13 +45,13 @@ def topic(stage: Stage, topic: str, count: int) -> None:
 
 @phrase("topic {topic} with {count} partition(s) on {broker}")
 def topic_on(stage: Stage, topic: str, count: int, broker: str) -> None:
-    """The same, with all of its partitions on one broker."""
+    """The same, with all partitions on one broker."""
     stage.create_topic(topic, count, broker)
 
 
 @phrase("delete topic {topic}")
 def delete_topic(stage: Stage, topic: str) -> None:
-    """Request it in ZooKeeper, as the tools of that era did; the controller carries it out."""
+    """Request the deletion in ZooKeeper, as old tools did; the controller runs it."""
     stage.wait_for(TopicRegistry(stage.tool).request_deletion(topic))
 
 
@@ -86,7 +86,7 @@ def commits(stage: Stage, member: str, tp: TopicPartition, offset: int) -> None:
 
 @phrase("{member} leaves")
 def leaves(stage: Stage, member: str) -> None:
-    """Leave the group in an orderly way."""
+    """Leave the group orderly."""
     ensureDeferred(stage.member(member).close()).addErrback(stage.world.failed)
 
 
@@ -101,13 +101,13 @@ def pause(stage: Stage, name: str) -> None:
 
 @phrase("resume {name}")
 def resume(stage: Stage, name: str) -> None:
-    """SIGCONT: its own timers run first, so it acts before it learns what happened meanwhile."""
+    """SIGCONT: the process's own timers run first, so it acts before it learns what happened meanwhile."""
     stage.process(name).resume()
 
 
 @phrase("kill {name}")
 def kill(stage: Stage, name: str) -> None:
-    """SIGKILL: its writes stay in the page cache; its connections are closed."""
+    """SIGKILL: the process's writes stay in the page cache; its connections are closed."""
     stage.process(name).kill()
 
 
@@ -128,7 +128,7 @@ def stop(stage: Stage, broker: str) -> None:
 
 @phrase("start {broker}")
 def start(stage: Stage, broker: str) -> None:
-    """Start a killed or stopped broker with its disk. It needs a moment until it serves."""
+    """Start a killed or stopped broker with its disk. It takes a moment until it serves."""
     target = stage.broker(broker)
     if target.is_alive:
         raise StageError(f"{broker} runs already")
@@ -140,19 +140,19 @@ def start(stage: Stage, broker: str) -> None:
 
 @phrase("expire the session of {name}")
 def expire(stage: Stage, name: str) -> None:
-    """ZooKeeper ends the session now; its process learns it a little later."""
+    """ZooKeeper ends the session now; the process learns this a little later."""
     stage.world.zookeeper.expire(stage.client(name))
 
 
 @phrase("break the connection of {name} to ZooKeeper")
 def break_connection(stage: Stage, name: str) -> None:
-    """The client reconnects by itself, in the same session; its watches are gone."""
+    """The client reconnects in the same session; its watches are gone."""
     stage.client(name).disconnect()
 
 
 @phrase("cut {name} off from ZooKeeper")
 def cut_off(stage: Stage, name: str) -> None:
-    """The connection breaks, and new ones fail until it is let through again."""
+    """The connection breaks, and new ones fail until "let … through to ZooKeeper"."""
     stage.client(name).cut()
 
 
@@ -164,13 +164,13 @@ def let_through(stage: Stage, name: str) -> None:
 
 @phrase("lose the answer to the next request of {name} to ZooKeeper")
 def lose_answer(stage: Stage, name: str) -> None:
-    """ZooKeeper carries the request out, and the connection breaks before the response arrives."""
+    """ZooKeeper applies the request, and the connection breaks before the response arrives."""
     stage.client(name).lose_request(applied=True)
 
 
 @phrase("write {data} to znode {path}")
 def write_znode(stage: Stage, data: str, path: str) -> None:
-    """Write as from a ZooKeeper shell; the znode is created if it does not exist."""
+    """Write like a ZooKeeper shell; the znode is created if it does not exist."""
     raw = data.encode()
     there = stage.world.zookeeper.tree.exists(path) is not None
     stage.wait_for(stage.tool.multi([SetData(path, raw) if there else Create(path, raw)]))
@@ -178,7 +178,7 @@ def write_znode(stage: Stage, data: str, path: str) -> None:
 
 @phrase("delete znode {path}")
 def delete_znode(stage: Stage, path: str) -> None:
-    """Delete as from a ZooKeeper shell."""
+    """Delete like a ZooKeeper shell."""
     stage.wait_for(stage.tool.delete(path))
 
 
@@ -187,21 +187,21 @@ def delete_znode(stage: Stage, path: str) -> None:
 
 @phrase("delay what {name} sends by {duration}")
 def delay(stage: Stage, name: str, duration: int) -> None:
-    """Delay everything that it sends, until the network heals."""
+    """Delay everything that the host sends, until the network heals."""
     _check_names(stage, name)
     stage.world.network.slow_down(name, duration / 1000)
 
 
 @phrase("hold back what {name} sends to {other}")
 def hold_back(stage: Stage, name: str, other: str) -> None:
-    """Nothing gets through, and neither side is notified; it is delivered when the network heals."""
+    """Nothing passes and neither side is notified; the data are delivered when the network heals."""
     _check_names(stage, name, other)
     stage.world.network.cut(name, other)
 
 
 @phrase("heal the network")
 def heal(stage: Stage) -> None:
-    """Deliver what was held back, and end all delays."""
+    """Deliver the delayed data and end all delays."""
     stage.world.network.heal()
 
 
@@ -217,20 +217,20 @@ def wait(stage: Stage, duration: int) -> None:
 @phrase("wait until {condition}")
 @phrase("wait until {condition} within {duration}")
 def wait_until(stage: Stage, condition: Callable[[], bool], duration: int = 60_000) -> None:
-    """Wait until the condition holds, for at most 60 s by default."""
+    """Wait until the condition is true, for at most 60 s by default."""
     stage.until("this", condition, duration)
 
 
 @phrase("expect not {condition}")
 def expect_not(stage: Stage, condition: Callable[[], bool]) -> None:
-    """Require that the condition does not hold now."""
+    """Require that the condition is false now."""
     if condition():
         raise StageError("it is so")
 
 
 @phrase("expect {condition}")
 def expect(stage: Stage, condition: Callable[[], bool]) -> None:
-    """Require that the condition holds now. The scenario continues either way, and fails if it does not hold."""
+    """Require that the condition is true now. The scenario continues either way, but fails if it is false."""
     if not condition():
         raise StageError("it is not so")
 
@@ -242,5 +242,5 @@ def _check_names(stage: Stage, *names: str) -> None:
 
 
 def described() -> Iterable[tuple[str, str]]:
-    """Return each phrase and its description, for help texts."""
+    """Each phrase and its description, for help texts."""
     return [(each.text, (act.__doc__ or "").strip()) for each, act in VERBS.items()]

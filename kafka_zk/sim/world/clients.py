@@ -1,6 +1,6 @@
 """Clients of the simulated world: producers of numbered records, members of both kinds of groups, an admin client.
 
-Each client lives in its own process, is killed and paused with it, and records what it sees in the history.
+Each client has its own process, is killed and paused with it, and records its observations in the history.
 """
 
 from abc import ABC, abstractmethod
@@ -37,7 +37,7 @@ KEYS = 5
 
 
 def key_of(value: str, keys: int = KEYS) -> str:
-    """The key of a record, derived from its number, so that keys repeat across producers."""
+    """The key of a record, derived from its number, so that producers share keys."""
     number = value.rpartition(":")[2]
     return f"key-{int(number) % keys}" if number.isdecimal() else value
 
@@ -45,8 +45,8 @@ def key_of(value: str, keys: int = KEYS) -> str:
 class SimProducer:
     """Sends numbered records to random partitions, idempotently and with acks=all, while it lives.
 
-    ``every_s``: minimum and maximum time between two records. ``key_of``: the key for a value. ``acknowledged`` is
-    called for each acknowledged record at the moment when the producer receives the response.
+    ``every_s``: minimum and maximum time between two records. ``key_of``: the key for a value. ``acknowledged``: called
+    for each record when the producer receives its acknowledgement.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SimProducer:
         self.process.callLater(self._random.uniform(*self._every_s), self._send)
 
     def send(self, tp: TopicPartition, value: str | None = None) -> None:
-        """Send one more record, with the given value or the next number."""
+        """Send one more record, with this value or the next number."""
         self._number += 1
         value = value or f"{self.name}:{self._number}"
         self.waiting += 1
@@ -113,7 +113,7 @@ class SimProducer:
             failure.trap(KafkaError, ClientClosed)
             self._history.add(Refused(self._world.now_ms, self.name, tp, value, failure.getErrorMessage()))
             if producer.intake.refusal is not None and producer is self._producer and not self.is_stopping:
-                self._make()  # a fatal error: a program would make a new producer, too
+                self._make()  # after a fatal error, a program would create a new producer, too
 
         sent.addCallbacks(acked, failed).addErrback(self._world.failed)
 
@@ -129,7 +129,7 @@ class SimProducer:
 
 
 class SimGroupMember(ABC):
-    """A member of a group in its own process, which takes a random time to process records."""
+    """A member of a group in its own process. Processing records takes a random time."""
 
     client: SimClient | None = None
     """The ZooKeeper client; None for members that do not use ZooKeeper."""
@@ -179,7 +179,7 @@ class SimGroupMember(ABC):
 class SimMember(SimGroupMember):
     """A member of a ZooKeeper group.
 
-    ``number``: counts the processes that had this name, to give each a different consumer id.
+    ``number``: number of earlier processes with this name, so that each has a different consumer id.
     """
 
     client: SimClient
@@ -214,7 +214,7 @@ class SimMember(SimGroupMember):
                 await sleep(self.process, self._random.choice((0, 0, 0.01, 0.2)))
         except ClientClosed:
             self.is_over = True
-        except RegistryError as error:  # it cannot be a member any longer; a program would end, too
+        except RegistryError as error:  # it can no longer be a member; a program would end, too
             self._world.note(f"{self.name} ends: {error}")
             self.kill()
 
@@ -223,7 +223,7 @@ class SimMember(SimGroupMember):
 
 
 class SimBrokerMember(SimGroupMember):
-    """A member of a broker group. It commits automatically, and now and then explicitly."""
+    """A member of a broker group. It commits automatically, and sometimes explicitly."""
 
     consumer: Consumer
 
@@ -292,7 +292,7 @@ class SimBrokerMember(SimGroupMember):
 
 
 def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicPartition], history: History) -> None:
-    """Record the offsets that the ZooKeeper group commits for these partitions."""
+    """Record the ZooKeeper group's committed offsets of these partitions."""
 
     def stored(tp: TopicPartition, data: bytes | None) -> None:
         if data is not None:

@@ -36,7 +36,7 @@ class Refused(NamedTuple):
 
 
 class HandedOut(NamedTuple):
-    """A member of a group passed a record to its user; ``actor`` is its id in the group.
+    """A member of a group delivered a record to its user. ``actor``: its id in the group.
 
     ``generation``: the generation of a broker group; -1 for a ZooKeeper group.
     """
@@ -50,7 +50,7 @@ class HandedOut(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A member of a broker group received the confirmation of a commit."""
+    """A commit of a broker group's member was confirmed."""
 
     time_ms: float
     actor: str
@@ -59,7 +59,7 @@ class Committed(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A member's program committed an offset of its own choice; records below it need not be delivered."""
+    """A member's program committed an offset of its own choice. Records below it need not be delivered."""
 
     time_ms: float
     actor: str
@@ -99,7 +99,7 @@ class Found(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """An offset of the group in ``__consumer_offsets`` at the end of the run, in log order."""
+    """A committed offset in ``__consumer_offsets`` at the end of the run, in log order."""
 
     tp: TopicPartition
     offset: int

@@ -1,8 +1,8 @@
 """The simulated world: unmodified brokers on a simulated clock, network, disk and ZooKeeper, in one process.
 
 All randomness comes from the seed, and all time from the scheduler. A world is a context manager, because its disk
-replaces the operating system's files while it runs. ``failures`` collects exceptions that a process raised and errors
-of Deferreds that were never handled. Tests: tests/sim/test_campaign.py.
+replaces the operating system's files while it runs. ``failures`` collects exceptions of processes and unhandled errors
+of Deferreds. Tests: tests/sim/test_campaign.py.
 """
 
 import gc
@@ -63,7 +63,7 @@ class SimBroker:
 
     @property
     def has_given_up(self) -> bool:
-        """True if the broker ended by itself because it could not start or continue."""
+        """True if the broker ended on its own, because it could not start or continue."""
         return not self.is_alive and self.gave_up
 
     @property
@@ -71,7 +71,7 @@ class SimBroker:
         return self.process is not None and self.process.is_alive
 
     def start(self) -> None:
-        """Begin to start the broker; ``is_started`` becomes True when it serves."""
+        """Begin to start the broker. ``is_started`` becomes True when it serves."""
         assert not self.is_alive, f"{self.name} runs"
         self.starts += 1
         self.world.graves += [self.broker, self.client]
@@ -119,13 +119,13 @@ class SimBroker:
         return ensureDeferred(self.broker.stop()).addCallback(lambda _: self.kill())
 
     def kill(self) -> None:
-        """SIGKILL: the page cache and the kernel's half of the connections outlive it."""
+        """SIGKILL: the page cache and the kernel's half of the connections survive."""
         if self.is_alive:
             self._end()
             self.world.network.killed(self._process)
 
     def lose_power(self) -> None:
-        """Lose all data that was not synced; peers receive no notice."""
+        """Lose all data that were not synced. Peers are not notified."""
         if self.is_alive:
             self._end()
             self.world.network.lost_power(self._process)
@@ -139,7 +139,7 @@ class SimBroker:
     def resume(self) -> None:
         if self.is_alive:
             self._process.resume()
-        if self.is_alive:  # unless resuming ended the process
+        if self.is_alive:  # otherwise resuming has ended the process
             self._client.resume()
 
     def _end(self) -> None:
@@ -161,12 +161,12 @@ class SimBroker:
 
 @cache
 def _freeze_what_was_imported() -> None:
-    """Exempt all imported objects from garbage collection: scanning them would dominate a run of one second."""
+    """Exempt all imported objects from garbage collection, which would dominate a run of one second."""
     gc.freeze()
 
 
 class World:
-    """The simulated world. ``observe`` receives every event of every broker."""
+    """The simulated world. ``observe``: receives every event of every broker."""
 
     def __init__(self, seed: int, observe: Callable[[Event], None] = lambda event: None) -> None:
         self.seed = seed
@@ -185,10 +185,10 @@ class World:
 
     def __enter__(self) -> "World":
         _freeze_what_was_imported()
-        while gc.collect():  # end the coroutines of the previous world before this one begins
+        while gc.collect():  # end the coroutines of the previous world first
             pass
         if gc.isenabled():
-            gc.disable()  # a collection would run the ``finally`` blocks of killed processes, at a time not in the seed
+            gc.disable()  # a collection would run ``finally`` blocks of killed processes at random times
             self._stack.callback(gc.enable)
         self._stack.enter_context(files.use(self.disk))
         observer = cast(ILogObserver, self._logged)
@@ -209,20 +209,22 @@ class World:
     # -- what is in it --------------------------------------------------------------------------------------------
 
     def broker(self, broker_id: int, **properties: str) -> SimBroker:
-        """Make a broker with an empty disk, not started. In the names of properties ``_`` stands for ``.``."""
+        """Create a broker with an empty disk, without starting it. In the names of properties ``_`` stands for
+        ``.``.
+        """
         given = {key.replace("_", "."): value for key, value in properties.items()}
         made = self.brokers[broker_id] = SimBroker(self, broker_id, given)
         self.disk.make_directory(made.folder)
         return made
 
     def process(self, name: str) -> Process:
-        """Make a process on a host of that name."""
+        """Create a process on a host of this name."""
         made = Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
         self.graves.append(made)
         return made
 
     def connect_from(self, process: Process) -> Connect:
-        """Return ``network.client.connect`` for the code of a process."""
+        """``network.client.connect`` for the code of a process."""
         connected: Connect = partial(connect, connector=self.network.connector(process))
         return connected
 
@@ -244,7 +246,7 @@ class World:
         self.scheduler.run_for(duration_ms)
 
     def until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
-        """Run until the condition holds. Raises Stuck after ``limit_ms``."""
+        """Run until the condition is true. Raises Stuck after ``limit_ms``."""
         self.scheduler.run_until(condition, limit_ms)
 
     def start_all(self) -> None:
@@ -269,7 +271,7 @@ class World:
             self._observe(event)
 
     def failed(self, failure: Failure) -> None:
-        """Record an exception that was not caught during the run."""
+        """Record an uncaught exception of the run."""
         if not self._is_over:
             self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
 

@@ -1,4 +1,4 @@
-"""The client's half of the in-memory ZooKeeper: implements ``registry.client.client.RegistryClient`` with Deferreds.
+"""The client's half of the simulated ZooKeeper: implements ``registry.client.client.RegistryClient`` with Deferreds.
 
 It also has the faults of one process: ``disconnect``, ``cut``/``heal``, ``pause``/``resume`` and ``lose_request``.
 """
@@ -31,7 +31,7 @@ _READS = ("get", "get_all", "exists", "children")  # a follower answers these; e
 
 
 class SimClient:
-    """The ZooKeeper client of one process. Use ``SimZooKeeper.client`` to make one."""
+    """The ZooKeeper client of one process. ``SimZooKeeper.client`` creates it."""
 
     def __init__(self, server: Server, name: str, session_timeout_ms: int, chroot: str) -> None:
         self.name = name
@@ -166,7 +166,7 @@ class SimClient:
     # Faults
 
     def disconnect(self) -> None:
-        """Break the connection; a random number of pending requests is still applied. The client reconnects."""
+        """Break the connection. A random number of pending requests is still applied. The client reconnects."""
         if self._link is None:
             return
         link, self._link = self._link, None
@@ -174,7 +174,7 @@ class SimClient:
         self.receive(self._connection_lost)
 
     def cut(self, *, silent: bool = False) -> None:
-        """Cut the network until ``heal``. Silent: packets vanish, and both ends notice only by their timeouts."""
+        """Cut the network until ``heal``. ``silent``: packets vanish, and both ends notice only by their timeouts."""
         self._reachable = False
         if silent and self._link is not None:
             link = self._link
@@ -188,11 +188,11 @@ class SimClient:
 
     @property
     def is_cut_silently(self) -> bool:
-        """Whether packets vanish and neither side has noticed yet."""
+        """True if packets vanish and neither side has noticed yet."""
         return self._link is not None and self._link.silent
 
     def heal(self) -> None:
-        """End a cut; the client reconnects by itself."""
+        """End a cut. The client reconnects on its own."""
         self._reachable = True
         if self._link is not None and self._link.silent:
             self.disconnect()
@@ -203,19 +203,21 @@ class SimClient:
             self._held_back = []
 
     def resume(self) -> None:
-        """Resume the process: it receives everything that arrived meanwhile, in order."""
+        """Resume the process. It receives everything that arrived meanwhile, in order."""
         held_back, self._held_back = self._held_back or [], None
         for message in held_back:
             message()
 
     def lose_request(self, after: int = 0, *, applied: bool) -> None:
-        """Break the connection at the next request, or after ``after`` more. ``applied``: the server carries it out."""
+        """Break the connection at the next request, or after ``after`` more. ``applied``: the server applies the
+        request.
+        """
         self._lose = (after, applied)
 
     # The server's half calls these
 
     def attach(self, link: Link, session_id: int) -> None:
-        """Note that a session was opened or resumed."""
+        """A session was opened or resumed."""
         self._link, self._session_id = link, session_id
         self._lease.answered(self._server.now_ms)
         self._change_state(SessionState.CONNECTED)
@@ -275,7 +277,7 @@ class SimClient:
         waiting = request.waiting
         assert waiting is not None
         if self._link is None:
-            pass  # paused: the loss of the connection arrives later and fails the request
+            pass  # paused: the loss arrives later and fails the request
         elif self._lose is not None and self._lose[0] == 0:
             self._lose_now(request)
         else:
@@ -339,7 +341,7 @@ class SimClient:
                 self.attach(link, self._session_id)
 
     def _plan_ping(self) -> None:
-        """Send heartbeats; like the real clients, as a sync."""
+        """Send heartbeats, as sync requests like the real clients."""
 
         def ping() -> None:
             if self._closed:

@@ -1,6 +1,6 @@
-"""The server's half of the in-memory ZooKeeper: sessions, watches, and client connections.
+"""The server's half of the simulated ZooKeeper: sessions, watches, and client connections.
 
-It knows a client only as ``ClientHalf``. The tree is in ``znode_tree``.
+``ClientHalf`` is its interface to a client. The tree is in ``znode_tree``.
 """
 
 import random
@@ -24,7 +24,7 @@ _FIRST_SESSION_ID = 0x1000_0000_0001
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """One pending request: how the server applies it, and the Deferred that gets the response."""
+    """One pending request: a function that applies it, and the Deferred of its response."""
 
     kind: str
     path: str
@@ -41,7 +41,7 @@ class Request:
 
 
 class ClientHalf(Protocol):
-    """The client's end of a connection, as the server sees it."""
+    """The server's interface to the client's end of a connection."""
 
     @property
     def session_timeout_ms(self) -> int: ...
@@ -54,12 +54,12 @@ class ClientHalf(Protocol):
     def fired(self, event: WatchedEvent) -> None: ...
 
     def disconnect(self) -> None:
-        """Note that the connection is gone."""
+        """The connection is gone."""
 
 
 @dataclass(slots=True)
 class Session:
-    """A session on the server; ``link`` is None while it has no connection."""
+    """A session on the server. ``link`` None: it has no connection."""
 
     session_id: int
     timeout_ms: int
@@ -73,21 +73,20 @@ class Link:
     def __init__(self, server: "Server", client: ClientHalf) -> None:
         self.server = server
         self.client = client
-        self.open = True  # False: closed, and both sides have forgotten it
-        self.silent = False  # True: nothing passes, but neither side knows
+        self.open = True  # False: closed and forgotten by both sides
+        self.silent = False  # True: nothing passes, but neither side has noticed
         self.inbound: deque[Request] = deque()  # queues: arrival times may be equal, or differ by rounding
         self._outbound: deque[Callable[[], None]] = deque()
         self._arrives_at = 0.0
         self._delivered_at = 0.0
 
     def send(self, request: Request) -> None:
-        """Send a request to the server."""
         self.inbound.append(request)
         self._arrives_at = max(self._arrives_at, self.server.later())
         self.server.call_at(self._arrives_at, self._arrive)
 
     def deliver(self, message: Callable[[], None]) -> None:
-        """Send a message to the client: a call on the client's half."""
+        """Send a message to the client: a call of a method of the client's half."""
         self._outbound.append(message)
         self._delivered_at = max(self._delivered_at, self.server.later())
         self.server.call_at(self._delivered_at, self._reach_client)
@@ -113,10 +112,10 @@ class Link:
 
 
 class Server:
-    """One server on a Twisted ``clock``, usually ``Scheduler.clock``, and a seed.
+    """One server with a Twisted ``clock``, usually ``Scheduler.clock``, and a seed.
 
     Args:
-        delay_ms: minimum and maximum time that a message takes.
+        delay_ms: minimum and maximum transit time of a message.
         loss_probability: probability that a request breaks the connection, before or after it is applied.
     """
 
@@ -150,7 +149,7 @@ class Server:
                 session.link.client.disconnect()
 
     def start(self) -> None:
-        """Start the server with its data. Every session gets its full timeout again, as after a real restart."""
+        """Start the server with its data. Every session's timeout starts again, as after a real restart."""
         self.running = True
         for session in self.sessions.values():
             session.last_seen_ms = self.now_ms
@@ -191,7 +190,6 @@ class Server:
         return session.link
 
     def process(self, link: Link, request: Request) -> None:
-        """Apply one request and send the response over the same connection."""
         session = self.session_of(link)
         if session is None:
             return
@@ -246,7 +244,7 @@ class Server:
         self.call_at(session.last_seen_ms + session.timeout_ms + 0.001, check)
 
     def fire(self, events: list[WatchedEvent]) -> None:
-        """Send the events of a write to the watchers."""
+        """Send a write's events to the watchers."""
         for event in events:
             links: dict[Link, None] = {}
             if event.type is not EventType.CHILD:

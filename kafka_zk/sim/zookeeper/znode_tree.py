@@ -1,7 +1,7 @@
 """ZooKeeper's tree of znodes with the semantics of server 3.9: a pure state machine, one write at a time.
 
-Two facts that are easy to get wrong: the suffix of a sequential znode counts all creations under its parent, but not
-the deletions, while the ``cversion`` that clients see counts both; and a failed write uses a zxid, too.
+Two details: the suffix of a sequential znode counts all creations under its parent but no deletions, while the
+``cversion`` that clients see counts both; and a failed write uses a zxid, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class _Node:
 
 
 class ZnodeTree:
-    """All znodes by full path. Writes return (results, events): what the client gets and which watches may fire."""
+    """All znodes by full path. Writes return (results, events): the client's results, and the watches that may fire."""
 
     def __init__(self) -> None:
         self.zxid = 0
@@ -98,7 +98,7 @@ class ZnodeTree:
         return self.zxid
 
     def apply(self, operation: Operation, session_id: int, now_ms: int) -> tuple[Result, list[WatchedEvent]]:
-        """One write under a zxid of its own. Raises the RegistryError of its outcome."""
+        """Apply one write under its own zxid. Raises the RegistryError of its outcome."""
         self.next_zxid()
         self._undo.clear()
         return self._step(operation, session_id, now_ms)
@@ -106,7 +106,7 @@ class ZnodeTree:
     def apply_multi(
         self, operations: Sequence[Operation], session_id: int, now_ms: int
     ) -> tuple[list[Result], list[WatchedEvent]]:
-        """All or nothing under one zxid. Raises MultiFailed; then nothing has changed."""
+        """Apply all operations under one zxid, or none. Raises MultiFailed if none was applied."""
         self.next_zxid()
         self._undo.clear()
         results: list[Result] = []
@@ -123,7 +123,7 @@ class ZnodeTree:
         return results, events
 
     def remove_ephemerals(self, session_id: int) -> list[WatchedEvent]:
-        """The session is closed: its ephemerals vanish under one zxid, in the order of their paths."""
+        """The session is closed: delete its ephemerals under one zxid, in the order of their paths."""
         self.next_zxid()
         events: list[WatchedEvent] = []
         for path in [p for p in self.paths() if self._nodes[p].ephemeral_owner == session_id]:

@@ -42,10 +42,10 @@ def access(monkeypatch: pytest.MonkeyPatch) -> Access:
     made = Access()
 
     @contextlib.contextmanager
-    def through(_: str) -> Iterator[Access]:
+    def through(*_: str | None) -> Iterator[Access]:
         yield made
 
-    monkeypatch.setattr(acls, "through_broker", through)
+    monkeypatch.setattr(acls, "acl_access", through)
     return made
 
 

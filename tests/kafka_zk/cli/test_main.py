@@ -99,7 +99,7 @@ def test_up_refuses_a_bad_override_before_it_starts_anything(capsys: pytest.Capt
 def test_our_own_fault_is_told_as_such_and_raised_for_debugging(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("kafka_zk.cli.topics.through_broker", lambda bootstrap: 1 / 0)
+    monkeypatch.setattr("kafka_zk.cli.topics.topic_access", lambda *_: 1 / 0)
     assert run(["topics", "list"]) == UNEXPECTED
     assert "this is a bug in kafka-zk: ZeroDivisionError" in capsys.readouterr().err
     monkeypatch.setenv(DEBUG_VARIABLE, "1")

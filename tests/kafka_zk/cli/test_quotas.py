@@ -44,6 +44,12 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(quotas.command, arguments)
 
 
+def test_quotas_are_in_one_place_only(admin: Admin) -> None:
+    """As for topics, ACLs and users: --bootstrap-server beside --zookeeper had no effect, and no message."""
+    result = run("list", "--bootstrap-server", "b:1", "--zookeeper", "z:1")
+    assert result.exit_code == 2 and "give --bootstrap-server or --zookeeper, not both" in result.output
+
+
 def shown(*arguments: str) -> Any:
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output

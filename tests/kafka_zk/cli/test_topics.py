@@ -29,10 +29,10 @@ def test_a_topic_that_the_listing_lacks_exists_all_the_same(
     option: tuple[str, ...], code: int, output: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @contextlib.contextmanager
-    def late(_: str) -> Iterator[Late]:
+    def late(*_: Any) -> Iterator[Late]:
         yield Late()
 
-    monkeypatch.setattr(topics, "through_broker", late)
+    monkeypatch.setattr(topics, "topic_access", late)
     done = CliRunner().invoke(topics.command, ["create", "--topic", "t", *option])
     assert (done.exit_code, done.output) == (code, output)
 
@@ -47,10 +47,10 @@ def test_a_partition_that_moves_shows_what_is_added_and_removed(monkeypatch: pyt
             return [TopicDescription("t", None, [moving, still], {})]
 
     @contextlib.contextmanager
-    def access(_: str) -> Iterator[Moving]:
+    def access(*_: Any) -> Iterator[Moving]:
         yield Moving()
 
-    monkeypatch.setattr(topics, "through_broker", access)
+    monkeypatch.setattr(topics, "topic_access", access)
     done = CliRunner().invoke(topics.command, ["describe", "--topic", "t"])
     assert done.output.splitlines() == [
         "Topic: t\tPartitionCount: 2\tReplicationFactor: 2\tConfigs: ",

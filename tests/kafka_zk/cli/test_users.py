@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kafka_zk.cli import acls, quotas, users
+from kafka_zk.cli import quotas, users
+from kafka_zk.cli.terminal import access
 from kafka_zk.clients.connection.errors import broker_error
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.security import scram
@@ -68,7 +69,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     made = Cluster()
 
     @contextlib.contextmanager
-    def through(place: str) -> Iterator[Cluster]:
+    def through(place: str, _: Any) -> Iterator[Cluster]:
         made.places.append(place)
         yield made
 
@@ -80,10 +81,10 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     def acl_access(*_: Any) -> Iterator[Acls]:
         yield Acls(made)
 
-    monkeypatch.setattr(users, "through_broker", through)
-    monkeypatch.setattr(users, "through_zookeeper", through)
+    monkeypatch.setattr(access, "through_broker", through)
+    monkeypatch.setattr(access, "through_zookeeper", through)
     monkeypatch.setattr(quotas, "quota_access", quota_access)
-    monkeypatch.setattr(acls, "access", acl_access)
+    monkeypatch.setattr(users, "acl_access", acl_access)
     return made
 
 

@@ -1,17 +1,24 @@
 """The broker's side of a login with Kerberos, without the library: tests/peers/secured/test_kerberos.py has a KDC."""
 
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kafka_zk.security import kerberos
 from kafka_zk.security.client_security import KerberosLogin
-from kafka_zk.security.errors import SaslAuthenticationFailed
-from kafka_zk.security.kerberos import GssapiServer, gssapi_client
+from kafka_zk.security.errors import RefusedForNow, SaslAuthenticationFailed
+from kafka_zk.security.kerberos import GssapiServer, TicketUnavailable, gssapi_client
+from kafka_zk.security.listener_sasl import KerberosListener, ListenerSasl
+from kafka_zk.security.sasl_server import Credentials, SaslListener, SaslServer, SaslState
+
+REPLAY, NOT_YET_VALID, WRONG_KEY, UNREACHABLE = -1765328350, 2**32 - 1765328351, -1765328353, -1765328228
 
 
 class GSSError(Exception):
-    pass
+    def __init__(self, said: str, min_code: int = WRONG_KEY) -> None:
+        super().__init__(said)
+        self.min_code = min_code
 
 
 class RefusingContext:
@@ -35,6 +42,66 @@ def test_a_ticket_that_is_refused_fails_the_login_at_once() -> None:
     with pytest.raises(SaslAuthenticationFailed) as refused:
         GssapiServer(gssapi, None).answer(b"ticket")
     assert refused.value.reason == "GSSAPI: b'ticket' is for another key"
+
+
+def refused(min_code: int) -> SaslAuthenticationFailed:
+    """The failure of a login whose ticket the library refuses with this code."""
+
+    class Context(RefusingContext):
+        def step(self, token: bytes) -> bytes:
+            raise GSSError("not now", min_code)
+
+    gssapi = SimpleNamespace(SecurityContext=Context, exceptions=SimpleNamespace(GSSError=GSSError))
+    with pytest.raises(SaslAuthenticationFailed) as failed:
+        GssapiServer(gssapi, None).answer(b"ticket")
+    return failed.value
+
+
+def test_a_broker_refuses_a_replay_and_a_ticket_of_the_future_only_for_now() -> None:
+    """Clients with a fast clock, or two logins in the same microsecond; KerberosError@3.9."""
+    assert isinstance(refused(REPLAY), RefusedForNow)
+    assert isinstance(refused(NOT_YET_VALID), RefusedForNow)
+    assert not isinstance(refused(WRONG_KEY), RefusedForNow)
+
+
+def test_a_client_that_is_refused_for_now_gets_no_response() -> None:
+    """With an error it would not try again; with a closed connection it does."""
+    listener = cast(KerberosListener, SimpleNamespace(service=SimpleNamespace(login=lambda: Replayed())))
+
+    class Replayed:
+        def answer(self, message: bytes) -> bytes:
+            raise RefusedForNow("GSSAPI failed", "GSSAPI: a replay")
+
+    sasl = ListenerSasl(("GSSAPI",), {}, kerberos=listener)
+    server = SaslServer(SaslListener(sasl, cast(Credentials, None), str, int))
+    assert server.handshake("GSSAPI")
+    reply = server.authenticate(b"ticket")
+    assert (reply.is_told, reply.reason, server.state) == (False, "GSSAPI: a replay", SaslState.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("min_code", "kind"),
+    [(REPLAY, TicketUnavailable), (NOT_YET_VALID, TicketUnavailable), (UNREACHABLE, TicketUnavailable),
+     (WRONG_KEY, SaslAuthenticationFailed)],
+)  # fmt: skip
+def test_a_client_tries_again_if_the_ticket_may_come_later(
+    monkeypatch: pytest.MonkeyPatch, min_code: int, kind: type[Exception]
+) -> None:
+    def step(token: bytes = b"") -> bytes:
+        raise GSSError("not now", min_code)
+
+    gssapi = SimpleNamespace(
+        Name=lambda *_: None,
+        NameType=SimpleNamespace(kerberos_principal=None, hostbased_service=None),
+        MechType=SimpleNamespace(kerberos=None),
+        RequirementFlag=SimpleNamespace(mutual_authentication=None, integrity=None),
+        Credentials=lambda **_: None,
+        SecurityContext=lambda **_: SimpleNamespace(step=step),
+        exceptions=SimpleNamespace(GSSError=GSSError),
+    )
+    monkeypatch.setattr(kerberos, "gssapi_module", lambda: gssapi)
+    with pytest.raises(kind, match="not now"):
+        gssapi_client(KerberosLogin("kafka", "alice@REALM.COM", ""), "broker")
 
 
 def test_logins_use_the_ticket_caches_of_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""Logins with Kerberos at a broker of ours: our clients, kcat and Kafka's Java tools, with a real KDC.
+"""Kerberos logins of our clients, kcat and Kafka's Java tools at a kafka-zk broker, with a real KDC.
 
-The broker logs in to itself the same way. By its rules alice's principal is the user ALICE, who may do everything; bob
-may do nothing. ``make test-kerberos`` runs it: the package gssapi is compiled, which takes minutes.
+The broker logs in to itself the same way. Its rules map the principals of alice and alan to the users ALICE and ALAN,
+who may do everything; bob may do nothing. Sessions last three seconds. ``make test-kerberos`` runs these tests, because
+pip compiles the package gssapi, which takes minutes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,15 @@ import pytest
 from kafka_zk.clients.connection.errors import KafkaError
 from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer
 from kafka_zk.clients.producer.blocking import BlockingProducer
+from kafka_zk.network.sasl_authentication import SaslAuthentication
+from kafka_zk.protocol.errors import ErrorCode
+from kafka_zk.security import kerberos as library
+from kafka_zk.security.client_security import KerberosLogin
+from kafka_zk.security.kerberos import gssapi_client
 from tests.peers import apache_kafka, jars
 from tests.peers.clients.logins import KafkasTools, Login
 from tests.peers.processes import ServerProcess, free_port, wait_until
+from tests.peers.sasl_probe import CLOSED, SaslProbe
 from tests.peers.targets import kafka_zk_command
 
 pytestmark = pytest.mark.kerberos
@@ -40,6 +47,21 @@ class Kerberos:
     alice: str
     environ: dict[str, str]
     broker: ServerProcess
+    realm: Any
+
+    @property
+    def log(self) -> str:
+        """What the broker has printed."""
+        return (self.folder / "broker.out").read_text()
+
+    def messages(self, service: str = "kafka", principal: str = "alice") -> Generator[bytes, bytes, None]:
+        """Of a login of our client."""
+        name, keytab = f"{principal}@{self.realm.realm}", str(self.folder / f"{principal}.keytab")
+        return gssapi_client(KerberosLogin(service, name, keytab), _HOST)
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
 
     def login(self, principal: str, keytab: str) -> dict[str, str]:
         """Java's keys."""
@@ -59,7 +81,8 @@ def kerberos(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
     environ = {name: realm.env[name] for name in ("KRB5_CONFIG", "KRB5_KDC_PROFILE", "KRB5CCNAME") if name in realm.env}
     environ["JAVA_TOOL_OPTIONS"] = f"-Djava.security.krb5.conf={environ['KRB5_CONFIG']}"
     alice = f"alice@{realm.realm}"
-    for name, principal in (("broker", service), ("alice", alice), ("bob", f"bob@{realm.realm}")):
+    others = [(name, f"{name}@{realm.realm}") for name in ("alan", "bob")]
+    for name, principal in (("broker", service), ("alice", alice), *others, ("other", f"other/{_HOST}@{realm.realm}")):
         realm.addprinc(principal)
         realm.extract_keytab(principal, str(folder / f"{name}.keytab"))
     zookeeper = apache_kafka.start_zookeeper(folder / "zookeeper", force_sync=False)
@@ -78,11 +101,11 @@ def kerberos(peer_tools: None, tmp_path_factory: pytest.TempPathFactory) -> Iter
                 "sasl.kerberos.principal.to.local.rules": "RULE:[1:$1@$0](al.*@.*)s/@.*///U,DEFAULT",
                 "listener.name.sasl_plaintext.gssapi.sasl.jaas.config": module,
                 "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
-                "super.users": "User:kafka;User:ALICE",
+                "super.users": "User:kafka;User:ALICE;User:ALAN", "connections.max.reauth.ms": "3000",
             },
         ))  # fmt: skip
         broker = ServerProcess("broker with Kerberos", kafka_zk_command(path), folder / "broker.out")
-        made = Kerberos(folder, address, alice, environ, broker)
+        made = Kerberos(folder, address, alice, environ, broker, realm)
         file = str(apache_kafka.write_properties(folder / "client.properties", made.login(alice, "alice.keytab")))
         at = ["--bootstrap-server", address, "--command-config", file]
         create = [sys.executable, "-m", "kafka_zk", "topics", "create", "--topic", _TOPIC, *at]
@@ -131,6 +154,87 @@ def test_another_principal_is_another_user(kerberos: Kerberos) -> None:
         pytest.raises(KafkaError, match="AUTHORIZATION_FAILED"),
     ):
         producer.send(_TOPIC, b"bob").result(_TIMEOUT_S)
+
+
+def test_a_producer_logs_in_again_before_its_session_ends(
+    kerberos: Kerberos, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again, renewed = SaslAuthentication._authenticate_again, list[SaslAuthentication]()
+
+    async def counted(authentication: SaslAuthentication) -> None:
+        await again(authentication)
+        renewed.append(authentication)
+
+    monkeypatch.setattr(SaslAuthentication, "_authenticate_again", counted)
+    keys: dict[str, Any] = {"bootstrap.servers": kerberos.bootstrap, **kerberos.login(kerberos.alice, "alice.keytab")}
+    with BlockingProducer(None, **keys) as producer:
+        producer.send(_TOPIC, b"first").result(_TIMEOUT_S)
+        wait_until(lambda: len(renewed) > 1, _TIMEOUT_S, "other logins")
+        producer.send(_TOPIC, b"second").result(_TIMEOUT_S)
+    assert "does not log in again" not in kerberos.log
+
+
+def test_a_session_is_renewed_by_its_own_principal_only(kerberos: Kerberos) -> None:
+    """At most once a second."""
+    with SaslProbe(kerberos.port) as probe:
+        assert probe.exchange("GSSAPI", kerberos.messages()) == (0, "", b"", 3)
+        renewed = (0, "", b"", 3)
+        wait_until(lambda: probe.exchange("GSSAPI", kerberos.messages()) == renewed, _TIMEOUT_S, "another login")
+        taken_over: list[Any] = []
+
+        def take_over() -> bool:
+            taken_over[:] = probe.exchange("GSSAPI", kerberos.messages(principal="alan"))
+            return taken_over[0] != ErrorCode.ILLEGAL_SASL_STATE
+
+        wait_until(take_over, _TIMEOUT_S, "a login of another")
+    assert taken_over[:2] == [
+        ErrorCode.SASL_AUTHENTICATION_FAILED,
+        "Cannot change principals during re-authentication from User.ALICE: User.ALAN",
+    ]
+
+
+def test_a_refused_ticket_is_logged_with_its_reason(kerberos: Kerberos) -> None:
+    """The broker's keytab has no key of the service."""
+    with SaslProbe(kerberos.port) as probe:
+        code, told, *_ = probe.exchange("GSSAPI", kerberos.messages("other"))
+    assert (code, "due to invalid credentials" in told) == (ErrorCode.SASL_AUTHENTICATION_FAILED, True)
+    assert "Failed authentication with 127.0.0.1: GSSAPI: Major" in kerberos.log
+
+
+def test_a_replayed_ticket_gets_no_response_so_that_clients_try_again(kerberos: Kerberos) -> None:
+    ticket = next(kerberos.messages())
+    answers = []
+    for _ in range(2):
+        with SaslProbe(kerberos.port) as probe:
+            assert probe.handshake("GSSAPI")[0] == 0
+            answers.append(probe.authenticate(ticket))
+    assert answers[0][0] == 0 and answers[1] == CLOSED
+    assert "Request is a replay" in kerberos.log
+
+
+def test_a_producer_waits_for_the_kerberos_server(kerberos: Kerberos, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed: list[Exception] = []
+    failure = library._client_failure
+
+    def noted(*args: Any) -> Exception:
+        failed.append(failure(*args))
+        return failed[-1]
+
+    monkeypatch.setattr(library, "_client_failure", noted)
+    principal = kerberos.alice.replace("alice", "alan")
+    keys: dict[str, Any] = {"bootstrap.servers": kerberos.bootstrap, **kerberos.login(principal, "alan.keytab")}
+    library._free_caches.clear()  # no ticket of an earlier login
+    kerberos.realm.stop_kdc()
+    try:
+        producer = BlockingProducer(None, **keys)
+        with producer:
+            sent = producer.send(_TOPIC, b"patient")
+            wait_until(lambda: bool(failed), _TIMEOUT_S, "a login without the server")
+            kerberos.realm.start_kdc()
+            sent.result(_TIMEOUT_S)
+    finally:
+        kerberos.realm.start_kdc()
+    assert {type(each) for each in failed} == {library.TicketUnavailable}
 
 
 def test_kcat_logs_in(kerberos: Kerberos) -> None:

@@ -24,3 +24,10 @@ def test_a_state_and_an_order_with_too_many_are_refused() -> None:
         topics.decode_state("t", 0, topics.encode_state(LeaderIsrAndControllerEpoch(0, TOO_MANY, 1, 1)))
     with pytest.raises(InvalidZnode, match="replicas"):
         admin.decode_reassignment(admin.encode_reassignment({TopicPartition("t", 0): TOO_MANY}))
+
+
+def test_a_large_assignment_is_decoded_in_steps() -> None:
+    partitions = {str(number): [7, 8, 9] for number in range(47_000)}
+    data = json_codec.encode({"version": 1, "partitions": partitions})
+    assert len(list(topics.decode_assignment_in_steps("t", data))) > 100
+    assert len(topics.decode_assignment("t", data).partitions) == 47_000

@@ -1,7 +1,7 @@
 """AlterConfigs, the older API: replaces a topic's or broker's whole dynamic configuration.
 
 Source: KafkaApis.handleAlterConfigsRequest, ConfigAdminManager.preprocess@3.9. Kafka never responds to a request that
-names a resource twice; here the resource gets the error that Kafka prepares for it.
+names a resource twice. Here the resource gets the error that Kafka creates for it.
 """
 
 from typing import Any

@@ -36,7 +36,7 @@ OF_CLUSTER = (ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIE
 
 
 def authorize(services: Services, context: RequestContext, operation: Operation, resource: Any) -> None:
-    """Raises: ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED."""
+    """Raise ApiError TOPIC_AUTHORIZATION_FAILED or CLUSTER_AUTHORIZATION_FAILED if the client is not authorized."""
     if resource.resource_type == ResourceType.TOPIC:
         allowed = services.authorizer.authorize(context, operation, topic(resource.resource_name))
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -54,7 +54,7 @@ def repeated(resources: Iterable[Any]) -> set[tuple[int, str]]:
 
 
 def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda entry: False) -> None:
-    """Raises: ApiError for duplicate keys and missing values."""
+    """Raise ApiError for duplicate keys and missing values."""
     names = [entry.name for entry in resource.configs]
     if len(set(names)) != len(names):
         raise invalid_request("Error due to duplicate config keys")

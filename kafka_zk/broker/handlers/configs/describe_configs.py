@@ -1,6 +1,6 @@
 """DescribeConfigs: the keys of a topic or broker with value, source, synonyms, type and documentation.
 
-Source: ConfigHelper.scala@3.9. As in Kafka, a value that is set only under another spelling (``log.retention.hours``)
+Source: ConfigHelper.scala@3.9. As in Kafka, a value that is only set under another spelling (``log.retention.hours``)
 has no synonyms and counts as default.
 """
 
@@ -55,9 +55,10 @@ _NO_DOCUMENTATION = None
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """The requested keys, or all keys, of each resource; repeated resources are left out.
+    """Return the requested keys, or all keys, of each resource. Repeated resources are left out.
 
-    Results are encoded one by one: kafka-topics requests all topics together, and objects need ten times the memory.
+    Results are encoded one by one, because kafka-topics requests all topics together, and objects need ten times the
+    memory.
     """
     turns = ResponseTurns(services.clock, context)
     results = EncodedArray(turns, header, "results")
@@ -79,7 +80,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 class _Resource(NamedTuple):
-    """A requested resource; ``configuration_keys``: None or empty for all keys."""
+    """A requested resource. ``configuration_keys``: None or empty: all keys."""
 
     resource_type: int
     resource_name: str
@@ -172,7 +173,7 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        # Read-only in Kafka, or not changeable here.
+        # Read-only in Kafka, or not changeable in this broker.
         read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # also for a store's key
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
@@ -187,7 +188,7 @@ def _broker_id(name: str) -> int:
 
 
 def _broker_synonyms(services: Services, key: str) -> list[Any]:
-    """Where a broker key is configured, under all its spellings, in order of precedence."""
+    """The places that configure a broker key, under all its spellings, in order of precedence."""
     dynamic = services.dynamic_config
     base = store_key(key)
     spellings = synonyms(key) if base is None else (key, base)

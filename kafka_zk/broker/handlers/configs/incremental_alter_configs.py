@@ -80,8 +80,8 @@ async def _alter_broker(services: Services, context: RequestContext, resource: A
 def apply(entries: list[Any], before: dict[str, str], defaults: dict[str, str], lists: set[str]) -> dict[str, str]:
     """The properties after the operations.
 
-    Append and subtract require a list; an unset key starts from its default. An unknown key or operation gets
-    UNKNOWN_SERVER_ERROR there, as in Kafka. Raises: ApiError.
+    Append and subtract require a list; an unset key starts from its default. As in Kafka, an unknown key or operation
+    then gets UNKNOWN_SERVER_ERROR. Raises: ApiError.
     """
     after = dict(before)
     for entry in entries:

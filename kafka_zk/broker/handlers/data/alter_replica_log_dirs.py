@@ -42,7 +42,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _alter(services: Services, tp: TopicPartition, path: str) -> ErrorCode:
-    """``path`` is absolute, as in DescribeLogDirs."""
+    """Begin a move. ``path`` is absolute, as in DescribeLogDirs."""
     if path not in {os.path.abspath(each) for each in services.config.log_directories}:
         return ErrorCode.LOG_DIR_NOT_FOUND
     return services.alter_log_dirs.alter(tp, Path(path))

@@ -9,7 +9,7 @@ from kafka_zk.protocol.fetch import FetchedPartition
 
 
 class _Awaited:
-    """What a waiting request would return. Only changed partitions are read again.
+    """The result that a waiting request would return. Only changed partitions are read again.
 
     As in Kafka, each partition counts with the bytes that it would return if it were alone in the response.
     """
@@ -61,8 +61,7 @@ def read_again(
 ) -> tuple[Fetched, int, bool]:
     """The result after the wait, the size of its records in bytes, and whether it may contain an error.
 
-    A request that waited for its first byte had no records before, and usually few of its partitions changed. So only
-    those are read.
+    If the request waited for its first byte, no partition had records, so only the changed partitions are read.
     """
     if reads.request.min_bytes > 1 or reads.is_redirected:
         return reads.read_all(requested)

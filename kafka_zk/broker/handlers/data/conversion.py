@@ -4,8 +4,8 @@ to 3: magic 0 for versions 0 and 1, magic 1 for 2 and 3).
 A conversion costs CPU per record and can multiply the bytes. Therefore one fetch converts at most ``PART_BYTES`` per
 partition, and in all no more records than one batch can have; a response may always be smaller than requested. The
 reactor runs other work between parts, a helper process does large conversions, and each batch first takes memory from
-the broker's budget. Without free memory, a fetch waits if it has nothing yet, otherwise it returns what it has: it
-never waits while it holds converted bytes.
+the broker's budget. If there is no memory, a fetch waits only if it has nothing yet; otherwise it returns its results,
+so it never waits while it holds converted bytes.
 
 Source: KafkaApis.maybeConvertFetchedData, LazyDownConversionRecordsSend.java, LogValidator.java@3.9.
 """
@@ -37,7 +37,7 @@ _MESSAGE_BYTES = 34  # size of a magic 1 message, without key and value
 MAGIC_2_SINCE_PRODUCE = 3
 MAGIC_2_SINCE_FETCH = 4
 _MAGIC_1_SINCE_FETCH = 2
-_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; limits were strict before
+_ONE_MESSAGE_SINCE_FETCH = 3  # KIP-74; before, limits were strict
 _MAGIC_POSITION = 16
 
 
@@ -46,7 +46,7 @@ async def up_convert(
 ) -> memoryview:
     """Convert a message set to one writable batch; empty if the set has no complete message.
 
-    As in Kafka, drops an incomplete message at the end and returns a batch of magic 2 unchanged. Raises: StorageError,
+    As in Kafka, drops an incomplete last message and returns a batch of magic 2 unchanged. Raises: StorageError,
     ApiError.
     """
     if len(records) > _MAGIC_POSITION and records[_MAGIC_POSITION] == 2:
@@ -77,8 +77,8 @@ def read(
 ) -> FetchedPartition:
     """Read one partition for a fetch of version 0 to 3, without conversion.
 
-    A first batch above the client's limit is returned by version 3 if nothing precedes it. Versions 0 to 2 get nothing
-    then, as from Kafka since magic 2 (Kafka 0.8 sent the start of the message).
+    Version 3 returns a first batch above the client's limit if nothing precedes it. Versions 0 to 2 then return
+    nothing, as in Kafka since magic 2.
     """
     limit_bytes = min(fetch.partition_max_bytes, left_bytes)
     try:
@@ -107,7 +107,7 @@ def _check_has_old_form(span: BatchSpan, header: BatchHeader) -> None:
 
 
 def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
-    """Upper bound of the converted size of an uncompressed batch; an estimate for a compressed one."""
+    """Upper limit of the converted size of an uncompressed batch; an estimate for a compressed one."""
     return 0 if header.is_control else span.size_bytes + max(0, header.record_count) * _MESSAGE_BYTES
 
 
@@ -136,8 +136,8 @@ class DownConversion:
                     converted, next_offset = await self._convert_slice(found, fetch_offset)
                 if converted or next_offset is None:
                     return result._replace(records=converted)
-                # Only control batches, which have no old form. With an empty response the client would fetch this
-                # offset forever.
+                # The slice contains only control batches, which have no old format. After an empty response, the client
+                # would fetch the same offset forever.
                 _, read = services.replicas.read(tp, next_offset, PART_BYTES, self._isolation)
                 found = read.slice
         except OSError as error:
@@ -179,10 +179,10 @@ class DownConversion:
         return converted, next_offset
 
     async def _take(self, record_count: int, needed_bytes: int) -> bool:
-        """Take memory for a batch. The first batch of a fetch waits for it; for others, returns whether there is
+        """Take memory for a batch. The first batch of a fetch waits for it; for other batches, returns whether there is
         enough.
 
-        Raises: InvalidRecord if it is more than the whole budget; ClientGone.
+        Raises: InvalidRecord if the batch needs more than the whole budget; ClientGone.
         """
         if self._has_converted:
             return record_count <= self._records_left and self._memory.try_take(needed_bytes)

@@ -1,4 +1,4 @@
-"""DeleteRecords: moves the log start offset. Responds when all live replicas have followed.
+"""DeleteRecords: moves the log start offset. Responds when all live replicas have moved it.
 
 Source: KafkaApis.handleDeleteRecordsRequest, Partition.scala@3.9.
 """
@@ -25,7 +25,7 @@ Result = Topic.DeleteRecordsPartitionResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the new low watermark, durable on the leader, or an error for each partition."""
+    """Return the new low watermark, which is durable on the leader, or an error for each partition."""
     moved: list[tuple[TopicPartition, int, Any]] = []
     turns = ResponseTurns(services.clock, context)
     topics = []

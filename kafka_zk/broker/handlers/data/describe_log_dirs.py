@@ -33,7 +33,7 @@ Partition = Topic.DescribeLogDirsPartition
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns one result per configured directory; null topics mean all topics."""
+    """Return one result per configured directory. If the topics are null, all topics are included."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, results=[])
     turns = ResponseTurns(services.clock, context)
@@ -91,7 +91,7 @@ async def _result(services: Services, turns: ResponseTurns, directory: str, logs
 
 
 def _partition(services: Services, log: Log) -> Any:
-    """Lag of a log: behind the high watermark or, for a move's copy, behind the current log."""
+    """A log with its lag behind the high watermark or, for a move's copy, behind the current log."""
     partition = services.replicas.partitions.get(log.tp)
     current = services.replicas.logs.get(log.tp)
     is_future = current is not log

@@ -24,7 +24,7 @@ Producer = Partition.ProducerState
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Returns the producers or an error once for each requested partition."""
+    """Return the producers or an error for each requested partition, once even if it is repeated."""
     turns = ResponseTurns(services.clock, context)
     topics = EncodedArray(turns, header, "topics")
     asked: dict[str, dict[int, None]] = {}

@@ -1,6 +1,6 @@
-"""KIP-951: errors that make a client look for the leader name it and its address.
+"""KIP-951: errors that make a client look for the leader contain its id and address.
 
-Other responses have no extra cost. Source: KafkaApis.getCurrentLeader@3.9.
+Other responses have no additional cost. Source: KafkaApis.getCurrentLeader@3.9.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ _FETCH_ERRORS = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LE
 
 class LeaderHints:
     """The leaders in one response. ``endpoints``: their addresses on the request's listener, without leaders that are
-    not alive or lack that listener."""
+    not alive or do not have that listener."""
 
     def __init__(self, services: Services, listener_name: str) -> None:
         self._services = services
@@ -30,7 +30,7 @@ class LeaderHints:
         self.endpoints: dict[int, NodeEndpoint] = {}
 
     def of(self, tp: TopicPartition) -> CurrentLeader:
-        """The leader known to this broker's replica, otherwise to the metadata cache."""
+        """The leader that this broker's replica knows, otherwise the leader in the metadata cache."""
         partition = self._services.replicas.partitions.get(tp)
         is_here = partition is not None and partition.role is not Role.OFFLINE
         known = partition if is_here else self._services.metadata.partition(*tp)
@@ -63,7 +63,7 @@ def add_to_fetched(
     tps: Iterable[TopicPartition],
     fetched: list[tuple[TopicKey, FetchedPartition]],
 ) -> Sequence[NodeEndpoint]:
-    """Like ``add_to_produce``, for the results of a fetch; ``tps`` are their partitions."""
+    """Like ``add_to_produce``, for the results of a fetch. ``tps``: their partitions."""
     hints = LeaderHints(services, listener_name)
     for place, (tp, (topic, result)) in enumerate(zip(tps, fetched, strict=True)):
         if result.error_code in _FETCH_ERRORS:

@@ -30,8 +30,8 @@ LATEST_TIERED = -5
 _OFFSET_NOT_AVAILABLE_SINCE = 5
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 _RESULT_BYTES = OBJECT_BYTES + 2 * VALUE_BYTES  # version 0 has a list of offsets
-_COST = 256  # of a partition, in the unit of turns.Turns
-_STEP_COST = 4 * 1024  # of a segment searched
+_COST = 256  # cost of a partition, in the unit of turns.Turns
+_STEP_COST = 4 * 1024  # cost of searching a segment
 _UNKNOWN = TimestampOffset(-1, -1, -1)
 
 Response = codec.response(ApiKey.LIST_OFFSETS)
@@ -40,7 +40,7 @@ Result = Topic.ListOffsetsPartitionResponse
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns offset, timestamp and leader epoch (version 0: a list of offsets) or an error for each partition."""
+    """Return offset, timestamp and leader epoch (version 0: a list of offsets) or an error for each partition."""
     asked: Counter[tuple[str, int]] = Counter()
     turns = ResponseTurns(services.clock, context)
     for named in request.topics:
@@ -141,14 +141,14 @@ async def _lookup(
 
 
 def _check_committed_is_known(partition: Partition, isolation: FetchIsolation, version: int) -> None:
-    """Raises: ApiError for consumers after a leader election, when they could see the end of the log move backwards."""
+    """Raise ApiError for a consumer after a leader election if it could see the end of the log move backwards."""
     if isolation is not FetchIsolation.LOG_END and not partition.knows_what_is_committed:
         is_known = version >= _OFFSET_NOT_AVAILABLE_SINCE
         raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if is_known else ErrorCode.LEADER_NOT_AVAILABLE)
 
 
 async def _searched(services: Services, turns: ResponseTurns, search: Search) -> TimestampOffset | None:
-    """Run a search. A helper process does long steps; other work can run between steps."""
+    """Run a search. A helper process does long steps, and other work can run between steps."""
     result: SearchResult = None
     try:
         while True:
@@ -164,7 +164,7 @@ def _offsets_before(log: Log, end_offset: int, timestamp: int, max_count: int, n
     """Version 0: base offsets of segments (and the log's end) before a timestamp, newest first; never empty for -1 and
     -2.
 
-    A segment's timestamp is its last modification, that of the log's end is ``now_ms``.
+    The timestamp of a segment is its last modification; that of the log's end is ``now_ms``.
     """
     if timestamp == EARLIEST:
         return [log.log_start_offset][:max_count]

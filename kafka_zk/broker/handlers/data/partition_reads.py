@@ -22,13 +22,13 @@ _ANY_REPLICA_SINCE = 11
 """Consumers may read from followers since this version (KIP-392)."""
 _READ_COMMITTED = 1
 _FILES_SHARE = 8
-"""Maximum share of the open files for one response: they stay open until the client has received it."""
+"""Maximum share of the open files for one response, because they stay open until the client has received it."""
 
 
 class PartitionReads:
-    """Version, limits and isolation of a request.
+    """Version, limits and isolation level of a request.
 
-    ``elsewhere`` supplies the result for a partition that the consumer should read from another broker.
+    ``elsewhere`` returns the result for a partition that the consumer should read from another broker.
     """
 
     __slots__ = ("_elsewhere", "_follower", "_services", "isolation", "max_slices", "request", "version")
@@ -50,7 +50,7 @@ class PartitionReads:
 
     @property
     def is_redirected(self) -> bool:
-        """Whether the consumer may be redirected to other brokers."""
+        """True if the consumer may be redirected to other brokers."""
         return self._elsewhere is not None
 
     def read_all(
@@ -92,7 +92,8 @@ class PartitionReads:
         return fetched, size_bytes, is_final
 
     def has_something(self, entry: RequestedPartition, before: FetchedPartition | None = None) -> bool:
-        """Whether a read would return records, an error, or another high watermark or log start than ``before``."""
+        """True if a read would return records, an error, or another high watermark or log start offset than
+        ``before``."""
         partition = self._services.replicas.partitions.get(entry.tp)
         if partition is None:
             return True
@@ -140,7 +141,7 @@ class PartitionReads:
         )
 
     def _aborted(self, log: Log, fetch_offset: int, found: LogRead) -> list[AbortedTransaction]:
-        """Aborted transactions with records in ``found``; a read_committed consumer must skip these records."""
+        """Aborted transactions with records in ``found``. A read_committed consumer must skip these records."""
         if found.slice is None:
             return []
         transactions = self._services.replicas.aborted_transactions(log, fetch_offset, found.next_offset)

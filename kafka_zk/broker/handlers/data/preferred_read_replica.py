@@ -14,11 +14,12 @@ from kafka_zk.protocol.fetch_request import FetchPartition, FetchRequest
 from kafka_zk.protocol.request import RequestContext
 
 Elsewhere = Callable[[TopicPartition, FetchPartition], FetchedPartition | None]
-"""The result for a partition that the consumer should read from another broker; None if it reads here."""
+"""The result for a partition that the consumer should read from another broker; None if it should read here."""
 
 
 def read_elsewhere(services: Services, context: RequestContext, request: FetchRequest) -> Elsewhere | None:
-    """Choose a replica for consumers in a rack. None if no selector is configured, or for a follower."""
+    """A function that chooses a replica for consumers in a rack. None if no selector is configured, or for a
+    follower."""
     if services.config.replica_selector_class is None or request.replica_id >= 0:
         return None
 

@@ -31,8 +31,8 @@ from kafka_zk.storage.records.record_batch import CODEC_MASK, Buffer
 
 _ZSTD_SINCE = 7
 _MANY = 100  # partitions of a topic that are checked in one turn
-_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets this client id write to internal topics, to repair them
-_ATTRIBUTES_POSITION = 22  # lower byte of the attributes in a batch
+_ADMIN_CLIENT_ID = "__admin_client"  # Kafka lets this client id write to internal topics, in order to repair them
+_ATTRIBUTES_POSITION = 22  # position of the lower byte of the attributes in a batch
 
 _NO_PARTITIONS: Mapping[int, object] = {}
 _NO_RECORDS = memoryview(b"")
@@ -43,9 +43,9 @@ _PENDING = PartitionResult(-1)  # placeholder for a pending append
 async def handle(
     services: Services, context: RequestContext, header: RequestHeader, body: memoryview
 ) -> list[Part] | None:
-    """Returns an offset or an error for each partition; None for acks=0.
+    """Return an offset or an error for each partition; None for acks=0.
 
-    Raises: ProtocolError, which closes the connection, if an acks=0 request fails: there is no other way to signal it.
+    Raises: ProtocolError, which closes the connection, if an acks=0 request fails, because it has no response.
     """
     version = header.api_version
     request = read_produce_request(version, body)
@@ -139,7 +139,7 @@ async def _checked(
     try:
         if refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ApiError(refused)
-        # A topic that is being deleted accepts nothing, even if this broker still has its log.
+        # A topic that is being deleted accepts no records, even if this broker still has its log.
         if services.metadata.partition(*tp) is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if refused is not None:
@@ -155,7 +155,7 @@ async def _checked(
         limit_bytes = None if log is None else log.config.max_message_bytes
         message_set = memoryview(records)
         converted = memoryview(await conversion.up_convert(services, context.memory, message_set, limit_bytes))
-        if not converted:  # no complete message: success without an offset in the old versions, as in Kafka
+        if not converted:  # no complete message: as in Kafka, old versions succeed without an offset
             log = services.replicas.partition(tp).leader_log()
             return PartitionResult(tp.partition, 0, -1, -1, log.log_start_offset)
         return converted

@@ -30,7 +30,7 @@ class RequestedPartition(NamedTuple):
 async def resolve_in_turns(
     services: Services, context: RequestContext, request: FetchRequest, asked: Wanted
 ) -> list[RequestedPartition]:
-    """Like ``resolve``, in turns of the reactor: for a request with many partitions."""
+    """Like ``resolve``, in turns of the reactor, for a request with many partitions."""
     remaining = iter(list(asked.items()))  # a session may change between two turns
     turns = Turns(services.clock)
     wanted: list[RequestedPartition] = []
@@ -47,7 +47,7 @@ def resolve(
     request: FetchRequest,
     asked: Iterable[tuple[PartitionKey, FetchPartition]],
 ) -> list[RequestedPartition]:
-    """Find the topics' names and check that the client may read them."""
+    """Find the topics' names and check whether the client may read them."""
     names: dict[TopicKey, tuple[str, ErrorCode | None]] = {}
     known = services.metadata.topics
     wanted = []
@@ -63,7 +63,7 @@ def resolve(
 
 @functools.lru_cache(maxsize=1000)
 def _topic_id(key: bytes) -> uuid.UUID:
-    """Cached: consumers use the same few topics, and creating the object costs as much as the lookup."""
+    """Cached, because consumers use the same few topics, and creating the object costs as much as the lookup."""
     return uuid.UUID(bytes=key)
 
 

@@ -33,7 +33,7 @@ async def append(
     request: ProduceRequest,
     batches: Sequence[tuple[TopicPartition, memoryview]],
 ) -> list[AppendResult] | DelayedProduce:
-    """Like ``ReplicaManager.append_records``, after verification of transactions that are new to a partition."""
+    """Like ``ReplicaManager.append_records``, after verifying transactions that are new to a partition."""
     wanted = request.transactional_id
     assert wanted is not None
     headers = {tp: header for tp, records in batches if (header := _transactional_header(records)) is not None}
@@ -89,7 +89,7 @@ def forbidden(
 
 
 def refuse_together(topics: Iterable[TopicResult]) -> None:
-    """If the client may not use its transactional id, that is the error of every partition."""
+    """If the client may not use its transactional id, set that error for every partition."""
     if any(result.error_code == _FORBIDDEN for _, results in topics for result in results):
         for _, results in topics:
             results[:] = [PartitionResult(result.partition, _FORBIDDEN) for result in results]

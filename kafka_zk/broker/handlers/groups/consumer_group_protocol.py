@@ -1,7 +1,6 @@
-"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848): they need KRaft and get UNSUPPORTED_VERSION.
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe (KIP-848) need KRaft, so they get UNSUPPORTED_VERSION.
 
 Kafka 3.9.1 in ZooKeeper mode does the same. Clients fall back to the classic protocol.
-
 Source: KafkaApis.handleConsumerGroupHeartbeat, handleConsumerGroupDescribe@3.9.
 """
 

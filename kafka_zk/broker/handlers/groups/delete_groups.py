@@ -14,7 +14,7 @@ Response = codec.response(ApiKey.DELETE_GROUPS)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns an error code once for each group."""
+    """Return an error code for each group, once even if it is repeated."""
     results = []
     async for group_id in ResponseTurns(services.clock, context).each(dict.fromkeys(request.groups_names)):
         if services.authorizer.authorize(context, Operation.DELETE, group(group_id)):

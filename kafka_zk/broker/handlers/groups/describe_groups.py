@@ -24,7 +24,7 @@ Member = Group.DescribedGroupMember
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Returns one description for each group, even if it is named repeatedly."""
+    """Return one description for each group, even if it is repeated."""
     with_operations = header.api_version >= _OPERATIONS_SINCE and request.include_authorized_operations
     turns = ResponseTurns(services.clock, context)
     groups = EncodedArray(turns, header, "groups")

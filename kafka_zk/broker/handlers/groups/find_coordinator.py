@@ -28,7 +28,7 @@ _MESSAGES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""Error messages of versions before 4; other errors use their names."""
+"""Error messages of versions before 4. For other errors, the name of the error is used."""
 
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 
@@ -36,7 +36,7 @@ Response = codec.response(ApiKey.FIND_COORDINATOR)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns a node for each distinct key, or COORDINATOR_NOT_AVAILABLE."""
+    """Return a node for each distinct key, or COORDINATOR_NOT_AVAILABLE."""
     key_type = request.key_type if header.api_version >= 1 else _GROUP
     if header.api_version < _MANY_KEYS_SINCE:
         code, node = _coordinator(services, context, header.api_version, key_type, request.key)

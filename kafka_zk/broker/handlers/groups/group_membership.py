@@ -41,7 +41,7 @@ _SMALL_BYTES = 16 * 1024  # maximum size of a response that is encoded in one tu
 
 
 async def join(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """Responds when the group's next generation starts."""
+    """Respond when the group's next generation begins."""
     version = header.api_version
     request = read_join_group_request(version, body)
     del body  # it may wait for minutes
@@ -68,7 +68,7 @@ def _join_request(context: RequestContext, header: RequestHeader, request: JoinG
         new_member_id=UNKNOWN_MEMBER_ID,
         group_instance_id=request.group_instance_id,
         client_id=header.client_id or "",
-        client_host=f"/{context.peer_host}",  # the form of Java's InetAddress, which tools show
+        client_host=f"/{context.peer_host}",  # the format of Java's InetAddress, which tools show
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocol_type=request.protocol_type,
@@ -80,7 +80,7 @@ def _join_request(context: RequestContext, header: RequestHeader, request: JoinG
 
 
 async def sync(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """Responds when the leader has sent the assignments."""
+    """Respond when the leader has sent the assignments."""
     version = header.api_version
     reading = read_sync_group_request(version, body)
     is_small = len(body) <= LARGE_BODY_BYTES
@@ -107,7 +107,7 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
 
 
 async def heartbeat(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """Returns NONE if the member can continue as before, otherwise an error."""
+    """Return NONE if the member can continue, otherwise an error."""
     version = header.api_version
     group_id, generation_id, member_id, group_instance_id = read_heartbeat_request(version, body)
     if _may_read(services, context, group_id):
@@ -118,7 +118,7 @@ async def heartbeat(services: Services, context: RequestContext, header: Request
 
 
 async def leave(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns a code for each leaving member. Before version 3 there is only one, and its code is the response's."""
+    """Return a code for each leaving member. Before version 3 there is only one, and its code is the response's."""
     many = header.api_version >= _MANY_LEAVE_SINCE
     if _may_read(services, context, request.group_id):
         members = request.members if many else [LeavingMember(member_id=request.member_id)]

@@ -1,4 +1,4 @@
-"""OffsetCommit: version 0 stores offsets in ZooKeeper for old consumers and tools, later versions in the group
+"""OffsetCommit: version 0 stores offsets in ZooKeeper for old consumers and tools; later versions use the group
 coordinator.
 
 Source: KafkaApis.handleOffsetCommitRequest, commitOffsetsToZookeeper, GroupCoordinatorAdapter.commitOffsets@3.9.
@@ -39,7 +39,7 @@ Codes = dict[TopicPartition, ErrorCode]
 Wanted = dict[TopicPartition, OffsetAndMetadata]
 
 Asked = list[tuple[str, list[tuple[TopicPartition, ...]]]]
-"""The topics of a request; the partitions of each, in chunks."""
+"""Topics of a request with their partitions, in chunks."""
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -91,7 +91,7 @@ def _tps(topic: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
 
 
 _cached_tps = lru_cache(maxsize=1000)(_tps)
-"""For known topics: clients commit the same partitions repeatedly."""
+"""For known topics, because clients commit the same partitions repeatedly."""
 
 
 def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata]:
@@ -105,7 +105,7 @@ def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata
 
 
 def _expires_ms(request: OffsetCommitRequest, now_ms: int) -> int:
-    """Versions 2 to 4 have one retention time for all partitions."""
+    """The expiry time. Versions 2 to 4 have one retention time for all partitions."""
     keeps_ms = request.retention_time_ms
     return NO_EXPIRY if keeps_ms == _DEFAULT_RETENTION else min(now_ms + keeps_ms, _LATEST_MS)
 

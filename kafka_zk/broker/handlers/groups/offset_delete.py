@@ -1,4 +1,4 @@
-"""OffsetDelete: deletes a group's offsets for topics that no member subscribes to.
+"""OffsetDelete: deletes a group's offsets for topics to which no member subscribes.
 
 Source: KafkaApis.handleOffsetDeleteRequest@3.9.
 """
@@ -23,7 +23,7 @@ Partition = Topic.OffsetDeleteResponsePartition
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns an error code for each partition, or a single one for the group."""
+    """Return an error code for each partition, or one for the group."""
     if not services.authorizer.authorize(context, Operation.DELETE, group(request.group_id)):
         return _refused(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     turns = ResponseTurns(services.clock, context)

@@ -54,7 +54,7 @@ class GroupOffsets(NamedTuple):
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Returns the committed offset or -1 for each requested partition, or for all that have one (topics null)."""
+    """Return the committed offset or -1 for each requested partition, or for all that have one (topics null)."""
     turns = ResponseTurns(services.clock, context)
     if header.api_version >= _MANY_GROUPS_SINCE:
         return await _groups(services, context, header, turns, request)
@@ -76,7 +76,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 async def _groups(
     services: Services, context: RequestContext, header: RequestHeader, turns: ResponseTurns, request: Any
 ) -> list[Part]:
-    """A request for all offsets of a group is answered once, even if it is repeated."""
+    """Read several groups. A request for all offsets of a group is answered once, even if it is repeated."""
     groups = EncodedArray(turns, header, "groups")
     whole: set[str] = set()
     for wanted in request.groups:
@@ -93,7 +93,8 @@ async def _groups(
 async def _group(
     services: Services, context: RequestContext, turns: ResponseTurns, wanted: Any, *, require_stable: bool
 ) -> GroupOffsets:
-    """Read from the coordinator. Topics that the client may not describe are an error if requested, else left out."""
+    """Read from the coordinator. A topic that the client may not describe is an error if it was requested; otherwise it
+    is left out."""
     if not _may_describe(services, context, wanted.group_id):
         return GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
     asked = None
@@ -125,7 +126,7 @@ def _found(offsets: CommittedOffsets, tp: TopicPartition, *, require_stable: boo
 
 
 async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorCode) -> GroupOffsets:
-    """Old versions have no error for the whole group, only for each partition."""
+    """Old versions have an error for each partition, but not for the whole group."""
     by_topic: dict[str, dict[int, Found]] = {}
     async for tp in _partitions(turns, topics):
         await turns.make(_FOUND_BYTES)
@@ -136,7 +137,7 @@ async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorC
 async def _from_zookeeper(
     services: Services, context: RequestContext, turns: ResponseTurns, group_id: str, topics: list[Any]
 ) -> GroupOffsets:
-    """As in Kafka, a missing offset or partition is UNKNOWN_TOPIC_OR_PARTITION."""
+    """Read from ZooKeeper. As in Kafka, a missing offset or partition is UNKNOWN_TOPIC_OR_PARTITION."""
     if not is_znode_name(group_id):
         return GroupOffsets(ErrorCode.INVALID_GROUP_ID, {})
     codes = {tp: _error(services, context, tp) async for tp in _partitions(turns, topics)}

@@ -90,7 +90,7 @@ def _request_error(services: Services, context: RequestContext, request: Any) ->
 
 
 def _for_version(code: ErrorCode, version: int) -> ErrorCode:
-    """Producers before Kafka 2.0 crash on COORDINATOR_LOAD_IN_PROGRESS."""
+    """The code for a version. Producers before Kafka 2.0 crash on COORDINATOR_LOAD_IN_PROGRESS."""
     if version < _LOADING_SINCE and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code

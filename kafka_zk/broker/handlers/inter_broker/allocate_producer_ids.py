@@ -1,7 +1,6 @@
 """AllocateProducerIds: reserves a block of producer ids for a broker (KIP-730).
 
-Our brokers reserve blocks in ZooKeeper themselves, with the same conditional write to the same znode.
-
+kafka-zk's brokers reserve blocks in ZooKeeper themselves, with the same conditional write to the same znode.
 Source: KafkaApis.handleAllocateProducerIdsRequest@3.9.
 """
 
@@ -20,7 +19,7 @@ Response = codec.response(ApiKey.ALLOCATE_PRODUCER_IDS)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the block's first id and its length."""
+    """Return the block's first id and its length."""
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return _answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:

@@ -28,7 +28,7 @@ Response = codec.response(ApiKey.ALTER_PARTITION)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns each partition's current state, or the error if it was not changed."""
+    """Return each partition's current state, or the error if it was not changed."""
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return Response(throttle_time_ms=0, error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, topics=[])
     version = header.api_version

@@ -14,9 +14,9 @@ _log = Logger()
 
 
 async def confirm_controller(services: Services, context: RequestContext, controller_epoch: int) -> None:
-    """Check in ZooKeeper that a controller of this epoch was elected. ``refusal`` uses the result.
+    """Check in ZooKeeper that a controller with this epoch was elected. ``refusal`` uses the result.
 
-    Raises: ProtocolError if ZooKeeper is unavailable. This closes the connection, so that the controller retries.
+    Raises: ProtocolError if ZooKeeper is unavailable. This closes the connection, so the controller retries.
     """
     if not _may_act_for_the_cluster(services, context):
         return
@@ -29,7 +29,8 @@ async def confirm_controller(services: Services, context: RequestContext, contro
 
 
 def refusal(services: Services, context: RequestContext, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    """NONE if the request is from the latest controller and meant for this start of the broker (KIP-380).
+    """NONE if the request is from the latest controller and for this start of the broker (KIP-380); otherwise the
+    error.
 
     A newer epoch is accepted only after ``confirm_controller``.
     """
@@ -49,7 +50,7 @@ def _may_act_for_the_cluster(services: Services, context: RequestContext) -> boo
 
 
 def _tell_unconfirmed(services: Services, context: RequestContext, controller_epoch: int) -> None:
-    """Log this once an hour for each address."""
+    """Log an unconfirmed epoch, once an hour for each address."""
     said = services.unconfirmed_peers.mention(context.peer_host, services.clock.seconds())
     if said is not None:
         _log.warn(

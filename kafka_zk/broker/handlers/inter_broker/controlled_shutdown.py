@@ -17,7 +17,7 @@ Response = codec.response(ApiKey.CONTROLLED_SHUTDOWN)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the partitions that the broker still leads."""
+    """Return the partitions that the broker still leads."""
     if not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
         return Response(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, remaining_partitions=[])
     try:

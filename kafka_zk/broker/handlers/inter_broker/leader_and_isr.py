@@ -22,7 +22,7 @@ from kafka_zk.registry.client.errors import RegistryError
 from kafka_zk.registry.znodes.json_codec import MOST_REPLICAS
 
 PARTITIONS_A_PORTION = 250
-"""Number of role changes before the fetchers run again: about 20 ms."""
+"""Number of role changes in one turn, which takes about 20 ms. Then the fetchers can run."""
 
 _GROUPED_SINCE = 2
 _TOPIC_IDS_SINCE = 5
@@ -32,8 +32,8 @@ PartitionError = Response.LeaderAndIsrPartitionError
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns an error code for each partition. First reads the topics' configurations from ZooKeeper, in one pipeline;
-    if an ACL hides one, the topic keeps its current configuration.
+    """Return an error code for each partition. First reads the topics' configurations from ZooKeeper, in one pipeline.
+    If an ACL hides one, the topic keeps its current configuration.
 
     Raises: ProtocolError if ZooKeeper is unavailable. This closes the controller's connection.
     """
@@ -54,7 +54,7 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
         )
     except RegistryError as error:  # no error code makes the controller retry, but a closed connection does
         raise ProtocolError(f"the topics' configurations cannot be read: {error}") from error
-    # A newer controller may have sent requests meanwhile.
+    # A newer controller may have sent requests in between.
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is not ErrorCode.NONE:
         return Response(error_code=refused, partition_errors=[], topics=[])
@@ -76,8 +76,8 @@ async def _handle(services: Services, context: RequestContext, header: RequestHe
 
 
 def _is_possible(topic: str, state: Any) -> bool:
-    """Topic names become paths: a forged name must not lead outside the log directory. The number of replicas is
-    limited because one partition changes its role in one turn."""
+    """True if the request is safe. Topic names become paths, so a forged name must not lead outside the log directory.
+    The number of replicas is limited, because one partition changes its role in one turn."""
     return (
         is_legal_name(topic)
         and state.partition_index >= 0
@@ -86,9 +86,9 @@ def _is_possible(topic: str, state: Any) -> bool:
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
-    """Change the roles of some partitions; the fetchers can run afterwards. If this broker leads new partitions, the
-    waiting fetches of followers end, so that the next ones include them: the other brokers have processed about the
-    same partitions."""
+    """Change the roles of some partitions; then the fetchers can run. If this broker leads new partitions, it ends the
+    waiting fetches of followers, so that the next ones include them: the other brokers have handled about the same
+    partitions."""
     async with services.replicas.role_changes:
         codes = await in_slices(services.clock, _carried_out(services, states))
     taken = zip(states, codes, strict=True)
@@ -98,7 +98,7 @@ async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Seque
 
 
 def _carried_out(services: Services, states: Sequence[LeaderState]) -> Iterator[tuple[TopicPartition, ErrorCode]]:
-    """Clients of this broker see a new leader as soon as the broker itself uses it."""
+    """Change the roles. This broker's clients see a new leader as soon as the broker itself uses it."""
     answers = services.replicas.become_leader_or_follower(states)
     for (tp, code), (_, topic_id, state, _) in zip(answers, states, strict=True):
         if code is ErrorCode.NONE:

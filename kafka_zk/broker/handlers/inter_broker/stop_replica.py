@@ -21,7 +21,7 @@ Response = codec.response(ApiKey.STOP_REPLICA)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns an error code for each partition. Raises: as ``confirm_controller``."""
+    """Return an error code for each partition. Raises: like ``confirm_controller``."""
     await confirm_controller(services, context, request.controller_epoch)
     async with services.replicas.state_changes:
         refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
@@ -33,7 +33,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 async def _make_deletions_durable(services: Services) -> None:
-    """The controller deletes a topic after the response, so its logs must not come back after a power loss."""
+    """Make deletions durable: the controller deletes a topic after the response, so its logs must not reappear after a
+    power loss."""
     for work, failed in services.replicas.logs.upkeep.prepare_deletions():
         try:
             await services.replicas.run_in_thread(work)

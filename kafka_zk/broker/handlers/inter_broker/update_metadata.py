@@ -20,9 +20,9 @@ Response = codec.response(ApiKey.UPDATE_METADATA)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Apply the update, prepared in turns, and wake requests that wait for metadata.
+    """Apply the update, which is prepared in turns, and wake requests that wait for metadata.
 
-    Raises: as ``confirm_controller``.
+    Raises: like ``confirm_controller``.
     """
     await confirm_controller(services, context, request.controller_epoch)
     async with services.metadata.updates:
@@ -34,7 +34,7 @@ async def _update(services: Services, context: RequestContext, request: Any) -> 
     refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is ErrorCode.NONE:
         changes = await in_slices(services.clock, partition_changes(request))
-        # A newer controller may have sent requests meanwhile.
+        # A newer controller may have sent requests in between.
         refused = refusal(services, context, request.controller_epoch, request.broker_epoch)
     if refused is ErrorCode.NONE:
         before = services.metadata.brokers.keys()

@@ -1,9 +1,8 @@
 """DescribeClientQuotas and AlterClientQuotas (KIP-546): quotas of users, client ids and addresses, in ZooKeeper.
 
-Any broker serves both; all brokers follow the change notifications. A change is a conditional write, so concurrent
-changes of an entity all take effect. Quotas that are 0 or not a number are rejected: Kafka accepts them and then
-throttles no client.
-
+Any broker serves both, because all brokers follow the change notifications. A change is a conditional write, so
+concurrent changes of an entity all take effect. Quotas that are 0 or not a number are rejected: Kafka accepts them and
+then throttles no client.
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
 
@@ -36,12 +35,12 @@ from kafka_zk.registry.client.pipeline import READS_AT_ONCE
 from kafka_zk.registry.znodes.config import DEFAULT_ENTITY, desanitize, sanitize
 
 _WORDS = {USER: "user", CLIENT_ID: "client", IP: "ip"}
-"""Entity types of filters, with their names in Kafka's errors."""
+"""Entity types of filters -> their names in Kafka's errors."""
 
 _EXACT, _DEFAULT, _SPECIFIED = range(3)
 
 Wanted = dict[str, tuple[int, str | None]]
-"""By entity type: the match type, and the name for an exact match."""
+"""Entity type -> match type, and name for an exact match."""
 
 DescribeResponse = codec.response(ApiKey.DESCRIBE_CLIENT_QUOTAS)
 DescribedEntry = DescribeResponse.EntryData
@@ -51,7 +50,7 @@ AlteredEntity = AlteredEntry.EntityData
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the entities that match the filter, with their quotas, or an error if the filter is invalid."""
+    """Return the entities that match the filter, with their quotas, or an error if the filter is invalid."""
     try:
         if not services.authorizer.authorize(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -99,7 +98,7 @@ def _wanted(components: Sequence[Any]) -> Wanted:
 
 
 async def _names(services: Services, entity_type: str, wanted: Wanted, *, is_strict: bool) -> list[str]:
-    """Names of this type that may match; avoids reading others."""
+    """Names of this type that may match. Avoids reading others."""
     if entity_type == "users":
         names = await _names_of(services, "users", wanted.get(USER)) if CLIENT_ID not in wanted else []
         if IP in wanted or (is_strict and len(wanted) < 2):
@@ -147,7 +146,7 @@ def _described(place: Place, values: Mapping[str, float]) -> Any:
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns a result for each entity. If an entity is repeated, the last entry applies."""
+    """Return a result for each entity. If an entity is repeated, its last entry applies."""
     is_allowed = services.authorizer.authorize(context, Operation.ALTER_CONFIGS, CLUSTER)
     entries = {tuple((each.entity_type, each.entity_name) for each in entry.entity): entry for entry in request.entries}
     outcomes = await side_by_side(

@@ -1,7 +1,6 @@
 """Delegation tokens (KIP-48, KIP-373), on any broker. They require ``delegation.token.secret.key``.
 
-The client must be authenticated, and not by a token.
-
+The client must be authenticated, but not with a token.
 Source: KafkaApis.handleCreateTokenRequest, handleRenewTokenRequest, handleExpireTokenRequest,
 handleDescribeTokensRequest, allowTokenRequests@3.9.
 """
@@ -32,7 +31,7 @@ DescribedToken = DescribeResponse.DescribedDelegationToken
 
 async def create(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
     """Create a token for the requested owner, by default the client. An owner without a type gets UNKNOWN_SERVER_ERROR,
-    as in Kafka, which fails on it."""
+    as in Kafka."""
     requester = owner = _principal(context)
     if request.owner_principal_name and request.owner_principal_type is None:
         return _created(ErrorCode.UNKNOWN_SERVER_ERROR, _ANONYMOUS, _ANONYMOUS)
@@ -49,7 +48,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 def _tokens_for_creation(services: Services, context: RequestContext, request: Any, owner: Principal) -> Any:
     _check_allowed(context)
-    if owner.type != USER:  # Kafka creates the token, and it authenticates the user of that name
+    if owner.type != USER:  # Kafka creates the token, which then authenticates the user of that name
         raise ApiError(ErrorCode.INVALID_PRINCIPAL_TYPE)
     is_for_another = owner != _principal(context)
     if is_for_another and not services.authorizer.authorize(
@@ -80,7 +79,7 @@ def _created(
 
 
 async def renew(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the new expiry timestamp."""
+    """Return the new expiry timestamp."""
     code, expiry_ms = await _expiry(
         services,
         context,
@@ -90,7 +89,7 @@ async def renew(services: Services, context: RequestContext, header: RequestHead
 
 
 async def expire(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the new expiry timestamp."""
+    """Return the new expiry timestamp."""
     code, expiry_ms = await _expiry(
         services,
         context,
@@ -110,7 +109,7 @@ async def _expiry(
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns tokens, with HMACs, whose owner or renewer is the client, or which it may describe."""
+    """Return tokens with HMACs if the client is an owner or renewer, or may describe them."""
     try:
         _check_allowed(context)
         tokens = _tokens(services)
@@ -157,7 +156,7 @@ def _described(token: TokenInformation, hmac: bytes) -> Any:
 
 
 def _check_allowed(context: RequestContext) -> None:
-    """Raises: ApiError if the client is not authenticated, or authenticated by a token."""
+    """Raise ApiError if the client is not authenticated, or authenticated with a token."""
     is_anonymous = context.security_protocol == "SSL" and context.principal == "User:ANONYMOUS"
     if context.token_authenticated or context.security_protocol == "PLAINTEXT" or is_anonymous:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)

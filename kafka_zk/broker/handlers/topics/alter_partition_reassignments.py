@@ -22,7 +22,7 @@ Topic = Response.ReassignableTopicResponse
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Responds when the moves have started. ListPartitionReassignments shows their progress."""
+    """Respond when the moves have begun. ListPartitionReassignments shows their progress."""
     if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
         return _failure(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     targets = {

@@ -66,8 +66,8 @@ def _failure(name: str, error: Exception) -> Any:
 
 
 async def _grow(services: Services, wanted: Any, others_count: int, quota: MutationQuota | None) -> int:
-    """Add partitions; returns their number. ``others_count``: partitions added to other topics by this request.
-    ``quota``: None to validate only."""
+    """Add partitions and return their number. ``others_count``: partitions that this request adds to other topics.
+    ``quota``: None: only validate."""
     existing = None
     if topic_names.is_legal_name(wanted.name):  # otherwise the path could be that of another znode
         existing = (await services.topics.assignments([wanted.name])).get(wanted.name)

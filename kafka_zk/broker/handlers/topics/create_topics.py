@@ -23,8 +23,8 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.protocol.topic_names import CLUSTER_METADATA_TOPIC
 from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
 
-_DEFAULTS_SINCE = 4  # KIP-464: -1 partitions or replicas
-_CONFIGS_SINCE = 5  # KIP-525: the result has the topic's configuration
+_DEFAULTS_SINCE = 4  # KIP-464: -1 as the number of partitions or replicas
+_CONFIGS_SINCE = 5  # KIP-525: the result contains the topic's configuration
 _TOPIC_CONFIG_SOURCE = 1
 _DEFAULT_CONFIG_SOURCE = 5
 
@@ -38,7 +38,7 @@ Config = Result.CreatableTopicConfigs
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Returns one result for each topic in the request, repeated ones included, in order."""
+    """Return one result for each topic in the request, in order. Repeated topics get one each."""
     turns = ResponseTurns(services.clock, context)
     names = Counter(wanted.name for wanted in request.topics)
     wanted_topics = {wanted.name: wanted for wanted in request.topics}
@@ -102,7 +102,7 @@ def _plan(
     services: Services, context: RequestContext, header: RequestHeader, wanted: Any, times: int, planned_count: int
 ) -> NewTopic:
     if not services.controller.is_active or not services.metadata.brokers:
-        # A newly elected controller has not sent this broker the live brokers yet: the client must retry.
+        # A new controller has not sent the live brokers to this broker yet: the client must retry.
         raise ApiError(ErrorCode.NOT_CONTROLLER)
     if wanted.name == CLUSTER_METADATA_TOPIC:
         problem = f"Creation of internal topic {CLUSTER_METADATA_TOPIC} is prohibited."
@@ -144,7 +144,7 @@ def _refuse_defaults(wanted: Any) -> None:
 def _result(
     name: str, outcome: NewTopic | Exception, timed_out: Collection[str], *, with_configs: bool | None
 ) -> Any:
-    """``with_configs``: None if the client may not see them."""
+    """The result for a topic. ``with_configs``: None if the client may not see them."""
     if isinstance(outcome, Exception):
         return _failure(name, outcome)
     if name in timed_out:

@@ -18,14 +18,14 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 _BY_ID_SINCE = 6
-_DISABLED_SINCE = 3  # TOPIC_DELETION_DISABLED: unknown to older clients
+_DISABLED_SINCE = 3  # older clients do not know TOPIC_DELETION_DISABLED
 
 Response = codec.response(ApiKey.DELETE_TOPICS)
 Result = Response.DeletableTopicResult
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns one result per topic, by name or id."""
+    """Return one result per topic, by name or id."""
     if header.api_version >= _BY_ID_SINCE:
         wanted = [(state.name, state.topic_id or uuids.ZERO) for state in request.topics]
     else:
@@ -58,13 +58,13 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
-    """A name and an id can mean different topics, if the named one was deleted and created again."""
+    """The error for a topic with name and id. They can mean different topics if the named one was created again."""
     message = "Topic name and topic ID can not both be specified."
     return Result(name=name, topic_id=topic_id, error_code=ErrorCode.INVALID_REQUEST, error_message=message)
 
 
 class _Hidden(ApiError):
-    """The name must stay hidden: the client may not describe the topic, or this was not checked."""
+    """An error without the topic's name: the client may not describe the topic, or this was not checked."""
 
 
 async def _delete(

@@ -16,7 +16,7 @@ Response = codec.response(ApiKey.DESCRIBE_CLUSTER)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the live brokers with their addresses on the request's listener."""
+    """Return the live brokers with their addresses on the request's listener."""
     if header.api_version >= 1 and request.endpoint_type != _BROKERS:
         return _refused(request.endpoint_type)
     metadata = services.metadata

@@ -21,7 +21,7 @@ Topic = Response.OngoingTopicReassignment
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the moves of the requested partitions, or of all."""
+    """Return the moves of the requested partitions, or all moves."""
     if not services.authorizer.authorize(context, Operation.DESCRIBE, CLUSTER):
         return _failure(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED))
     named = None

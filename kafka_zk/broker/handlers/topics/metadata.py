@@ -1,4 +1,4 @@
-"""Metadata: brokers, topics and leaders from the metadata cache; creates unknown topics if allowed.
+"""Metadata: brokers, topics and leaders from the metadata cache. Creates unknown topics if that is allowed.
 
 Source: KafkaApis.handleTopicMetadataRequest, ZkMetadataCache.getPartitionMetadata, AutoTopicCreationManager@3.9.
 """
@@ -27,7 +27,7 @@ _LISTENER_NOT_FOUND_SINCE = 6
 
 _CREATION_ASKED_SINCE = 4
 _NULL_NAMES_SINCE = 12
-_DECIDED_AT_ONCE = 100  # names: about 0.2 ms
+_DECIDED_AT_ONCE = 100  # number of names, which takes about 0.2 ms
 
 Response = codec.response(ApiKey.METADATA)
 Broker = Response.MetadataResponseBroker
@@ -44,7 +44,7 @@ class _Asked(NamedTuple):
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Returns the cluster as this broker knows it, with addresses on the request's listener."""
+    """Return the cluster as this broker knows it, with addresses on the request's listener."""
     version = header.api_version
     asked = _Asked(
         may_create=version < _CREATION_ASKED_SINCE or request.allow_auto_topic_creation,
@@ -55,7 +55,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     topics: list[Sequence[bytes]] = []
     if request.topics is None or (header.api_version == 0 and not request.topics):
         async for name in in_turns(services.clock, _visible_topics(services, context)):
-            if name in services.metadata.topics:  # otherwise deleted meanwhile
+            if name in services.metadata.topics:  # otherwise it was deleted in between
                 topics.append(_encoded_topic(services, context, version, name, asked.with_operations))
     else:
         # Each topic once, as in Kafka: 50,000 requests for a topic of 20,000 partitions would need 50 GB.
@@ -92,7 +92,7 @@ def _visible_topics(services: Services, context: RequestContext) -> Iterator[str
 
 
 def _controller_id(services: Services) -> int:
-    """The controller, or -1 if it is not among the live brokers."""
+    """The controller's id; -1 if it is not among the live brokers."""
     controller_id = services.metadata.controller_id
     return controller_id if services.metadata.is_alive(controller_id) else NO_LEADER
 
@@ -127,7 +127,8 @@ async def _wanted_topic(
 
 
 def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
-    """Repeats only the client's own data, so that the client cannot tell whether the topic exists."""
+    """The response about a hidden topic. It repeats only the client's data, so the client cannot find out whether the
+    topic exists."""
     name = "" if wanted.name is None and version < _NULL_NAMES_SINCE else wanted.name
     topic_id = uuids.ZERO if wanted.name is not None else wanted.topic_id
     hidden = Topic(
@@ -139,7 +140,7 @@ def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
 async def _create_unknown(services: Services, context: RequestContext, name: str, asked: _Asked) -> None:
     """Create the topic with the broker's defaults. Raises: ApiError: LEADER_NOT_AVAILABLE makes the client retry.
 
-    The same error applies until a controller has sent metadata, because the broker does not know the topics. (Kafka
+    The error is the same until a controller has sent metadata, because the broker does not know the topics yet. (Kafka
     then reports that the topic does not exist, unless it may be created, and clients drop their records.)
     """
     may_create = asked.may_create and services.config.auto_create_topics_enable
@@ -173,8 +174,8 @@ async def _create_unknown(services: Services, context: RequestContext, name: str
 def _encoded_topic(
     services: Services, context: RequestContext, version: int, name: str, with_operations: bool
 ) -> Sequence[bytes]:
-    """Encoded once for all clients, without authorized operations: a partition costs about 2 us, and there can be
-    thousands."""
+    """Encode a topic once for all clients, without authorized operations. A partition costs about 2 us, and there can
+    be thousands."""
     listener = context.listener_name
     known = services.metadata.encoded.setdefault(name, {}).setdefault((version, listener), EncodedTopic())
     if known.parts is None:
@@ -204,7 +205,7 @@ def _chunks(
     partitions: Mapping[int, PartitionInfo],
     known: dict[int, bytes],
 ) -> list[bytes]:
-    """All partitions, encoded; adds missing chunks to ``known``."""
+    """All partitions, encoded. Adds missing chunks to ``known``."""
     numbers = sorted({number // PARTITIONS_OF_CHUNK for number in partitions})
     for number in numbers:
         if number in known:
@@ -235,6 +236,6 @@ def _rows(
                 error = ErrorCode.REPLICA_NOT_AVAILABLE
         offline: Sequence[int] = ()
         if info.offline_replicas or not alive.issuperset(info.replicas):
-            lost = info.offline_replicas  # failed log directories, or stopping brokers
+            lost = info.offline_replicas  # replicas on failed log directories or stopping brokers
             offline = [each for each in info.replicas if each not in alive or each in lost]
         yield PartitionRow(error, partition, leader, info.leader_epoch, replicas, isr, offline)

@@ -14,7 +14,7 @@ AT_ONCE = 200
 
 
 async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """Results in order; an exception of EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time."""
+    """Results in order; an exception in EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time."""
     outcomes: list[T | Exception] = []
     remaining = iter(work)
     while begun := [ensureDeferred(one) for one in islice(remaining, AT_ONCE)]:

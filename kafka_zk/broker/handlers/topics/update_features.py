@@ -1,8 +1,8 @@
-"""UpdateFeatures: changes the finalized features of the cluster (KIP-584); handled by the controller.
+"""UpdateFeatures: changes the finalized features of the cluster (KIP-584). The controller handles it.
 
     1  which kind of downgrade, validation only    0  whether downgrades are allowed
 
-Source: KafkaApis.handleUpdateFeatures@3.9. Unlike Kafka's controller in ZooKeeper mode, ours supports
+Source: KafkaApis.handleUpdateFeatures@3.9. Unlike Kafka's controller in ZooKeeper mode, this one supports
 ``validate_only``.
 """
 
@@ -26,7 +26,7 @@ Response = codec.response(ApiKey.UPDATE_FEATURES)
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns one result per feature, or an error for the whole request."""
+    """Return one result per feature, or an error for the whole request."""
     if not services.authorizer.authorize(context, Operation.ALTER, CLUSTER):
         return _refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if not services.controller.is_active:

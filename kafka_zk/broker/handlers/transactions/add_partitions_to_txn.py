@@ -44,7 +44,7 @@ _Codes = Mapping[TopicPartition, ErrorCode]
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """Returns a code for each partition. All partitions of a transaction are added, or none."""
+    """Return a code for each partition. Either all partitions of a transaction are added, or none."""
     version = header.api_version
     if version >= _BETWEEN_BROKERS_SINCE:
         return await answer(services, context, header, body, _of_brokers)
@@ -60,7 +60,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 async def _large(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """The same for a client with many partitions."""
+    """Like ``handle``, for a client with many partitions."""
     producer = ProducerIdAndEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     wanted, tps = request.v3_and_below_transactional_id, _tps(request.v3_and_below_topics)
     codes = await _of_client(services, context, header.api_version, wanted, producer, tps)

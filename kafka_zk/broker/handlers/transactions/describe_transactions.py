@@ -22,7 +22,7 @@ Topic = State.TopicData
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Returns the state or an error for each distinct id. Leaves out topics that the client may not describe."""
+    """Return the state or an error for each distinct id. Topics that the client may not describe are left out."""
     turns = ResponseTurns(services.clock, context)
     states = EncodedArray(turns, header, "transaction_states")
     async for wanted in turns.each(dict.fromkeys(request.transactional_ids)):

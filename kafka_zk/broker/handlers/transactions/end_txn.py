@@ -15,7 +15,7 @@ _WRITE = Operation.WRITE
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """Responds NONE as soon as the decision is stored; the markers follow."""
+    """Respond NONE as soon as the decision is stored. The markers follow."""
     version = header.api_version
     wanted, producer_id, producer_epoch, committed = read_end_txn_request(version, body)
     del body  # it may wait for the log

@@ -21,7 +21,7 @@ _WRITE = Operation.WRITE
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns the producer's id and its new epoch."""
+    """Return the producer's id and its new epoch."""
     code, (producer_id, producer_epoch) = await _result(services, context, request)
     return Response(
         error_code=known_since(code, header.api_version, _FENCED_SINCE),
@@ -31,11 +31,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 
 
 def _may_be_idempotent(authorizer: Authorizer, context: RequestContext) -> bool:
-    """Whether an idempotent producer is allowed: permission to write to some topic is enough."""
+    """True if the client may use an idempotent producer. Permission to write to any topic is enough."""
     return (
         authorizer.may(context, Operation.IDEMPOTENT_WRITE, CLUSTER)
         or authorizer.may_any(context, _WRITE, "Topic")
-        or authorizer.authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER)  # logs a refusal
+        or authorizer.authorize(context, Operation.IDEMPOTENT_WRITE, CLUSTER)  # logs a denial
     )
 
 

@@ -21,7 +21,7 @@ State = Response.TransactionState
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Returns the transactions that the client may describe."""
+    """Return the transactions that the client may describe."""
     duration_ms = request.duration_filter if header.api_version >= _DURATION_SINCE else _ANY_DURATION
     error, unknown_states, transactions = await services.transactions.list_transactions(
         request.state_filters, request.producer_id_filters, duration_ms

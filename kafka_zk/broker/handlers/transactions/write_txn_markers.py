@@ -45,7 +45,7 @@ _MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Returns a code for each partition of each marker, when the markers are in all in-sync replicas."""
+    """Return a code for each partition of each marker, when all in-sync replicas have the markers."""
     turns = ResponseTurns(services.clock, context)
     authorizer = services.authorizer
     may_alter = authorizer.has_rules and authorizer.may(context, Operation.ALTER, CLUSTER)
@@ -64,8 +64,8 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 def write(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
 ) -> Written | Awaitable[Written]:
-    """Append each marker to its partitions, which this broker leads. Returns error codes by producer id; an awaitable
-    only if an append is not complete yet."""
+    """Append each marker to its partitions, which this broker leads. Returns error codes by producer id, or an
+    awaitable if an append is not complete yet."""
     written: Written = {}
     parts = _parts(services, markers, written)
     if sum([len(tps) for _, tps in markers]) > AT_ONCE:
@@ -85,8 +85,8 @@ def write(
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> list[_Part]:
-    """Group markers into appends, in request order if a producer has several. Partitions without a log here only get a
-    code in ``written``."""
+    """Group markers into appends, in request order if a producer has several. A partition without a log on this broker
+    only gets a code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     full: list[_Part] = []
@@ -95,7 +95,7 @@ def _parts(
         codes = written.setdefault(marker.producer_id, {})
         batch = batch_of(marker, now_ms)
         for tp in tps:
-            codes[tp] = _UNKNOWN  # unless it has a log here; keeps the request's order
+            codes[tp] = _UNKNOWN  # unless this broker has its log; keeps the request's order
             batches = parts.get(tp)
             if batches is not None and len(batches) < most:
                 batches.append(batch)
@@ -112,7 +112,7 @@ def _parts(
 
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
-    """Start all appends before awaiting the first."""
+    """Begin all appends before awaiting the first."""
     turns = Turns(services.clock, goes_on=True)
     begun = []
     for tp, batches in parts:

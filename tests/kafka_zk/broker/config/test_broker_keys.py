@@ -15,6 +15,7 @@ from kafka_zk.broker.config.dynamic_config import DynamicBrokerConfig
 from kafka_zk.broker.config.kafka_config import InvalidBrokerConfig, KafkaConfig
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.client.security_keys import KEYS as SECURITY_KEYS
+from kafka_zk.registry.faults import TOLD_COUNT
 from kafka_zk.storage.files.log_config import TOPIC_CONFIGS
 
 MINIMAL = {"zookeeper.connect": "127.0.0.1:2181", "broker.id": "0"}
@@ -111,3 +112,12 @@ def test_a_configuration_does_not_change() -> None:
     with pytest.raises(AttributeError):
         config.num_partitions = 3
     assert BrokerKeys.num_partitions.name == "num.partitions"
+
+
+def test_many_dynamic_values_that_are_refused_are_a_few_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """Keys that Kafka does not have are kept."""
+    dynamic = DynamicBrokerConfig(MINIMAL)
+    dynamic.take({f"ssl.x{number}": "x" for number in range(100)} | {"of.a.plugin": "x"}, {})
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == TOLD_COUNT + 1 and "95 more" in lines[-1]
+    assert dynamic.effective()["of.a.plugin"] == "x"

@@ -280,3 +280,47 @@ def test_registrations_that_are_gone_before_their_turn_delay_no_broker() -> None
     channels.send(1, STOP)
     peer.clock.advance(0.02)
     assert peer.connections == 1
+
+
+def test_known_brokers_do_not_wait_for_registrations_without_a_broker() -> None:
+    """Known is a broker that holds replicas, or that has answered this controller."""
+    peer = Peer()
+    answering = {3_000, 3_001}
+    connected: list[int] = []
+
+    async def connect(info: BrokerInfo) -> Peer:
+        if info.broker_id not in answering:
+            raise ConnectionRefusedError
+        connected.append(info.broker_id)
+        return peer
+
+    channels = Channels(peer.clock, connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
+    channels.know([3_000])
+    channels.add(broker(3_001).info)
+    channels.send(3_001, STOP)
+    peer.answer()
+    channels.remove(3_001)
+    for broker_id in range(3_002):
+        channels.add(broker(broker_id).info)
+        channels.send(broker_id, STOP)
+    assert connected == [3_001, 3_000, 3_001]
+
+
+def test_a_known_broker_that_failed_is_retried_at_once() -> None:
+    """Others that fail, 1,000 of them, are tried every 10 s."""
+    peer = Peer()
+    tried: list[int] = []
+
+    async def connect(info: BrokerInfo) -> Peer:
+        tried.append(info.broker_id)
+        raise ConnectionRefusedError
+
+    channels = Channels(peer.clock, connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
+    channels.know([1_000])
+    for broker_id in range(1_001):
+        channels.add(broker(broker_id).info)
+        channels.send(broker_id, STOP)
+    peer.clock.pump([0.1] * 200)
+    tried.clear()
+    peer.clock.pump([0.1] * 10)
+    assert tried.count(1_000) == 10

@@ -11,6 +11,7 @@ from kafka_zk.registry.client.client import Create
 from kafka_zk.registry.client.errors import NoAuth
 from kafka_zk.registry.client.pipeline import create_with_parents
 from kafka_zk.registry.controller import ControllerRegistry, Elected
+from kafka_zk.registry.faults import TOLD_COUNT
 from kafka_zk.registry.groups import delete_tree
 from kafka_zk.registry.znodes import json_codec
 from kafka_zk.registry.znodes.controller import CONTROLLER, CONTROLLER_EPOCH
@@ -258,6 +259,25 @@ def test_a_refusal_is_told_again_for_another_topic_of_the_name(
         assert warnings() == expected
         cluster.scheduler.run(delete_tree(cluster.tool, topic_path("t")))
         cluster.settle()
+
+
+def test_many_partitions_without_a_live_replica_are_one_line(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.create("t", {number: [7] for number in range(1_200)})
+    cluster.settle()
+    lines = [record.getMessage() for record in caplog.records if "cannot go to" in record.getMessage()]
+    assert len(lines) == 1 and "t-0, t-1, t-2, t-3, t-4 and 1195 more" in lines[0]
+
+
+def test_many_entries_that_cannot_be_parsed_are_a_few_lines(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(cluster, topic_path("t"), big({"0": [1], **{f"x{number}": [1] for number in range(100)}}))
+    cluster.settle()
+    assert led_by(cluster, "t") == {0: 1}
+    told = errors_about(caplog, topic_path("t"))
+    assert len(told) == TOLD_COUNT + 1 and "95 more" in told[-1]
 
 
 @pytest.mark.parametrize("name", ["t", "a b"])

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.broker.controller.context import LeadershipInfo, ReplicaAssignment, assignments_of
+from kafka_zk.broker.controller.context import LeadershipInfo, ReplicaAssignment, assignment_of
 from kafka_zk.broker.controller.operations import AlterPartitionReassignments, ElectLeaders
 from kafka_zk.protocol.errors import ApiError
 from kafka_zk.registry.client.errors import NodeExists, NoNode
@@ -67,7 +67,10 @@ def _stored(cluster: Cluster) -> Stored:
     run = cluster.scheduler.run
     names = run(cluster.topics.names())
     stored = run(cluster.topics.assignments(names))
-    assignments = {topic: assignments_of(assignment) for topic, assignment in stored.items()}
+    assignments = {
+        topic: {number: assignment_of(assignment, number) for number in assignment.partitions}
+        for topic, assignment in stored.items()
+    }
     tps = [TopicPartition(topic, number) for topic, numbers in assignments.items() for number in numbers]
     states = run(cluster.topics.states(tps))
     ids = {topic: assignment.topic_id for topic, assignment in stored.items()}

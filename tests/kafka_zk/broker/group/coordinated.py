@@ -95,7 +95,7 @@ class World:
         batch = RecordBatchBuilder(**builder)
         for key, value in records:
             batch.append(EPOCH_MS, key, value)
-        answer = self.replicas.append_own(P0, memoryview(bytearray(batch.build())), 1000)
+        answer = self.replicas.append_own(P0, Log.append_own_batch, bytearray(batch.build()), 0, 1000)
         assert isinstance(answer, LogAppendInfo)
 
     def records(self) -> list[Record]:

@@ -15,6 +15,7 @@ from kafka_zk.broker.process import client_report, listener_retry
 from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.events import ClientsSeen
 from kafka_zk.broker.process.machine import Machine
+from kafka_zk.broker.process.tokens import ListenerTokenKeys
 from kafka_zk.embedded.certificates import CertificateAuthority
 from kafka_zk.network.client import KafkaConnection, connect
 from kafka_zk.network.connection_quotas import UNLIMITED
@@ -384,6 +385,27 @@ def test_a_broker_that_stops_tries_no_listener_again(tmp_path: Path, monkeypatch
         running.reactor.result_of(running.broker.stop())
     assert not running.broker._bound._retrying.active()
     running.reactor.close()
+
+
+def test_keys_of_tokens_are_fetched_until_the_last_client_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a broker hands over, clients with a token of a new key log in."""
+    order: list[str] = []
+    stop, close = Listener.stop, ListenerTokenKeys.close
+
+    async def stopped(listener: Listener, timeout_s: float = 5.0) -> None:
+        await stop(listener, timeout_s)
+        order.append("clients")
+
+    def closed(keys: ListenerTokenKeys) -> None:
+        close(keys)
+        order.append("keys")
+
+    monkeypatch.setattr(Listener, "stop", stopped)
+    monkeypatch.setattr(ListenerTokenKeys, "close", closed)
+    Running(tmp_path).stop()
+    assert order[:2] == ["clients", "keys"]
 
 
 def test_a_broker_that_has_stopped_listens_no_more(tmp_path: Path) -> None:

@@ -123,6 +123,18 @@ def test_a_file_that_is_broken_when_it_is_read_later_changes_nothing(broker: Run
     assert broker.renewals == 0 and broker.peers.security is None
 
 
+def test_a_broken_file_is_logged_once_until_it_is_whole(broker: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """A listener that is tried again once a minute looks at the stores, too."""
+    config, whole = KafkaConfig.from_properties(broker.static)[0], broker.keystore.read_text()
+    for times in (1, 2):
+        broker.keystore.write_text("nothing")
+        for _ in range(3):
+            broker.tls.follow(config)
+        assert caplog.text.count("stay as they are") == times
+        broker.keystore.write_text(whole)
+        broker.tls.follow(config)
+
+
 def test_a_store_that_clients_would_not_know_is_refused(broker: Running) -> None:
     other = broker.authority.write_keystore(broker.folder / "other.pem", "somebody", HOSTS)
     with pytest.raises(

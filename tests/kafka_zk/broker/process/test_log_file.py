@@ -11,9 +11,9 @@ ROOT = Path(__file__).parents[4]
 PROGRAM = """
 import logging, os, sys
 from pathlib import Path
-from kafka_zk.broker.process import logs
-from kafka_zk.broker.process.log_file import LogFile
-logs.configure(log_file=LogFile(Path(sys.argv[1]), 1000, 3))
+from kafka_zk.broker.process import log_file, logs
+log_file.LOG_FILE_BYTES, log_file.LOG_FILE_COUNT = 1000, 3
+logs.configure(log_file=log_file.LogFile(Path(sys.argv[1])))
 print("plain", flush=True)
 for number in range(int(sys.argv[2])):
     logging.getLogger("x").info("line %03d", number)
@@ -62,11 +62,9 @@ def test_a_parent_reads_what_its_child_said_also_after_a_rotation(tmp_path: Path
 DENIALS = """
 import logging, sys
 from pathlib import Path
-from kafka_zk.broker.process import logs
-from kafka_zk.broker.process.log_file import LogFile, OwnFileHandler
-logs.configure(log_file=LogFile(Path(sys.argv[1])))
-(own,) = logging.getLogger(logs.AUTHORIZER_LOGGER).handlers
-own._size_bytes, own._count = 1000, 3
+from kafka_zk.broker.process import log_file, logs
+log_file.LOG_FILE_BYTES, log_file.LOG_FILE_COUNT = 1000, 3
+logs.configure(log_file=log_file.LogFile(Path(sys.argv[1])))
 for number in range(int(sys.argv[2])):
     logging.getLogger(logs.AUTHORIZER_LOGGER).info("denial %03d", number)
 logging.getLogger("x").info("something else")

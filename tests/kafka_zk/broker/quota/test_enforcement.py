@@ -270,6 +270,14 @@ def test_a_request_of_a_broker_counts_if_its_sender_is_none(broker: Harness, api
     assert client.muted_ms == 1_000
 
 
+def test_a_request_for_producer_ids_counts(broker: Harness) -> None:
+    """As in Kafka, although brokers send it (KafkaApis.handleAllocateProducerIdsRequest@3.9)."""
+    limit(broker, "users", "ANONYMOUS", request_percentage="0")
+    client, api_key = Client(broker), ApiKey.ALLOCATE_PRODUCER_IDS
+    answer = client.send(api_key, 0, codec.encode_body(codec.request(api_key)(), api_key, 0))
+    assert answer is not None and struct.unpack_from(">i", answer)[0] == client.muted_ms == 1_000
+
+
 @pytest.mark.parametrize("api_key", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
 def test_a_request_of_a_login_without_a_login_counts(broker: Harness, api_key: ApiKey) -> None:
     """As in Kafka, which answers it like any other request, with ILLEGAL_SASL_STATE."""

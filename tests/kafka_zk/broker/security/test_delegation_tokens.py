@@ -1,6 +1,7 @@
 """The tokens of a cluster as its brokers know them."""
 
 import base64
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -90,9 +91,9 @@ def test_a_token_that_is_deleted_while_a_broker_starts_lets_nobody_in() -> None:
     token = cluster.world.scheduler.run(cluster.one.create(ALICE, ALICE, [], -1))
     load = cluster.other._load
 
-    async def load_and_wait(token_id: str | None = None) -> None:
+    async def load_and_wait(token_ids: Sequence[str] | None = None) -> None:
         cluster.other._load = load  # type: ignore[method-assign]
-        await load(token_id)
+        await load(token_ids)
         await cluster.one.expire(ALICE, cluster.one.hmac(token.token_id), -1)
         assert await cluster.registries[0].purge_changes(cluster.world.scheduler.clock.wall_ms() + 10**9) > 0
 
@@ -243,6 +244,46 @@ def test_tokens_that_cannot_be_listed_let_nobody_in_until_they_can(monkeypatch: 
     cluster.run(story)
 
 
+def test_a_token_that_was_hidden_is_read_again_until_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing announces that its ACL has changed, whether it was hidden at the start or later."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], 60_000)
+        path, others = token_path(token.token_id), await cluster.one.create(BOB, BOB, [], 60_000)
+        visible = cluster.registries[0]._read
+
+        async def hiding(paths: Any) -> Any:
+            answers = await visible(paths)
+            return [NoAuth(path) if each == path else answer for each, answer in zip(paths, answers, strict=True)]
+
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster.registries[0], "_read", hiding)
+            for ids in (None, [token.token_id]):
+                await ensureDeferred(cluster.one._read_again(ids))
+                assert list(cluster.one.all()) == [others]
+            await cluster.pause(2 * delegation_tokens.RETRY_S)
+            assert list(cluster.one.all()) == [others]
+        await cluster.pause(delegation_tokens.RETRY_S + 1)
+        assert token in cluster.one.all()
+        assert cluster.one._retry is not None and not cluster.one._retry.active()
+
+    cluster.run(story)
+
+
+def test_a_token_that_is_hidden_at_the_start_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+
+    async def story() -> None:
+        cluster.one._registry.hidden.add("hidden")
+        await ensureDeferred(cluster.one.start())
+        assert cluster.one._retry is not None and cluster.one._retry.active()
+        await cluster.pause(delegation_tokens.RETRY_S + 1)
+        assert cluster.one._registry.hidden == set()
+
+    cluster.world.scheduler.run(story())
+
+
 def test_the_log_says_once_that_tokens_cannot_be_listed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -299,7 +340,7 @@ def test_a_znode_that_becomes_unreadable_is_no_token_any_more() -> None:
     async def story() -> None:
         token = await cluster.one.create(ALICE, ALICE, [], -1)
         await cluster.world.clients[0].set(token_path(token.token_id), b"{}")
-        await cluster.one._read_again(token.token_id)
+        await cluster.one._read_again([token.token_id])
         assert cluster.lets_in(cluster.one, token) is None
 
     cluster.run(story)

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_zk.base.threads import ReactorThreads
 from kafka_zk.broker.security.login_stats import LoginStats
-from kafka_zk.broker.security.sasl_handshake import SaslHandshake, SaslHandshakes
+from kafka_zk.broker.security.sasl_handshake import MOST_BYTES_ANSWERED, SaslHandshake, SaslHandshakes
 from kafka_zk.network.connection_settings import MOST_BYTES_BEFORE_LOGIN
 from kafka_zk.network.connection_states import Phase
 from kafka_zk.protocol import codec
@@ -244,6 +244,55 @@ def test_another_request_ends_the_login_once_a_mechanism_is_agreed(login: Login,
     assert login.reactor.seconds() - before_s >= DELAY_S
     login.is_closed()
     assert login.server.contexts == [] and login.stats.failed == 1
+
+
+def test_a_large_request_that_interrupts_a_login_is_not_parsed(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stranger can send it, and all other connections would wait 34 ms for 8 KB of topics."""
+    login.ask(HANDSHAKE, 1, mechanism="PLAIN")
+    monkeypatch.setattr(codec, "decode_request", lambda *_: pytest.fail("parsed"))
+    topics = (MOST_BYTES_ANSWERED // 2).to_bytes(4, "big") + bytes(MOST_BYTES_ANSWERED)
+    login.peer.sendall(frame(request_header(ApiKey.METADATA, 0, 7, "tester") + topics))
+    login.is_closed()
+    assert login.server.contexts == [] and login.stats.failed == 1
+
+
+UNKNOWN_VERSIONS = frame(request_header(ApiKey.API_VERSIONS, 99, 7, "tester"))
+
+
+def test_an_unknown_version_of_api_versions_does_not_change_the_login(login: Login) -> None:
+    for _ in range(2):
+        login.peer.sendall(UNKNOWN_VERSIONS)
+        assert login.frame()[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+    assert login.log_in().error_code == 0
+    login.peer.sendall(UNKNOWN_VERSIONS)
+    assert login.frame()[4:6] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+
+
+def test_an_unknown_version_of_api_versions_does_not_come_second(login: Login) -> None:
+    login.send(ApiKey.API_VERSIONS, 0)
+    login.frame()
+    login.peer.sendall(UNKNOWN_VERSIONS)
+    login.is_closed()
+
+
+def test_an_unknown_version_of_api_versions_ends_the_login_once_a_mechanism_is_agreed(login: Login) -> None:
+    """Its response has version 0, and lists nothing."""
+    login.ask(HANDSHAKE, 1, mechanism="PLAIN")
+    login.peer.sendall(UNKNOWN_VERSIONS)
+    assert login.frame() == struct.pack(">ihi", 7, ErrorCode.ILLEGAL_SASL_STATE, 0)
+    login.is_closed()
+    assert login.stats.failed == 1
+
+
+def test_an_unknown_version_of_api_versions_is_not_answered_after_the_end_of_a_session(
+    reactor: LocalReactor, make_server: MakeServer
+) -> None:
+    login = Login(reactor, make_server, session_ms=20)
+    login.log_in()
+    login.until_session_ends()
+    login.peer.sendall(UNKNOWN_VERSIONS)
+    login.is_closed()
+    assert login.stats.expired == 1
 
 
 def test_the_password_no_longer_counts_after_another_request(login: Login) -> None:

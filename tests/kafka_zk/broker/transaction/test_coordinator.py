@@ -21,6 +21,7 @@ from kafka_zk.broker.transaction.state_manager import TransactionStateManager
 from kafka_zk.broker.transaction.state_topic import TRANSACTION_STATE_TOPIC
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.errors import ConnectionLoss
+from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.records.record_batch import RecordBatchBuilder
 from tests.kafka_zk.broker.conftest import Harness
 
@@ -290,7 +291,7 @@ def test_records_that_cannot_be_read_are_skipped(broker: Harness) -> None:
         batch = RecordBatchBuilder()
         batch.append(NOW_MS, key, value)
         tp = TopicPartition(TRANSACTION_STATE_TOPIC, 0)
-        broker.services.replicas.append_own(tp, memoryview(bytearray(batch.build())), 1_000)
+        broker.services.replicas.append_own(tp, Log.append_own_batch, bytearray(batch.build()), 0, 1_000)
     lead(broker, 1)
     assert state_of(broker) == "Ongoing"
     assert state_of(broker, "bad") is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND

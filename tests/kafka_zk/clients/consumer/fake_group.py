@@ -40,10 +40,11 @@ class FakeGroup:
         self.commit_takes_s = 0.0
         self.registration: Any = None
 
-    def __call__(self, client: Any, clock: Any, group: str, consumer_id: str, registration: Any, delivery: Any,
-                 config: Any, observe: Any) -> "FakeGroup":  # fmt: skip
+    def __call__(
+        self, client: Any, clock: Any, identity: Any, delivery: Any, config: Any, observe: Any
+    ) -> "FakeGroup":
         self.delivery = delivery
-        self.registration = registration
+        self.registration = identity.registration
         return self
 
     async def start(self) -> None:
