@@ -68,6 +68,6 @@ def _build(program: Path, *options: str) -> Path:
 def _run(program: Path, folder: Path, seconds: int, seed: int) -> str:
     cases = folder / "corpus"
     cases.write_bytes(b"".join(struct.pack("=Ii", len(data), count) + data for count, data in corpus()))
-    command = [program, cases, str(seconds), str(seed)]
+    command = [str(program), str(cases), str(seconds), str(seed)]
     timeout_s = seconds + ENDLESS_S
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=timeout_s).stdout
