@@ -29,17 +29,18 @@ Outcome = object
 def records(draw: st.DrawFn) -> tuple[bytes, int]:
     """(Encoded records, their number), sometimes damaged, cut off, or another number of them."""
     parts, delta = [], -1
+    deltas = draw(st.sampled_from(((1,), (1,), (1, 1, 2), (1, 1, 1, 0, -3), (1, 1, 1, 1 << 31, 1 << 62))))
     for _ in range(draw(st.integers(0, 12))):
-        delta += draw(st.sampled_from((1, 1, 1, 2, 0, -3, 1 << 31, 1 << 62)))
+        delta += draw(st.sampled_from(deltas))
         timestamp_delta = draw(st.sampled_from((0, 5, -9, 1 << 40, (1 << 63) - 1, -(1 << 63))))
         value = draw(st.sampled_from((None, b"", b"value" * 20)))
         parts.append(encode_record(timestamp_delta, delta, draw(st.sampled_from(KEYS)), value))
     data = bytearray(b"".join(parts))
-    for _ in range(draw(st.sampled_from((0, 0, 0, 1, 3)))):
+    for _ in range(draw(st.sampled_from((0, 0, 0, 0, 0, 0, 0, 1, 3)))):
         if data:
             data[draw(st.integers(0, len(data) - 1))] = draw(st.sampled_from((0, 1, 2, 0x7F, 0x80, 0xFF)))
-    del data[draw(st.sampled_from((len(data), len(data), len(data), len(data) // 2))) :]
-    return bytes(data), len(parts) + draw(st.sampled_from((0, 0, 0, 1, -1)))
+    del data[draw(st.sampled_from((*[len(data)] * 9, len(data) // 2))) :]
+    return bytes(data), len(parts) + draw(st.sampled_from((*[0] * 9, 1, -1)))
 
 
 def header(count: int, base_offset: int, last_delta: int) -> BatchHeader:
