@@ -220,9 +220,9 @@ class GroupDriver:
             self._registered.errback(failure)
             return  # the caller of ``start`` reports it
         if failure.check(RegistryError):
-            _log.error("{member} cannot go on: {error}", member=self.consumer_id, error=failure.value)
+            _log.error("{member} cannot continue: {error}", member=self.consumer_id, error=failure.value)
         else:
-            _log.failure("{member} cannot go on", failure=failure, member=self.consumer_id)
+            _log.failure("{member} cannot continue", failure=failure, member=self.consumer_id)
         assert isinstance(failure.value, Exception)
         self._delivery.failed(failure.value)
 

@@ -216,7 +216,7 @@ class HandOver:
 
     def _tell_outdated(self, partitions: list[TopicPartition]) -> None:
         for topic in sorted({tp.topic for tp in partitions}):
-            cause = f"topic {topic} was deleted and made again"
+            cause = f"topic {topic} was deleted and recreated"
             self._out.note(events.OffsetsOutdated, tuple(tp for tp in partitions if tp.topic == topic), cause=cause)
 
     def _to_commit(self, partition: TopicPartition, offset: int | None) -> int | None:

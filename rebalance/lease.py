@@ -45,4 +45,4 @@ class Lease:
         """Records cannot be delivered. Reports the end of the lease, once, if that is the reason."""
         if not self.in_doubt and not self._end_was_reported and not self.may_write():
             self._end_was_reported = True
-            self._reporter.event(LeaseEnded, "ZooKeeper has not answered")
+            self._reporter.event(LeaseEnded, "ZooKeeper has not responded")

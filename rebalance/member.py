@@ -101,7 +101,7 @@ class GroupMember:
 
     @_handle.register
     def _connected(self, event: inputs.Connected) -> None:
-        self._hand_over.lost(event.lost, "not this member's any more after a reconnect")
+        self._hand_over.lost(event.lost, "no longer this member's after a reconnect")
         self._resume("connected again in the same session")
         self._leadership.resumed(self._out.now_ms)
         self._view_changed = True

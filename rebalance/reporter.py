@@ -26,6 +26,7 @@ _WARNINGS = (ClaimOverdue, GroupNotUnderstood, PlaceNotKept, SettingsDoubtful)
 
 
 class GroupReporter:
+    """The reporter of one member."""
     def __init__(self, source: EventSource, clock: Clock) -> None:
         self._source = source
         self._clock = clock

@@ -30,7 +30,7 @@ class StallGuard:
         self._clock = clock
         self._ask = ask
         self.awake_until_s = math.inf
-        self._stood_still = False  # a pause was detected, and ZooKeeper has not answered since
+        self._stood_still = False  # a pause was detected, and ZooKeeper has not responded since
         self._asking = False
         self._timer: Any = None
 

@@ -17,5 +17,5 @@ def green_threads_problem() -> str | None:
         return None
     return (
         f"{library} has replaced this process's threads, which kafka-zk needs: run the cluster and kafka-zk's clients "
-        f"in another process (`kafka-zk up`), or leave threads out of {library}'s monkey patching"
+        f"in another process (`kafka-zk up`), or exclude threads from {library}'s monkey patching"
     )

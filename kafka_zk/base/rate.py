@@ -104,6 +104,7 @@ class SimpleRate(WindowedSum):
     __slots__ = ()
 
     def per_second(self, now_ms: float) -> float:
+        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / max(self.elapsed_ms(now_ms), self.window.sample_ms)
 
@@ -125,6 +126,7 @@ class Rate(WindowedSum):
         return elapsed_ms or 1
 
     def per_second(self, now_ms: float) -> float:
+        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / self.window_ms(now_ms)
 

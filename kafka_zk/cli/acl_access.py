@@ -35,7 +35,7 @@ class _BrokerAcls:
 
     def add(self, added: Mapping[Pattern, Acls], *, replace_unknown: bool) -> None:
         if replace_unknown:
-            raise CommandFailed("--replace-unreadable works with --zookeeper only")
+            raise CommandFailed("--replace-unreadable needs --zookeeper")
         self._admin.add_acls(added)
 
     def remove(self, wanted: AclFilter) -> Found:

@@ -95,10 +95,10 @@ def list_acls(bootstrap: str, zookeeper: str | None, as_json: bool, principal: s
 @resource_options
 @click.option("--prefixed", is_flag=True, help="For all resources whose names begin with this name.")
 @click.option("--allow-principal", multiple=True, help="User:alice, or User:* for everyone. May be repeated.")
-@click.option("--deny-principal", multiple=True, help="A denial is stronger than any permission.")
+@click.option("--deny-principal", multiple=True, help="A denial overrides every permission.")
 @click.option("--operation", "operations", type=_OPERATION, multiple=True, required=True, help="May be repeated.")
 @click.option("--host", default=WILDCARD, show_default=True, help="The address of the client.")
-@click.option("--replace-unreadable", is_flag=True, help="With --zookeeper: replace ACLs that cannot be understood.")
+@click.option("--replace-unreadable", is_flag=True, help="With --zookeeper: replace ACLs that cannot be parsed.")
 @where
 def add(
     bootstrap: str,
@@ -232,11 +232,12 @@ def _show(found: Found, unknown: Mapping[Pattern, str], *, as_json: bool) -> Non
     else:
         note("No ACLs.")
     for pattern, why in unknown.items():
-        note(f"Denied to everyone, because its ACLs cannot be understood: {pattern} ({why}). "
+        note(f"Denied to everyone, because its ACLs cannot be parsed: {pattern} ({why}). "
              "kafka-zk acls add --replace-unreadable replaces them.")  # fmt: skip
 
 
 def rows_of(found: Found) -> list[dict[str, str]]:
+    """Table rows with ``COLUMNS``."""
     return [_row(pattern, acl) for pattern, acls in found.items() for acl in acls]
 
 

@@ -33,7 +33,7 @@ COMMANDS = {
     "reassign": _Entry("reassign", "Move partitions to other brokers.", is_client=True),
     "acls": _Entry("acls", "Who may do what: list, add, remove and explain ACLs.", is_client=True),
     "users": _Entry("users", "Users of SCRAM: list, add, remove, explain.", is_client=True),
-    "elect-leaders": _Entry("elect_leaders", "Have preferred leaders, or unclean ones, elected.", is_client=True),
+    "elect-leaders": _Entry("elect_leaders", "Elect preferred leaders, or unclean ones.", is_client=True),
     "compact": _Entry("compact", "Have brokers clean a compacted topic now.", is_client=True),
     "produce": _Entry("produce", "Write lines of stdin or a file to a topic.", is_client=True),
     "consume": _Entry("consume", "Read records of partitions, or as a member of a group.", is_client=True),
@@ -49,7 +49,7 @@ COMMANDS = {
     "zookeeper-security-migration": _Entry(
         "zookeeper_security_migration", "ACLs of ZooKeeper for znodes that exist.", is_client=True
     ),
-    "extract": _Entry("spark.extract", "What is new of a topic into a folder by Spark, exactly once."),
+    "extract": _Entry("spark.extract", "Extract a topic's new records with Spark, exactly once."),
     "lake": _Entry("spark.lake", "Check folders that extract has written: every offset once."),
     "replay": _Entry("cluster.replay", "Play famous outages, and scenarios of your own, on a simulated cluster."),
     "lesson": _Entry("cluster.lesson", "How consumer groups work, step by step on a live cluster.", is_client=True),

@@ -94,7 +94,7 @@ def command(
             is_settled = _settle(admin, topic, replicas, settling, timeout_s)
     print_rows(("partition", "broker", "before_bytes", "after_bytes"), _rows(settling), as_json)
     if not is_settled:
-        raise CommandFailed(f"the logs of {topic} still become smaller after {timeout_s} s (--timeout)")
+        raise CommandFailed(f"the logs of {topic} are still shrinking after {timeout_s} s (--timeout)")
     if all(settling.sizes.get(each, 0) >= size for each, size in settling.before.items()):
         note(
             "Nothing was removed: no key comes twice before the last segment (--roll), or records are younger than "

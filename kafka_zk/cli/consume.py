@@ -49,7 +49,7 @@ _ONLY_IN_A_GROUP = {"name": "--name", "white_list": "--whitelist", "black_list":
 @click.option("--group", help="Join this group, whose members share the partitions, see below.")
 @zookeeper_option("The group's ZooKeeper.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
 @group_type_option("With --group: who coordinates it.")
-@click.option("--name", help="With --group: what this member is called.  [default: from host and time]")
+@click.option("--name", help="With --group: the member's name.  [default: from host and time]")
 @click.option("--whitelist", "white_list", help="With --group: topics whose whole name matches this Java regex.")
 @click.option("--blacklist", "black_list", help="With --group: all topics except these.")
 @click.option(

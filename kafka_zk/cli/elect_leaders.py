@@ -10,7 +10,7 @@ from kafka_zk.cli.terminal.options import PARTITION, bootstrap_option, json_opti
 from kafka_zk.cli.terminal.output import note, print_rows
 
 
-@click.command("elect-leaders", short_help="Have preferred leaders, or unclean ones, elected.")
+@click.command("elect-leaders", short_help="Elect preferred leaders, or unclean ones.")
 @click.option("--topic", help="All topics by default.")
 @click.option("--partition", "partitions", type=PARTITION, multiple=True, help="May be repeated; all by default.")
 @click.option(

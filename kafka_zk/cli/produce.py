@@ -96,7 +96,7 @@ def command(
     }
     always = tuple((name, value.encode()) for name, value in headers)
     if rate is not None and path is not None:
-        raise click.UsageError("--rate numbers its records itself: without --file")
+        raise click.UsageError("--rate writes numbered records, so it cannot be used with --file")
     with _lines(path) if rate is None else _numbered(rate) as lines, BlockingProducer(None, **options) as producer:
         servers = format_bootstrap_servers(producer.config.bootstrap_addresses)
         check_may_produce(servers, topic)

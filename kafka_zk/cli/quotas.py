@@ -24,6 +24,7 @@ Entity = dict[str, str | None]
 
 
 class Access(Protocol):
+    """Where quotas are stored."""
     def all(self) -> list[tuple[Entity, dict[str, float]]]: ...
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None: ...
 
@@ -200,7 +201,7 @@ def _parsed(text: str) -> tuple[str, float]:
     try:
         return key.strip(), float(number)
     except ValueError:
-        raise click.BadParameter(f"{text}: KEY=NUMBER is expected, for example producer_byte_rate=1048576") from None
+        raise click.BadParameter(f"{text}: it must be KEY=NUMBER, for example producer_byte_rate=1048576") from None
 
 
 class _Brokers:

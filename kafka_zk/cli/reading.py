@@ -35,7 +35,7 @@ def check_start(reader: BlockingReader, partitions: list[TopicPartition], offset
     more = ", …" if len(without) > _NAMED_COUNT else ""
     if len(without) == len(partitions):
         raise CommandFailed(f"offset {offset} is out of range: {ranges}{more}")
-    reset = {"earliest": "they are read from their beginnings", "latest": "only what is new is read of them"}
+    reset = {"earliest": "they are read from their beginnings", "latest": "only new records are read from them"}
     told_of_reset = reset.get(reader.config.auto_offset_reset, "reading them fails")
     note(f"offset {offset} is out of range in {len(without)} of {len(partitions)} partitions, {told_of_reset}: "
          f"{ranges}{more}")  # fmt: skip

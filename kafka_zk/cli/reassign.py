@@ -122,12 +122,12 @@ def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, s
     for number, (name, topic) in enumerate(admin.describe_topics(topics).items()):
         factor = len(topic.partitions[0].replicas)
         if factor > len(racks):
-            raise CommandFailed(f"{name} has {factor} replicas, more than brokers are given")
+            raise CommandFailed(f"{name} has {factor} replicas, but fewer brokers are given")
         start = number % len(racks)
         try:
             spread = replica_assignment.assign_by_racks(racks, len(topic.partitions), factor, start, start)
         except replica_assignment.MissingRacks as error:
-            raise CommandFailed(f"{error} Give --disable-rack-aware to do without.") from None
+            raise CommandFailed(f"{error} Use --disable-rack-aware to ignore racks.") from None
         moves.update((TopicPartition(name, partition), list(replicas)) for partition, replicas in spread.items())
     return moves
 

@@ -215,7 +215,7 @@ class _ZooKeeperTopics:
         try:
             run_blocking(self._topics.create_topic(name, replicas, topic_id, configs))
         except NodeExists:
-            raise TopicExists(f"topic {name} exists already") from None
+            raise TopicExists(f"topic {name} already exists") from None
 
     def _assign(self, partitions: int | None, replication_factor: int | None) -> Assignment:
         from kafka_zk.broker.metadata import replica_assignment

@@ -59,7 +59,7 @@ def create(
 ) -> None:
     """Create a topic."""
     if replica_assignment and (partitions or replication_factor):
-        raise click.UsageError("--replica-assignment excludes --partitions and --replication-factor")
+        raise click.UsageError("--replica-assignment cannot be combined with --partitions and --replication-factor")
     assignment = _parse_assignment(replica_assignment) if replica_assignment else None
     with topic_access(bootstrap, zookeeper) as topics:
         created = not (if_not_exists and topic in topics.names())

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 class UserAccess(Protocol):
+    """Where users are stored."""
     def all(self) -> list[ScramLogin]: ...
 
     def set(self, user: str, password: SaltedPassword) -> None: ...

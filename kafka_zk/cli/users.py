@@ -60,7 +60,7 @@ def user_argument(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _user_name(context: click.Context, parameter: click.Parameter, name: str) -> str:
     if not name:
-        raise click.BadParameter("a user needs a name")
+        raise click.BadParameter("the user name must not be empty")
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -212,7 +212,7 @@ def _permissions(bootstrap: str, zookeeper: str | None, user: str) -> list[dict[
 def _say_how(user: str, own: Sequence[ScramLogin]) -> None:
     for each in own:
         if each.iterations is None:
-            say(f"{user} cannot log in with {each.mechanism}: the stored credential cannot be understood.")
+            say(f"{user} cannot log in with {each.mechanism}: the stored credential cannot be parsed.")
         elif each.iterations < scram.MIN_ITERATIONS:
             say(f"{user} cannot log in with {each.mechanism}: {each.iterations} iterations are less than "
                 f"{scram.MIN_ITERATIONS}.")  # fmt: skip

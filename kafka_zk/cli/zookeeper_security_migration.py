@@ -5,7 +5,7 @@ import click
 from kafka_zk.cli.terminal.options import json_option, zk_tls_config_option
 
 _NO_IDENTITY = (
-    "whose znodes shall they be? Name a file with --zk-tls-config-file that has java.security.auth.login.config, "
+    "no identity for the znodes: give a file with --zk-tls-config-file that has java.security.auth.login.config, "
     "zookeeper.ssl.keystore.location or zookeeper.auth.digest, the same as the brokers have"
 )
 

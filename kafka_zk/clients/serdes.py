@@ -71,7 +71,7 @@ class StringSerde:
         try:
             return data.decode(self.encoding)
         except UnicodeDecodeError as error:
-            raise SerializationError(f"{len(data)} bytes are no {self.encoding}: {error.reason}") from error
+            raise SerializationError(f"{len(data)} bytes are not valid {self.encoding}: {error.reason}") from error
 
 
 class BytesSerde:
@@ -125,7 +125,7 @@ class JsonSerde:
         try:
             return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         except (TypeError, ValueError) as error:
-            raise SerializationError(f"the value is no JSON: {error}") from error
+            raise SerializationError(f"the value cannot be written as JSON: {error}") from error
 
     def deserialize(self, topic: str, data: bytes | None, headers: Sequence[Header] = ()) -> Any:
         if data is None:
@@ -133,7 +133,7 @@ class JsonSerde:
         try:
             return json.loads(data)
         except ValueError as error:  # also UnicodeDecodeError
-            raise SerializationError(f"{len(data)} bytes are no JSON: {error}") from error
+            raise SerializationError(f"{len(data)} bytes are not valid JSON: {error}") from error
 
 
 _STRING, _BYTES, _JSON = StringSerde(), BytesSerde(), JsonSerde()

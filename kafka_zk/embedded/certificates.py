@@ -61,7 +61,7 @@ class CertificateAuthority:
             raise ValueError("its key has a password") from None
         certificate = x509.load_pem_x509_certificate(data)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError("its key is not one of an elliptic curve")
+            raise ValueError("its key is not an elliptic-curve key")
         if key.public_key() != certificate.public_key():
             raise ValueError("its certificate is for another key")
         (name,) = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

@@ -265,14 +265,16 @@ class EmbeddedCluster:
         try:
             check = LeadershipCheck(self.zookeeper_connect, self._properties, self.login)
         except RegistryError as error:
-            raise ProcessFailed(f"whether all partitions have leaders cannot be seen: {error}") from error
+            raise ProcessFailed(f"the leaders of the partitions cannot be checked: {error}") from error
         try:
             while (missing := check.missing({broker.broker_id: broker.port for broker in running})) != set():
                 for broker in running:
                     broker.process.check_alive()
                 if monotonic_s() > deadline:
                     named = "the partitions" if missing is None else ", ".join(map(str, sorted(missing)[:NAMED_COUNT]))
-                    raise ProcessFailed(f"{named} had no leader that answers in time{running[0].process.last_words()}")
+                    raise ProcessFailed(
+                        f"{named} had no leader that responded in time{running[0].process.last_words()}"
+                    )
                 time.sleep(LEADERS_INTERVAL_S)
             self.leaderless = check.leaderless({broker.broker_id for broker in running})
         finally:
@@ -293,7 +295,7 @@ class EmbeddedCluster:
         for broker in self.brokers:
             while broker.alive and broker.view(login) is None:
                 if monotonic_s() > deadline:
-                    raise ProcessFailed(f"{broker.process.name} does not let {name} in")
+                    raise ProcessFailed(f"{broker.process.name} rejects the login of {name}")
                 time.sleep(POLL_INTERVAL_S)
         return self.security.properties(name)
 

@@ -79,7 +79,7 @@ class ClusterSecurity:
         try:
             authority = CertificateAuthority.read(path) if path.exists() else CertificateAuthority("kafka-zk authority")
         except ValueError as error:
-            raise EmbeddedError(f"{path} cannot be used ({error}); remove it, and a new authority is made") from None
+            raise EmbeddedError(f"{path} cannot be used ({error}); remove it to create a new authority") from None
         authority.write(path)
         authority.write_truststore(folder / _TRUSTSTORE)
         return cls(folder, authority, _passwords(folder / _PASSWORDS))
@@ -90,7 +90,9 @@ class ClusterSecurity:
         Raises: EmbeddedError for a name with other characters than letters, digits, ``.``, ``_`` and ``-``; OSError.
         """
         if not _NAME.fullmatch(name):
-            raise EmbeddedError(f"{name!r} cannot be a user here: letters, digits, '.', '_' and '-' are allowed")
+            raise EmbeddedError(
+                f"{name!r} is not a valid user name: only letters, digits, '.', '_' and '-' are allowed"
+            )
         if name not in self._passwords:
             self._passwords[name] = Password(_new_password())
             _write_passwords(self.folder / _PASSWORDS, self._passwords)
@@ -209,7 +211,7 @@ def _passwords(path: Path) -> dict[str, Password]:
         ):
             raise ValueError
     except ValueError:
-        raise EmbeddedError(f"{path} cannot be understood; remove it, and new passwords are made") from None
+        raise EmbeddedError(f"{path} cannot be parsed; remove it to create new passwords") from None
     passwords = {user: Password(known.get(user) or _new_password()) for user in (*USERS, *known)}
     if passwords.keys() != known.keys():
         _write_passwords(path, passwords)

@@ -142,7 +142,7 @@ def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -
         if not isinstance(document, dict):
             raise ValueError("an object is expected")
     except (ValueError, RecursionError) as error:
-        return {"refused": f"the request is not understood: {error}"}
+        return {"refused": f"invalid request: {error}"}
     try:
         return answer(document)
     except EmbeddedError as error:

@@ -56,7 +56,7 @@ def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> st
     if _NOT_ALLOWED in answer:
         raise NotAllowed(f"ZooKeeper at {host}:{port} runs but does not allow {word}: see 4lw.commands.whitelist")
     if not answer:
-        raise NoAnswer(f"nothing answers {word} at {host}:{port}")
+        raise NoAnswer(f"no response to {word} from {host}:{port}")
     return answer
 
 

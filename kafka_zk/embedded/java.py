@@ -71,5 +71,5 @@ def _probe(path: Path) -> int:
         raise ValueError(f"exit code {answer.returncode}{quote}")
     match = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
     if match is None:
-        raise ValueError("does not tell its version")
+        raise ValueError("does not report its version")
     return int(match[1])

@@ -32,10 +32,10 @@ def private_folder(path: Path) -> Path:
         path.mkdir(mode=0o700)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise EmbeddedError(f"{path} has to be a folder of your own; remove it")
+        raise EmbeddedError(f"{path} must be a folder that you own; remove it")
     if found.st_mode & 0o077:
         raise EmbeddedError(
             f"others can enter {path} (mode {found.st_mode & 0o777:04o}), where private keys are: chmod 700 {path}, or "
-            "remove it, and new ones are made"
+            "remove it to create new ones"
         )
     return path

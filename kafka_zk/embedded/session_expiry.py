@@ -55,8 +55,8 @@ def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10)
             raise SessionUnknown(f"ZooKeeper at {host}:{port} has no session {session_id:#x}")
         if monotonic_s() >= end_s:
             if was_resumed:
-                raise SessionUnknown(f"the owner of session {session_id:#x} takes it back again and again")
-            raise TimeoutError(f"ZooKeeper at {host}:{port} did not answer about a session for {timeout_s:g} s")
+                raise SessionUnknown(f"the owner of session {session_id:#x} resumes it repeatedly")
+            raise TimeoutError(f"ZooKeeper at {host}:{port} did not respond about a session for {timeout_s:g} s")
 
 
 class _Attempt(Enum):

@@ -208,7 +208,7 @@ def _read_topic_name(version: int, body: memoryview, position: int) -> tuple[str
         return topic, None, position
     topic_id = bytes(body[position : position + 16])
     if len(topic_id) < 16:
-        raise ProtocolError("a topic id that is cut")
+        raise ProtocolError("a truncated topic id")
     return None, topic_id, position + 16
 
 

@@ -40,9 +40,9 @@ def _next_step(size: int, filled: int) -> int:
 
 def _refused_size(prefix: bytes, size: int, max_size_bytes: int) -> ProtocolError:
     if _TLS_HANDSHAKE.match(prefix):
-        return OtherProtocol("this looks like TLS, and the listener speaks plain text")
+        return OtherProtocol("this looks like TLS, but the listener uses plain text")
     if prefix in _HTTP_METHODS:
-        return OtherProtocol("this looks like HTTP, and the listener speaks Kafka's protocol")
+        return OtherProtocol("this looks like HTTP, but the listener uses Kafka's protocol")
     return ProtocolError(f"a frame of {size} bytes, at most {max_size_bytes} are allowed")
 
 

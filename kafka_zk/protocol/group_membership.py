@@ -198,7 +198,7 @@ def _read_named_bytes(
         name, position = read_name(body, position, flexible)
         size_bytes, position = read_length(body, position, flexible)
         if size_bytes < 0:
-            raise ProtocolError("null where bytes must stand")
+            raise ProtocolError("null instead of bytes")
         end = position + size_bytes
         found.append((name, bytes(body[position:end])))
         position = skip_tagged_fields(body, end) if flexible else end

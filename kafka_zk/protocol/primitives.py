@@ -70,7 +70,7 @@ def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]
         return buffer[position] - 1, position + 1
     count, position = read_length(buffer, position, flexible)
     if count < 0:
-        raise ProtocolError("null where an array must stand")
+        raise ProtocolError("null instead of an array")
     return count, position
 
 
@@ -102,7 +102,7 @@ def read_name(buffer: Buffer, position: int, flexible: bool) -> tuple[str, int]:
     """A non-null string. Raises ProtocolError."""
     value, position = read_string(buffer, position, flexible)
     if value is None:
-        raise ProtocolError("null where a string must stand")
+        raise ProtocolError("null instead of a string")
     return value, position
 
 

@@ -38,7 +38,7 @@ def sasl_exchange(mechanism: str, client: SaslClient) -> Generator[SaslStep, cod
         answer = yield SaslStep(ApiKey.SASL_AUTHENTICATE, {"auth_bytes": message})
         if answer.error_code != ErrorCode.NONE:
             raise SaslAuthenticationFailed(
-                f"{answer.error_message or 'the broker gives no reason'} ({ErrorCode.of(answer.error_code).name})"
+                f"{answer.error_message or 'the broker gave no reason'} ({ErrorCode.of(answer.error_code).name})"
             )
         try:
             message = client.send(bytes(answer.auth_bytes))

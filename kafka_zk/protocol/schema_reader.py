@@ -42,7 +42,7 @@ class Allowance:
         """Raises ProtocolError above the limit."""
         self.count -= count
         if self.count < 0:
-            raise ProtocolError(f"{-self.count} elements more than such a message needs")
+            raise ProtocolError(f"{-self.count} elements more than allowed for this message")
 
     def take_small_bytes(self) -> int:
         """Return and reset ``small_bytes``."""
@@ -318,7 +318,7 @@ def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uu
     end = position + 16
     data = bytes(buffer[position:end])
     if len(data) < 16:
-        raise ProtocolError("a uuid that is cut")
+        raise ProtocolError("a truncated uuid")
     return (None if data == _NO_UUID else uuid.UUID(bytes=data)), end
 
 

@@ -20,7 +20,7 @@ def why_no_engine() -> str | None:
     try:
         DockerClient.from_env().ping()
     except DockerException as error:
-        return f"no Docker engine answers ({str(error).splitlines()[0]})"
+        return f"no Docker engine responds ({str(error).splitlines()[0]})"
     return None
 
 

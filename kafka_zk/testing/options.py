@@ -18,9 +18,9 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption("--zookeeper-image", metavar="IMAGE", help="of ZooKeeper 3.4 to 3.9, for --containers")
     group.addoption("--broker-image", metavar="IMAGE", help="made by docker/Dockerfile, for --containers")
     parser.addini(BROKER_COUNT, "brokers of the shared cluster", default=str(DEFAULT_BROKER_COUNT))
-    parser.addini(PROPERTIES, "keys of server.properties for every broker, a key=value a line", type="linelist")
-    parser.addini(ZOOKEEPER_IMAGE, "as --zookeeper-image, which wins")
-    parser.addini(BROKER_IMAGE, "as --broker-image, which wins")
+    parser.addini(PROPERTIES, "keys of server.properties for every broker, one key=value per line", type="linelist")
+    parser.addini(ZOOKEEPER_IMAGE, "like --zookeeper-image, which overrides it")
+    parser.addini(BROKER_IMAGE, "like --broker-image, which overrides it")
 
 
 def broker_count(config: pytest.Config) -> int:

@@ -31,7 +31,7 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
             _join(client, hold, group)
             manifest = run_blocking(hold.read_manifest())
             if manifest is not None and manifest.unfinished:
-                raise ExtractionFailed(f"an extraction of group {group} was not completed: run it once before this")
+                raise ExtractionFailed(f"an extraction of group {group} was not completed: run it once first")
             return compact(
                 folders, SparkRewriter(spark), files.qualified(target), group, target_file_bytes, attempt,
                 lambda: _check_member(hold, group),
@@ -42,7 +42,7 @@ def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_f
 
 def _check_member(hold: GroupHold, group: str) -> None:
     if not run_blocking(hold.is_member()):
-        raise GroupBusy(f"the session with ZooKeeper ended meanwhile, so group {group} may be another's: run it again")
+        raise GroupBusy(f"the session with ZooKeeper ended, so another member may own group {group}: run it again")
 
 
 def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:
@@ -51,5 +51,5 @@ def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:
     deadline_s = monotonic_s() + ghost_life_ms(client.session_timeout_ms) / 1000
     while elders := run_blocking(hold.elders()):
         if monotonic_s() >= deadline_s:
-            raise GroupBusy(f"{', '.join(elders)} is a live member of group {group}: compact when no extraction runs")
+            raise GroupBusy(f"{', '.join(elders)} is a live member of group {group}: compact while no extraction runs")
         client.process(_POLL_MS)

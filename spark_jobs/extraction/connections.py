@@ -26,7 +26,7 @@ class Connections:
 
     def __enter__(self) -> "Connections":
         asked = self._extraction
-        with Wait(self._note, asked.session_timeout_ms, f"no answer from the ZooKeeper {asked.zookeeper}"):
+        with Wait(self._note, asked.session_timeout_ms, f"no response from the ZooKeeper {asked.zookeeper}"):
             self.zookeeper.start()
         try:
             servers = registered_brokers(self.zookeeper, asked.zookeeper, security_of(asked.kafka).protocol)

@@ -45,9 +45,11 @@ def check(
     if on_undecodable not in CHOICES:
         raise WronglyAsked(f"--on-undecodable: {on_undecodable!r} is not {', '.join(CHOICES[:-1])} or {CHOICES[-1]}")
     if on_undecodable == KEEP and decode is None and value_format is None:
-        raise WronglyAsked(f"--on-undecodable {KEEP} is for --decode and --value-format: bytes are taken as they are")
+        raise WronglyAsked(f"--on-undecodable {KEEP} is for --decode and --value-format: bytes are not decoded")
     if format == "csv" and decode is None and value_format is None:
-        raise WronglyAsked("CSV holds text: --format csv needs --decode string, json or avro, or --value-format")
+        raise WronglyAsked(
+            "CSV contains only text: --format csv needs --decode string, json or avro, or --value-format"
+        )
 
 
 def known_columns(decode: str | None, schema: str | None, on_undecodable: str = FAIL) -> Any:
@@ -103,9 +105,9 @@ def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ())
     """Check the schema's fields (a ``StructType``) against the other columns. Raises WronglyAsked."""
     for name in values.fieldNames():  # Spark ignores the case of names
         if name.lower() in (*KEPT, *included):
-            raise WronglyAsked(f"--schema: the field {name} has the name of a column of the source")
+            raise WronglyAsked(f"--schema: the field {name} has the same name as a column of the source")
         if name.lower() == RAW_VALUE and on_undecodable == KEEP:
-            raise WronglyAsked(f"--schema: the field {name} has the name of the column of --on-undecodable {KEEP}")
+            raise WronglyAsked(f"--schema: the field {name} has the same name as the column of --on-undecodable {KEEP}")
 
 
 def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> None:
@@ -114,20 +116,22 @@ def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> Non
     """
     types = {field.name: field.dataType for field in columns}
     if twice := [name for name, count in Counter(field.name.lower() for field in columns).items() if count > 1]:
-        raise WronglyAsked(f"--schema: several columns are called {twice[0]}, but for upper and lower case")
+        raise WronglyAsked(f"--schema: several columns are called {twice[0]}, except for upper and lower case")
     for name in partition_by:
         if name not in types:
             raise WronglyAsked(f"--partition-by: there is no column {name}, only {', '.join(types)}")
         if not _is_plain(types[name]):
-            raise WronglyAsked(f"--partition-by: {name} is {types[name].simpleString()}, which makes no folder's name")
+            raise WronglyAsked(
+                f"--partition-by: {name} is {types[name].simpleString()}, which cannot be part of a folder's name"
+            )
     if len(set(partition_by)) < len(partition_by):
-        raise WronglyAsked("--partition-by: a column is named twice")
+        raise WronglyAsked("--partition-by: a column is listed twice")
     written = {name: kind for name, kind in types.items() if name not in partition_by}
     if not written:
-        raise WronglyAsked("--partition-by: all columns are named, so none is left to be written")
+        raise WronglyAsked("--partition-by: all columns are listed, so none is left to write")
     for name, kind in written.items():
         if format == "csv" and not _is_plain(kind):
-            raise WronglyAsked(f"--format csv: {name} is {kind.simpleString()}, which CSV cannot hold")
+            raise WronglyAsked(f"--format csv: {name} is {kind.simpleString()}, which CSV cannot store")
 
 
 def _is_plain(kind: Any) -> bool:

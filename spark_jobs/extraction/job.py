@@ -193,7 +193,7 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
 def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
     """Sentences about records that the group missed in earlier topics of the same names. Raises DataLoss."""
     told = [
-        f"topic {tp.topic} was deleted and made again since group {extraction.group} was at offset {offset} of {tp}"
+        f"topic {tp.topic} was deleted and recreated since group {extraction.group} was at offset {offset} of {tp}"
         for tp, offset in sorted(outdated.items())
     ]
     if told and extraction.fail_on_data_loss:
@@ -386,7 +386,7 @@ class ExtractionRun:
         )
         if self._lake.is_published(manifest):
             raise ExtractionFailed(
-                f"{self._lake.published(manifest)} is there already: the group's offsets were set back, or another "
+                f"{self._lake.published(manifest)} already exists: the group's offsets were set back, or another "
                 "group has extracted this range: it would be there twice; choose another target or move the folder away"
             )
         starts = {each.tp: each.from_offset for each in ranges}

@@ -60,11 +60,11 @@ def check(terms: Sequence[str], format: str) -> None:
     for term in terms:
         asked = transform(term)
         if asked in seen:
-            raise WronglyAsked(f"--partition-by: {asked.name}({asked.column}) is named twice")
+            raise WronglyAsked(f"--partition-by: {asked.name}({asked.column}) is listed twice")
         if asked is not None:
             seen.add(asked)
         if asked is not None and asked.buckets is not None and format != ICEBERG:
-            raise WronglyAsked(f"--partition-by: {term}: only --format {ICEBERG} has buckets")
+            raise WronglyAsked(f"--partition-by: {term}: only --format {ICEBERG} supports buckets")
 
 
 def check_columns(terms: Sequence[str], schema: Any) -> None:
@@ -77,7 +77,7 @@ def check_columns(terms: Sequence[str], schema: Any) -> None:
             kind = types[asked.column]
             raise WronglyAsked(f"--partition-by: {asked.name} needs a time, and {asked.column} is {kind}")
         if asked.buckets is None and asked.derived in types:
-            raise WronglyAsked(f"--partition-by: there is a column {asked.derived} already")
+            raise WronglyAsked(f"--partition-by: there is already a column {asked.derived}")
 
 
 def columns(terms: Sequence[str]) -> list[str]:

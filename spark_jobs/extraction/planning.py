@@ -69,29 +69,29 @@ class Extraction:
         if (fault := group_id_fault(self.group)) is not None:
             raise WronglyAsked(f"--group: {fault}")
         if not self.target:
-            raise WronglyAsked("the target folder has no name")
+            raise WronglyAsked("--to must not be empty")
         check_kafka(self.kafka)
         for name in ("topics", "partition_by", "include"):
             if isinstance(given := getattr(self, name), str):
                 object.__setattr__(self, name, (given,))
         if not self.topics or not all(self.topics):
-            raise WronglyAsked("no topic is named")
+            raise WronglyAsked("--topic is missing")
         self._check_values()
 
     def _check_values(self) -> None:
         if self.value_format is not None and self.value_format not in VALUE_FORMATS:
             raise WronglyAsked(f"--value-format: {self.value_format!r} is not one of {', '.join(VALUE_FORMATS)}")
         if self.value_format is not None and self.decode is not None:
-            raise WronglyAsked("--value-format decodes by a schema registry, --decode without one: give one of them")
+            raise WronglyAsked("give --value-format (with a schema registry) or --decode (without), not both")
         if (self.value_format is None) != (self.schema_registry is None):
-            raise WronglyAsked("--value-format and --schema-registry need each other")
+            raise WronglyAsked("--value-format and --schema-registry must be given together")
         if self.dead_letter_topic is not None:
             if self.decoding is None:
                 raise WronglyAsked("--dead-letter-topic is for --decode and --value-format")
             if self.on_undecodable != FAIL:
-                raise WronglyAsked("--dead-letter-topic takes the place of --on-undecodable")
+                raise WronglyAsked("--dead-letter-topic cannot be combined with --on-undecodable")
             if self.dead_letter_topic in self.topics:
-                raise WronglyAsked("--dead-letter-topic is one of the topics that are extracted")
+                raise WronglyAsked("--dead-letter-topic must not be an extracted topic")
         check_included(self.include)
 
     @property

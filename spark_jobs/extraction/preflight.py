@@ -51,7 +51,7 @@ def _check_standalone(master: str) -> None:
             return
         except OSError as error:
             refusals.append(f"{address}: {error.strerror or error}")
-    raise WronglyAsked(f"--master: no Spark master is there ({'; '.join(refusals)})")
+    raise WronglyAsked(f"--master: no Spark master responds ({'; '.join(refusals)})")
 
 
 def check_target(target: str, format: str, config: Mapping[str, str]) -> None:

@@ -103,7 +103,7 @@ class RangeFolders:
         if not self.is_published(manifest):
             if not self.files.exists(source):
                 raise ExtractionFailed(
-                    f"the offsets of {manifest.name} have moved, but its folder {source} is not there"
+                    f"the offsets of {manifest.name} have moved, but its folder {source} does not exist"
                 )
             if self.files.rename_folder(source, target):
                 return
@@ -118,7 +118,7 @@ class RangeFolders:
             return
         where = self._description(manifest)
         if (data := self.files.read(where)) is None:
-            raise ExtractionFailed(f"the offsets of {manifest.name} have moved, but {where} is not there")
+            raise ExtractionFailed(f"the offsets of {manifest.name} have moved, but {where} does not exist")
         staged = inventories.decode(where, data)
         source, target = self.staging(manifest), self.published(manifest)
         for path, size in staged.files.items():
@@ -134,7 +134,7 @@ class RangeFolders:
         if found is not None:
             self.files.delete(target)  # its size differs: not the staged file
         if not self.files.exists(source):
-            raise ExtractionFailed(f"{source} was staged and is gone, and {target} was not there")
+            raise ExtractionFailed(f"{source} was staged and is missing, and {target} did not exist")
         self.files.make_folder(target.rpartition("/")[0])
         if not self.files.rename(source, target):
             raise ExtractionFailed(f"{source} could not be renamed to {target}")

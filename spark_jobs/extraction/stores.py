@@ -47,4 +47,4 @@ def missing_module(target: str, failure: str, hadoop_version: str) -> str | None
         return None
     if scheme in _MODULES:
         return f"--to: {scheme}:// needs --packages org.apache.hadoop:{_MODULES[scheme]}:{hadoop_version}"
-    return f"--to: Spark has no file system for {scheme}://: give the jars of one by --packages"
+    return f"--to: Spark has no file system for {scheme}://: add its jars with --packages"

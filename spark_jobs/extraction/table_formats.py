@@ -16,6 +16,6 @@ def check_table(format: str, target: str, merge_schema: bool) -> None:
         raise WronglyAsked(f"--merge-schema is for --format {' and '.join(TABLE_FORMATS)}: files have no common schema")
     if format == ICEBERG and (any(sign in target for sign in "/:`") or target.count(".") < 2):
         raise WronglyAsked(
-            f"--to: {target!r} is no Iceberg table: CATALOG.NAMESPACE.TABLE is needed, and the catalog's "
+            f"--to: {target!r} is not an Iceberg table: give CATALOG.NAMESPACE.TABLE, and the catalog's "
             "configuration by --conf spark.sql.catalog.CATALOG..."
         )

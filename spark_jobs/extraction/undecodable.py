@@ -46,7 +46,7 @@ def refusal(staged: Staged, decoding: str | None, on_undecodable: str, *, dead_l
     if staged.undecodable == staged.values:
         return (
             f"none of the {staged.values:,} values is {wanted} (the first is at {staged.first}), so nothing was "
-            "published: --decode, --value-format or --schema is not that of the topic"
+            "published: --decode, --value-format or --schema does not match the topic"
         )
     if on_undecodable == FAIL:
         return (

@@ -50,7 +50,7 @@ def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str
     current = inventories.current(described)
     for name, each in current.items():
         told += _faults_of_files(files, count_rows, f"{target}/{name}", each)
-    told += [f"{name} is still there, and its records are in another folder" for name in described.keys() - current]
+    told += [f"{name} still exists, although its records are in another folder" for name in described.keys() - current]
     told += inventories.faults(current)
     ends: dict[TopicPartition, int] = {}
     for each in current.values():
@@ -68,7 +68,7 @@ def _faults_of_files(
     told = []
     for path, size in described.files.items():
         if path not in there:
-            told.append(f"{folder}/{path} is not there")
+            told.append(f"{folder}/{path} does not exist")
         elif there[path] != size:
             told.append(f"{folder}/{path} has {there[path]:,} bytes, not {size:,}")
     told += [f"{folder}/{path} is in no description" for path in sorted(there.keys() - described.files.keys())]
@@ -87,7 +87,7 @@ def against_cluster(
     for tp, end in verified.ends.items():
         if tp in log_ends and end > log_ends[tp]:
             ends = f"the folders end at offset {end} of {tp}, the log at {log_ends[tp]}"
-            told.append(f"{ends}: the topic was created again")
+            told.append(f"{ends}: the topic was recreated")
         if (offset := offsets.get(tp, -1)) != end:
             where = "nowhere" if offset < 0 else f"at offset {offset}"
             told.append(f"the folders end at offset {end} of {tp}, and the group is {where}")

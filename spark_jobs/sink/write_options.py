@@ -67,7 +67,7 @@ def parse(given: Mapping[str, str]) -> WriteOptions:
     prefix = options.get("transactionalIdPrefix")
     if prefix is not None:
         if not prefix:
-            raise OptionError("transactionalIdPrefix: it must not be empty")
+            raise OptionError("transactionalIdPrefix must not be empty")
         producer.setdefault("transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
     producer = _with_security(producer)
     _check_producer(producer if prefix is None else {**producer, "transactional.id": prefix})

@@ -44,7 +44,7 @@ _LEGACY_MIN_SIZE = 14
 _VARINT_BYTES = 10
 _REASONS = {
     kernel.MALFORMED: "a malformed record",
-    kernel.TIME_OUT_OF_RANGE: "a record whose timestamp in ms is too far away for Spark",
+    kernel.TIME_OUT_OF_RANGE: "a record whose timestamp in ms is out of Spark's range",
 }
 _CRC_TO_RECORDS = HEADER_SIZE - CRC_START
 _DECOMPRESSED_BYTES = 4 * 1024 * 1024

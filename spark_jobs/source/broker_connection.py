@@ -86,7 +86,7 @@ class BrokerConnection:
         lowest, highest = offered or (0, -1)
         version = min(highest, NEWEST[api_key])
         if version < max(lowest, _OLDEST[api_key]):
-            raise FetchFailed(f"the broker at {self.address} does not speak {api_key.name} in a known version")
+            raise FetchFailed(f"the broker at {self.address} does not support any known version of {api_key.name}")
         return version
 
     def request(self, api_key: ApiKey, message: Any, version: int | None = None) -> Any:
@@ -108,7 +108,7 @@ class BrokerConnection:
         message = codec.request(ApiKey.API_VERSIONS)()
         answer = self.request(ApiKey.API_VERSIONS, message, 0)
         if answer.error_code:
-            raise ProtocolError(f"{self.address} answers ApiVersions with {ErrorCode.of(answer.error_code).name}")
+            raise ProtocolError(f"{self.address} responds to ApiVersions with {ErrorCode.of(answer.error_code).name}")
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def _ask_versions_over_tls(self, host: str, settings: TlsSettings) -> dict[int, tuple[int, int]]:
@@ -158,10 +158,10 @@ class BrokerConnection:
         assert api_key == expected, "answers are taken in the order of the requests"
         (size,) = _SIZE.unpack(self._read(_SIZE.size))
         if not 0 <= size <= MAX_FRAME_BYTES:
-            raise ProtocolError(f"{self.address} announces an answer of {size} bytes")
+            raise ProtocolError(f"{self.address} announces a response of {size} bytes")
         frame = self._read(size)
         if correlation_id_of(frame) != correlation_id:
-            raise ProtocolError(f"{self.address} gives an answer to another request than {correlation_id}")
+            raise ProtocolError(f"{self.address} responds to another request than {correlation_id}")
         return frame[response_body_position(frame, api_key, version) :]
 
     def _read(self, size: int) -> memoryview:

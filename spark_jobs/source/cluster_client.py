@@ -108,7 +108,7 @@ class ClusterClient:
                 continue
             self._metadata = self._metadata.updated(answer, asked)
             return
-        raise FetchFailed(f"no broker answers: {'; '.join(causes)}")
+        raise FetchFailed(f"no broker responds: {'; '.join(causes)}")
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
         """Partition counts of the requested topics that exist, or of all topics that are not internal.
@@ -233,7 +233,7 @@ class ClusterClient:
 
     def _until_done(self, attempt: Callable[[], dict[Any, int] | str]) -> dict[Any, int]:
         deadline_s = monotonic_s() + self.settings.patience_ms / 1000
-        with Wait(self._note, self.settings.patience_ms, f"no answer from {self.settings.bootstrap_servers}") as wait:
+        with Wait(self._note, self.settings.patience_ms, f"no response from {self.settings.bootstrap_servers}") as wait:
             while True:
                 outcome: dict[Any, int] | str
                 try:

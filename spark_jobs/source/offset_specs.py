@@ -119,5 +119,5 @@ def _object(option: str, text: str) -> dict[str, Any]:
     except ValueError:
         document = None
     if not isinstance(document, dict):
-        raise OptionError(f"{option}: {text!r} is neither a word nor a JSON object that is known there")
+        raise OptionError(f"{option}: {text!r} is neither a known word nor a valid JSON object")
     return document

@@ -239,7 +239,7 @@ def _subscription(options: _Options) -> dict[str, Any]:
         _java_pattern(text.strip())
         found["pattern"] = text.strip()
     if not any(found.values()):
-        raise OptionError(f"{name}: no topic is named")
+        raise OptionError(f"{name}: no topic is given")
     return found
 
 

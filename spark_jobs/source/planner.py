@@ -149,7 +149,7 @@ def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends
         given_start = isinstance(starting, AtOffsets) and starting.offsets[tp] == start
         given_end = ending.offsets[tp] if isinstance(ending, AtOffsets) else ends[tp]
         if start > given_end and (given_start or (isinstance(starting, AtTime) and start < latest)):
-            raise OptionError(f"{tp} was to be read from offset {start} to {ends[tp]}, which lies before it")
+            raise OptionError(f"{tp} was to be read from offset {start} to {ends[tp]}, which is before the start")
 
 
 def _simple(option: str, spec: OffsetSpec, brokers: Brokers, wanted: list[TopicPartition]) -> Offsets:

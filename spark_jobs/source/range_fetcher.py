@@ -29,7 +29,7 @@ from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 from kafka_zk.spark_jobs.source.range_settings import FetchSettings
 from kafka_zk.storage.files.errors import StorageError
 
-SKIPS_UNREADABLE = "onUnreadableBatch=skip, or extract --on-undecodable null, leaves unreadable records out"
+SKIPS_UNREADABLE = "onUnreadableBatch=skip, or extract --on-undecodable null, skips unreadable records"
 _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.KAFKA_STORAGE_ERROR))
 
 
@@ -90,7 +90,7 @@ class RangeFetcher:
     def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
         """Report to the worker's stderr, which Spark adds to the executor's log."""
         where = f"{self._tp}, offsets {first_offset} to {last_offset}"
-        sys.stderr.write(f"{where}: records are left out, because {reason}\n")
+        sys.stderr.write(f"{where}: records are skipped, because {reason}\n")
 
     def _scan(self, answer: FetchedPartition) -> Fetched:
         records = answer.records
@@ -210,8 +210,8 @@ class RangeFetcher:
             return  # in range again: the leader had not caught up
         if self._settings.fail_on_data_loss:
             raise DataLoss(
-                f"offsets {self._position} to {lost_until - 1} of {self._tp} are gone: {why} "
-                f"(failOnDataLoss=false reads what is left)"
+                f"offsets {self._position} to {lost_until - 1} of {self._tp} are missing: {why} "
+                f"(failOnDataLoss=false reads the rest)"
             )
         self._position = lost_until
         self._decoder.skip_to(lost_until)

@@ -116,7 +116,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = read.recreated(ids)
         if found and self._options.fail_on_data_loss:
             raise DataLoss(
-                f"topic {min(found)} was deleted and created again since the stream read it "
+                f"topic {min(found)} was deleted and recreated since the stream read it "
                 "(failOnDataLoss=false starts at its beginning)"
             )
         return found

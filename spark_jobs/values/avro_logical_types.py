@@ -193,9 +193,9 @@ def _decimal(unscaled: int, scale: int, becomes: Logical) -> Decimal:
     else:
         unscaled, lost = divmod(unscaled, 10 ** (scale - becomes.scale))
         if lost:
-            raise ValueUndecodable(f"a decimal has more than {becomes.scale} digits behind the point")
+            raise ValueUndecodable(f"a decimal has more than {becomes.scale} decimal places")
     if abs(unscaled) >= 10**digits:
-        raise ValueUndecodable("a decimal has more digits than the reader's schema says")
+        raise ValueUndecodable("a decimal has more digits than the reader's schema allows")
     return Decimal(unscaled).scaleb(-becomes.scale, _EXACT)
 
 

@@ -50,9 +50,9 @@ class AvroReader:
             set_defaults(self._physical, named)
             self._logical = expand_schema(_parsed(schema)[0])
         except _NO_SCHEMA as error:
-            raise WronglyAsked(f"no Avro schema: {error}") from error
+            raise WronglyAsked(f"invalid Avro schema: {error}") from error
         if not isinstance(columns, StructType):
-            raise WronglyAsked("an Avro record is needed as the reader's schema")
+            raise WronglyAsked("the reader's schema must be an Avro record")
         self.columns = columns
         self._expanded = expanded if "decimal" in json.dumps(expanded, default=str) else None
         self._unchanged = conversion(self._logical, self._logical, {})
@@ -66,7 +66,7 @@ class AvroReader:
             if how != self._unchanged:
                 parsed = _parsed(writer, physical)[0]
         except _NO_SCHEMA as error:
-            raise ValueUndecodable(f"its schema is no Avro schema: {error}") from error
+            raise ValueUndecodable(f"its schema is not a valid Avro schema: {error}") from error
         if is_endless:
             raise ValueUndecodable("its schema has an array whose items need no bytes")
         return _Writer(parsed, None if how == self._unchanged else how, is_recursive)
@@ -86,15 +86,19 @@ class AvroReader:
         try:
             record = converted(read(stream, writer.schema, reader), writer.how)
         except RecursionError as error:
-            raise ValueUndecodable("no Avro record of its schema: nested too deeply") from error
+            raise ValueUndecodable("not a valid Avro record of its schema: nested too deeply") from error
         except fastavro.read.SchemaResolutionError as error:
-            raise ValueUndecodable(f"its schema does not go with the reader's: {error}".strip()) from error
+            raise ValueUndecodable(f"its schema is incompatible with the reader's: {error}".strip()) from error
         except MALFORMED as error:
-            raise ValueUndecodable(f"no Avro record of its schema: {type(error).__name__} {error}".strip()) from error
+            raise ValueUndecodable(
+                f"not a valid Avro record of its schema: {type(error).__name__} {error}".strip()
+            ) from error
         if stream.tell() != len(payload):
-            raise ValueUndecodable(f"no Avro record of its schema: {len(payload) - stream.tell()} bytes follow it")
+            raise ValueUndecodable(
+                f"not a valid Avro record of its schema: {len(payload) - stream.tell()} bytes follow it"
+            )
         if self._expanded is not None and not decimals_fit(record, self._expanded):
-            raise ValueUndecodable("a decimal has more digits than the reader's schema says")
+            raise ValueUndecodable("a decimal has more digits than the reader's schema allows")
         return record
 
 

@@ -55,7 +55,7 @@ def avro_type(schema: Any, field: str = "") -> Any:
     if isinstance(schema, list):
         kinds = [each for each in schema if each != "null"]
         if len(kinds) != 1:
-            raise WronglyAsked("--schema: an Avro union of more than one type beside null has no Spark type")
+            raise WronglyAsked("--schema: an Avro union of more than one type besides null has no Spark type")
         return avro_type(kinds[0], field)
     if isinstance(schema, str):
         schema = {"type": schema}
@@ -63,7 +63,7 @@ def avro_type(schema: Any, field: str = "") -> Any:
     if logical == "decimal":
         if (scale := schema.get("scale", 0)) > DECIMAL_DIGITS:
             raise WronglyAsked(
-                f"--schema: the decimal {field} has {scale} digits behind the point, "
+                f"--schema: the decimal {field} has {scale} decimal places, "
                 f"Spark's have {DECIMAL_DIGITS} at most"
             )
         return types.DecimalType(min(schema["precision"], DECIMAL_DIGITS), scale)
@@ -79,7 +79,7 @@ def avro_type(schema: Any, field: str = "") -> Any:
     if not isinstance(kind, str):
         return avro_type(kind, field)
     if kind not in _AVRO_TYPES:
-        raise WronglyAsked(f"--schema: the Avro type {kind!r} is not known here")
+        raise WronglyAsked(f"--schema: the Avro type {kind!r} is not supported")
     return getattr(types, _AVRO_TYPES[kind])()
 
 
@@ -101,9 +101,9 @@ def parse_avro_schema(text: str) -> tuple[Any, Any]:
         fields = avro_type(document)
         parsed = fastavro.parse_schema(plain(document))
     except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException) as error:
-        raise WronglyAsked(f"--schema is no Avro schema: {error}") from error
+        raise WronglyAsked(f"--schema is not a valid Avro schema: {error}") from error
     if not isinstance(fields, StructType):
-        raise WronglyAsked("--schema: an Avro record is needed")
+        raise WronglyAsked("--schema must be an Avro record")
     return parsed, fields
 
 

@@ -38,7 +38,7 @@ class JsonSchemaReader:
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError, Unresolvable) as error:
             raise WronglyAsked(f"no JSON Schema: {error}") from error
         if not isinstance(columns, StructType):
-            raise WronglyAsked("a JSON Schema with properties is needed as the reader's schema")
+            raise WronglyAsked("the reader's schema must be a JSON Schema with properties")
         self.columns = columns
 
     def prepared(self, writer: Schema) -> Any:
@@ -49,7 +49,7 @@ class JsonSchemaReader:
             kind.check_schema(document)
             return kind(document, registry=_registry(writer))
         except (ValueError, TypeError, AttributeError, RecursionError, jsonschema.SchemaError) as error:
-            raise ValueUndecodable("its schema is no JSON Schema") from error
+            raise ValueUndecodable("its schema is not a valid JSON Schema") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
         """Read one value. Raises ValueUndecodable."""
@@ -63,9 +63,9 @@ class JsonSchemaReader:
             where = error.json_path
             raise ValueUndecodable(f"does not fit its schema: {where}: {error.message[:200]}") from error
         except (Unresolvable, RecursionError) as error:
-            raise ValueUndecodable(f"its schema cannot be followed: {error}") from error
+            raise ValueUndecodable(f"its schema cannot be resolved: {error}") from error
         except (ArithmeticError, re.error) as error:  # a number beyond floats; an unsupported pattern
-            raise ValueUndecodable(f"its schema cannot judge it: {error}") from error
+            raise ValueUndecodable(f"its schema cannot validate it: {error}") from error
         return _fitted(value, self.columns, "$")
 
 
@@ -92,7 +92,7 @@ class _Columns:
         if depth > _DEPTH_MAX:
             raise WronglyAsked(f"JSON Schema: {where} contains itself, so it has no Spark type")
         if not isinstance(schema, dict):
-            raise WronglyAsked(f"JSON Schema: {where} may be anything, so it has no Spark type")
+            raise WronglyAsked(f"JSON Schema: {where} may have any type, so it has no Spark type")
         if "$ref" in schema:
             found = self._resolver.lookup(schema["$ref"])
             return _Columns(found.resolver).kind(found.contents, where, depth + 1)
@@ -115,13 +115,13 @@ class _Columns:
             "boolean": types.BooleanType(),
         }
         if declared not in plain:
-            raise WronglyAsked(f"JSON Schema: {where} may be anything, so it has no Spark type")
+            raise WronglyAsked(f"JSON Schema: {where} may have any type, so it has no Spark type")
         return plain[declared]
 
     def _alternative(self, choices: Any, where: str, depth: int) -> Any:
         kinds = [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
         if len(kinds) != 1:
-            raise WronglyAsked(f"JSON Schema: {where} is of more than one type beside null, so it has no Spark type")
+            raise WronglyAsked(f"JSON Schema: {where} is of more than one type besides null, so it has no Spark type")
         return self.kind(kinds[0], where, depth + 1)
 
     def _object(self, schema: Any, where: str, depth: int) -> Any:
@@ -149,7 +149,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Reject repeated names. Raises ValueError."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a name is twice in an object")
+        raise ValueError("a name occurs twice in an object")
     return found
 
 
@@ -171,10 +171,10 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
         case types.BooleanType() if isinstance(value, bool):
             return value
         case types.DoubleType() | types.LongType() if isinstance(value, _Inexact):
-            raise ValueUndecodable(f"{where} has more digits than a double gives back")
+            raise ValueUndecodable(f"{where} has more digits than a double can represent")
         case types.DoubleType() if _is_number(value) and abs(value) <= sys.float_info.max:
             if (number := float(value)) != value:
-                raise ValueUndecodable(f"{where} has more digits than a double gives back")
+                raise ValueUndecodable(f"{where} has more digits than a double can represent")
             return number
         case types.LongType() if _is_integer(value) and int(value) in INT64:
             return int(value)
@@ -186,7 +186,7 @@ def _text(value: str, where: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise ValueUndecodable(f"{where} is no text: {error.reason}") from error
+        raise ValueUndecodable(f"{where} is not valid text: {error.reason}") from error
     return value
 
 

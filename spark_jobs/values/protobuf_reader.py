@@ -49,7 +49,7 @@ class ProtobufReader:
         try:
             found = _file(schema).message_types_by_name
         except (TypeError, ValueError, KeyError, OSError) as error:
-            raise WronglyAsked(f"no Protobuf schema: {error}") from error
+            raise WronglyAsked(f"invalid Protobuf schema: {error}") from error
         if not found:
             raise WronglyAsked("the Protobuf schema has no message")
         self._message = next(iter(found.values()))
@@ -61,7 +61,7 @@ class ProtobufReader:
         try:
             return _file(writer)
         except (TypeError, ValueError, KeyError, OSError) as error:
-            raise ValueUndecodable(f"its schema is no Protobuf schema: {error}") from error
+            raise ValueUndecodable(f"its schema is not a valid Protobuf schema: {error}") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
         """Read one message. Raises ValueUndecodable."""
@@ -119,7 +119,7 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
                 descriptor_pool.Default().FindFileByName(name).CopyToProto(known)
                 yield from visit(known)
             else:
-                raise KeyError(f"it imports {name}, which is none of its references")
+                raise KeyError(f"it imports {name}, which is not among its references")
         yield file
 
     return visit(own)
@@ -145,7 +145,7 @@ def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
         for path, text in ((name, schema.text), *((path, each.text) for path, each in referenced.items())):
             pure = PurePosixPath(path)
             if pure.is_absolute() or ".." in pure.parts:
-                raise ValueError(f"{path} is no name for a file of the schema")
+                raise ValueError(f"{path} is not a valid name for a file of the schema")
             file = Path(folder) / pure
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)

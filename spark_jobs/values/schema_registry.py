@@ -107,7 +107,7 @@ class SchemaRegistry:
 
     def _schema(self, found: Any, depth: int = 0) -> Schema:
         if depth > _REFERENCE_DEPTH_MAX:
-            raise RegistryFailed(f"the schema registry {self.url} has references in a circle, or too deeply nested")
+            raise RegistryFailed(f"the schema registry {self.url} has circular references, or too deeply nested ones")
         try:
             named = [(str(each["name"]), self._version(each["subject"], int(each["version"]), depth + 1))
                      for each in found.get("references") or ()]  # fmt: skip
@@ -128,21 +128,21 @@ class SchemaRegistry:
             with error:
                 if error.code == _NOT_FOUND:
                     return None
-            raise RegistryFailed(f"the schema registry {self.url} answers {error.code} {error.reason}") from error
+            raise RegistryFailed(f"the schema registry {self.url} responds with {error.code} {error.reason}") from error
         except (URLError, OSError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            raise RegistryFailed(f"no answer from the schema registry {self.url}: {reason}") from error
+            raise RegistryFailed(f"no response from the schema registry {self.url}: {reason}") from error
 
     def _decoded(self, data: bytes) -> Any:
         if len(data) > _ANSWER_BYTES_MAX:
-            raise RegistryFailed(f"the schema registry {self.url} answers with more than {_ANSWER_BYTES_MAX:,} bytes")
+            raise RegistryFailed(f"the schema registry {self.url} responds with more than {_ANSWER_BYTES_MAX:,} bytes")
         try:
             return json.loads(data)
         except (ValueError, RecursionError) as error:
             raise self._no_registry() from error
 
     def _no_registry(self) -> RegistryFailed:
-        return RegistryFailed(f"{self.url} does not answer as a schema registry")
+        return RegistryFailed(f"{self.url} does not respond like a schema registry")
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers import foreign_programs, perf, requirements
+from tests.peers import foreign_programs, perf, requirements, tool_list
 from tests.peers.clients.kcat import KcatConsumer
 from tests.peers.records import Record, anything, common_headers_lines, differences, lines
 
@@ -60,3 +60,7 @@ def test_data_sets_are_the_same_in_every_run() -> None:
     assert anything() == anything()
     assert all(record.timestamp_ms for record in anything())
     assert all(b"\n" not in (record.value or b"") for record in [*lines(), *common_headers_lines()])
+
+
+def test_the_readme_counts_the_runs_of_tools() -> None:
+    assert tool_list.table() in (Path(__file__).parent / "README.md").read_text()

@@ -144,7 +144,7 @@ _OPERATIONS: Mapping[str, tuple[ApiKey, int, dict[str, Any]]] = {
 }
 """By name: an API, a version and the fields of a request, which asks for authorized operations or not (KIP-430)."""
 
-_STEPS = [
+STEPS = [
     *(
         Step(f"describe-{entity_type}", CONFIGS, ("--describe", "--entity-type", entity_type))
         for entity_type in ("users", "clients", "ips")
@@ -250,13 +250,13 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
             step.name: runner.run(
                 target, step._replace(arguments=[each.replace("{folder}", str(folder)) for each in step.arguments])
             )
-            for step in _STEPS
+            for step in STEPS
         }
 
     return said_to_each(jars.ORACLE_VERSION, peer_zookeeper, folder, "security-tools", perform)
 
 
-@pytest.mark.parametrize("step", [step.name for step in _STEPS])
+@pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_a_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
     """Exit code and every line."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

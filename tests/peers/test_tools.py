@@ -151,6 +151,7 @@ _WITH_RECORDS = [
     _topics("delete-several", "--delete", "--topic", "a.*"),
     _topics("list-at-last", "--list"),
 ]
+STEPS = (*_BEFORE_RECORDS, *_WITH_RECORDS)
 _OFFSETS = {
     "some": [(_TOPIC, 0, 4), (_TOPIC, 1, 2)],
     "beyond": [(_TOPIC, 0, 1000), (_TOPIC, 2, 1)],
@@ -193,7 +194,7 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return said_to_each(jars.ORACLE_VERSION, peer_zookeeper, folder, "tools", _perform)
 
 
-@pytest.mark.parametrize("step", [step.name for step in (*_BEFORE_RECORDS, *_WITH_RECORDS)])
+@pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
     """Exit code and every line."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

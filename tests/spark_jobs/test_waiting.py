@@ -42,6 +42,6 @@ def test_brokers_that_do_not_answer_are_told_to_a_person_and_not_in_executors(so
     told: list[str] = []
     with pytest.raises(FetchFailed):
         ClusterClient(settings, told.append).partition_counts(["t"])
-    assert told[-1].startswith("waiting up to 0 s: no broker answers: 127.0.0.1:1:")
+    assert told[-1].startswith("waiting up to 0 s: no broker responds: 127.0.0.1:1:")
     with pytest.raises(FetchFailed):
         ClusterClient(settings).partition_counts(["t"])

@@ -22,17 +22,17 @@ ACTIONS = {
         Action("restart", BROKER, "It registers in a new session, and follows until it has caught up with leaders."),
         Action("pause", BROKER, "It answers no request; after {session} its session ends and others lead."),
         Action("resume", BROKER, "If its session is over, it registers again and learns what it leads now."),
-        Action("expire", BROKER, "Its ephemeral znodes go at once; it notices and registers in a new session."),
+        Action("expire", BROKER, "Its ephemeral znodes are deleted now; it notices and registers in a new session."),
         Action("cut", BROKER, "Cut off from ZooKeeper it loses its session after {session}, though clients still reach "
                "it; cut off from other brokers it falls out of the ISR, or its followers do."),
-        Action("delay", BROKER, "Everything on these connections comes later, in each direction: watches fire late, "
+        Action("delay", BROKER, "Everything on these connections is delayed, in each direction: watches fire late, "
                "followers lag, writes with acks=all take longer. A delay of seconds can cost the session."),
         Action("mend", BROKER, "It can connect again, without delay; if its session is over, it registers again."),
         Action("fill-disk", BROKER, "No file of it can grow any more, as on a full disk: with the next write to a log "
                "it gives up its log directory; that is its only one, so it ends, and others lead."),
         Action("free-disk", BROKER, "Its files can grow again. If it has ended meanwhile, restart it."),
         Action("join", GROUP, "The group rebalances: the new member gets its share of the partitions."),
-        Action("leave", MEMBER, "It commits, gives its partitions back and leaves; the others take them at once."),
+        Action("leave", MEMBER, "It commits, releases its partitions and leaves; the others take them immediately."),
         Action("crash", MEMBER, "It leaves without notice: its partitions are silent until its session is over, 6 s, "
                "then the others take them and read again what it had not committed."),
         Action("produce", TOPIC, "Records come in at this rate: throughput and high watermarks rise, groups follow."),

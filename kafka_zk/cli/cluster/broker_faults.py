@@ -101,7 +101,7 @@ class BrokerFaults:
     def _pause(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
         if broker.broker_id in self._paused:
-            raise ActionRefused(f"broker {broker.broker_id} is paused already")
+            raise ActionRefused(f"broker {broker.broker_id} is already paused")
         broker.pause()
         self._paused.add(broker.broker_id)
 
@@ -117,14 +117,14 @@ class BrokerFaults:
         _check_alive(broker)
         links = _links(request)
         if links <= set(cluster.cut_links(broker.broker_id)):
-            raise ActionRefused(f"broker {broker.broker_id} is cut off already")
+            raise ActionRefused(f"broker {broker.broker_id} is already cut off")
         cluster.cut(broker.broker_id, links)
 
     def _delay(self, broker: "BrokerProcess", request: Document) -> None:
         cluster = self._proxied()
         delay_ms = request.get("ms")
         if not isinstance(delay_ms, int) or not 0 < delay_ms <= MOST_DELAY_MS:
-            raise ActionRefused(f"a delay of 1 to {MOST_DELAY_MS} ms is possible, not of {delay_ms!r}")
+            raise ActionRefused(f"the delay must be 1 to {MOST_DELAY_MS} ms, not {delay_ms!r}")
         cluster.delay(broker.broker_id, _links(request), delay_ms / 1000)
 
     def _mend(self, broker: "BrokerProcess", _: Document) -> None:
@@ -136,7 +136,7 @@ class BrokerFaults:
     def _fill_disk(self, broker: "BrokerProcess", _: Document) -> None:
         _check_alive(broker)
         if broker.broker_id in self._full:
-            raise ActionRefused(f"the disk of broker {broker.broker_id} is full already")
+            raise ActionRefused(f"the disk of broker {broker.broker_id} is already full")
         _limit_files(broker, 0)
         self._full.add(broker.broker_id)
         self.killed.add(broker.broker_id)
@@ -172,5 +172,5 @@ def _limit_files(broker: "BrokerProcess", limit_bytes: int | None) -> None:
 def _check_alive(broker: "BrokerProcess") -> None:
     if not broker.alive:
         raise ActionRefused(
-            f"broker {broker.broker_id} has ended already; kafka-zk break restart {broker.broker_id} starts it again"
+            f"broker {broker.broker_id} has already ended; kafka-zk break restart {broker.broker_id} starts it again"
         )

@@ -82,7 +82,7 @@ class RunningCluster:
         broker_id = decimal_integer(named, NATURAL_INT32)
         if broker_id is None or broker_id not in ids:
             known = ", ".join(map(str, ids))
-            raise CommandFailed(f"there is no broker {named}: allowed are {known} and {CONTROLLER}")
+            raise CommandFailed(f"there is no broker {named}: it must be {known} or {CONTROLLER}")
         return broker_id
 
     def do(self, action: str, broker_id: int, **options: object) -> Document:

@@ -47,7 +47,7 @@ CHOSEN_BY_UP = frozenset(("broker.id", "listeners", "advertised.listeners", "log
 
 
 @click.command("up", short_help="Run a whole cluster in the foreground: ZooKeeper and brokers.")
-@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True, help="How many; ids start at 0.")
+@click.option("--brokers", type=click.IntRange(1), default=3, show_default=True, help="Number; ids start at 0.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),

@@ -79,7 +79,7 @@ def command(
     """
     interrupt_at_the_end()
     if recording is not None and (traces or data is not None or record is not None):
-        raise click.UsageError("a recording is shown as it is: without --data, --trace and --record")
+        raise click.UsageError("--data, --trace and --record cannot be used with a recording")
     from kafka_zk.recorder.recording.errors import NoRecording
     from kafka_zk.recorder.recording.recording import Recording
 

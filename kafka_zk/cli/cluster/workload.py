@@ -89,11 +89,11 @@ class Workload:
         if kind not in (ZOOKEEPER, BROKER):
             raise ActionRefused(f"a group is of type {ZOOKEEPER} or {BROKER}, not {kind!r}")
         if sum(each.process.alive for each in self._members.values()) >= MOST_MEMBERS:
-            raise ActionRefused(f"{MOST_MEMBERS} members run already; let one leave first")
+            raise ActionRefused(f"{MOST_MEMBERS} members are already running; let one leave first")
         short = _legal(request, "name") if request.get("name") else self._free_name(group)
         name = f"{group}/{short}"
         if name in self._members and self._members[name].process.alive:
-            raise ActionRefused(f"{name} is a member already")
+            raise ActionRefused(f"{name} is already a member")
         self._make_topic(topic)
         where = ("--zookeeper", self._cluster.zookeeper_connect, *self._trace(), "--type", "zookeeper",
                  "--consumer-property", f"zookeeper.session.timeout.ms={SESSION_S * 1000}") if kind == ZOOKEEPER else (
@@ -121,11 +121,11 @@ class Workload:
     def _produce(self, request: Document) -> Document:
         topic, rate = _legal(request, "topic"), request.get("rate")
         if not isinstance(rate, int) or not 0 <= rate <= MOST_RATE:
-            raise ActionRefused(f"a rate of 0 to {MOST_RATE} records a second is possible, not {rate!r}")
+            raise ActionRefused(f"the rate must be 0 to {MOST_RATE} records per second, not {rate!r}")
         if rate:
             others = [each for each in self._producers.values() if each.topic != topic and each.process.alive]
             if len(others) >= MOST_PRODUCERS:
-                raise ActionRefused(f"{MOST_PRODUCERS} producers run already; end one first, with the rate 0")
+                raise ActionRefused(f"{MOST_PRODUCERS} producers are already running; end one first with rate 0")
             self._make_topic(topic)
         before = self._producers.pop(topic, None)
         if before is not None:
@@ -179,7 +179,7 @@ class Workload:
                     admin.create_topic(topic, PARTITIONS)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                raise ActionRefused(f"topic {topic} cannot be made: {error}") from error
+                raise ActionRefused(f"topic {topic} cannot be created: {error}") from error
 
 
 def _member_state(member: _Member) -> Document:

@@ -130,11 +130,11 @@ class GroupAccess:
         having = [side for side in sides if group in self._known_for_change(side.kind, group)]
         if len(having) > 1:
             raise CommandFailed(
-                f"there is a group {group} in ZooKeeper and another one at the brokers: say which by --type"
+                f"there is a group {group} in ZooKeeper and another one at the brokers: choose one with --type"
             )
         if not having:
             missing = self._missing(group)
-            raise CommandFailed(f"{missing.message}; --type says where to make one") if may_be_new else missing
+            raise CommandFailed(f"{missing.message}; choose with --type where to create it") if may_be_new else missing
         return having[0]
 
     def _known_for_change(self, kind: GroupKind, group: str) -> Collection[str]:
@@ -165,4 +165,4 @@ def check_names(groups: Collection[str], kind: GroupKind | None) -> None:
         if not group:
             raise click.UsageError("a group must have a name")
         if kind is GroupKind.ZOOKEEPER and not is_znode_name(group):
-            raise click.UsageError(f"{group!r} cannot be the name of a group in ZooKeeper")
+            raise click.UsageError(f"{group!r} is not a valid name for a group in ZooKeeper")

@@ -204,7 +204,7 @@ def reset_offsets(
     if target.planned is None and bool(topics) == all_topics:
         raise click.UsageError("give --topic or --all-topics")
     if target.planned is not None and (topics or all_topics):
-        raise click.UsageError("give --topic and --all-topics not with --from-file, which names partitions itself")
+        raise click.UsageError("--topic and --all-topics cannot be used with --from-file, which names the partitions")
     if dry_run and execute:
         raise click.UsageError("give --dry-run or --execute, not both")
     if export and as_json:
@@ -225,7 +225,7 @@ def reset_offsets(
     else:
         _print(RESET_COLUMNS, _offset_rows(group, side.kind, resets, "new-offset"), as_json)
     if not execute:
-        note("Nothing was changed; --execute does it.")
+        note("Nothing was changed; --execute applies the offsets.")
 
 
 def _target(

@@ -82,7 +82,7 @@ class _OfBrokers(WatchedGroup):
     def poll(self, timeout_ms: int) -> None:
         self._observer.poll(timeout_ms)
         if self._observer.trouble is not None and self._told is None:
-            note(f"the group cannot be seen now: {self._observer.trouble}")
+            note(f"the group cannot be read now: {self._observer.trouble}")
         self._told = self._observer.trouble
 
     def lag_meter(self) -> LagMeter:
@@ -96,7 +96,7 @@ class _OfBrokers(WatchedGroup):
 def zookeeper_group(zookeeper: str | None, group: str) -> Iterator[WatchedGroup]:
     """Watch a group in ZooKeeper. Raises click.BadParameter if the name is invalid there."""
     if not is_znode_name(group):
-        raise click.BadParameter(f"{group!r} cannot be the name of a group in ZooKeeper", param_hint="--group")
+        raise click.BadParameter(f"{group!r} is not a valid name for a group in ZooKeeper", param_hint="--group")
     with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client:
         yield _InZookeeper(client, group)
 

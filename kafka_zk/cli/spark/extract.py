@@ -57,7 +57,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.command("extract", short_help="Extract a topic's new records into a folder with Spark, exactly once.")
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", required=True, envvar="KAFKA_ZK_ZOOKEEPER")
 @command_config_option
-@click.option("--group", required=True, help="Its offsets in ZooKeeper say what is new.")
+@click.option("--group", required=True, help="The group whose offsets in ZooKeeper define what is new.")
 @click.option("--topic", "topics", required=True, multiple=True, help="May be repeated.")
 @click.option("--to", "target", required=True, metavar="DIR", help="A local folder or any URI that Spark can write to.")
 @click.option("--format", type=click.Choice((*FORMATS, *TABLE_FORMATS)), default="parquet", show_default=True)
@@ -85,7 +85,7 @@ def _schema(context: click.Context, parameter: click.Parameter, text: str | None
 @click.option("--wait", "wait_s", type=click.FloatRange(0), default=0.0, metavar="SECONDS", help="For other members.")
 @click.option("--fail-on-data-loss/--no-fail-on-data-loss", default=True, show_default=True)
 @click.option("--master", help="Spark's master.  [default: local[*], or what spark-submit says]")
-@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
+@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and do nothing.")
 @json_option
 def command(
@@ -149,7 +149,7 @@ def command(
     _show(replace(report, seconds=monotonic_s() - started_s), as_json, dry_run, extraction)
     if report.short and not dry_run:
         raise _Short(
-            f"{report.short:,} offsets of what was asked for are not extracted, because transactions are open: "
+            f"{report.short:,} requested offsets are not extracted, because transactions are open: "
             "run it again"
         )
 

@@ -34,7 +34,7 @@ def command() -> None:
 @click.option("--zookeeper", metavar="HOST:PORT[,...][/CHROOT]", envvar="KAFKA_ZK_ZOOKEEPER")
 @click.option("--group", help="Compare with its offsets too, and with the topics; needs --zookeeper.")
 @click.option("--master", default="local[1]", show_default=True, help="Spark's master.")
-@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
+@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @packages_option
 @json_option
 def verify(
@@ -71,7 +71,7 @@ def verify(
 @click.option("--format", type=click.Choice((PARQUET, *TABLE_FORMATS)), default=PARQUET, show_default=True)
 @click.option("--target-file-size", "mebibytes", type=click.IntRange(1), default=128, show_default=True, metavar="MIB")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
-@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Of Spark; may be repeated.")
+@click.option("--conf", "conf", type=KEY_VALUE, multiple=True, metavar="KEY=VALUE", help="Spark property; repeatable.")
 @packages_option
 @json_option
 def compact(

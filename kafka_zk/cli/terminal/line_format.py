@@ -119,10 +119,10 @@ def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
     values: dict[str, Any] = {}
     for key, text in properties.items():
         if key not in fields:
-            raise CommandFailed(f"--property {key}: allowed are {', '.join(fields)}{did_you_mean(key, fields)}")
+            raise CommandFailed(f"--property {key}: it must be one of {', '.join(fields)}{did_you_mean(key, fields)}")
         if isinstance(kind.__dataclass_fields__[fields[key]].default, bool):  # type: ignore[attr-defined]
             if text.lower() not in ("true", "false"):
-                raise CommandFailed(f"--property {key}={text}: allowed is true or false")
+                raise CommandFailed(f"--property {key}={text}: it must be true or false")
             values[fields[key]] = text.lower() == "true"
         else:
             values[fields[key]] = text.encode().decode("unicode_escape") if "\\" in text else text

@@ -76,7 +76,7 @@ def _one_group(context: click.Context, parameter: click.Parameter, group: str) -
     from kafka_zk.registry.znodes.consumers import is_znode_name
 
     if not is_znode_name(group):
-        raise click.BadParameter(f"{group!r} cannot be the name of a group in ZooKeeper")
+        raise click.BadParameter(f"{group!r} is not a valid name for a group in ZooKeeper")
     return group
 
 

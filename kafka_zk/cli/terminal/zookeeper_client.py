@@ -23,7 +23,7 @@ def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
 
     Otherwise like ``zookeeper_session``.
     """
-    answer = waiting(f"an answer of ZooKeeper at {shortened_list(servers)}", SESSION_TIMEOUT_MS / 1000)
+    answer = waiting(f"a response from ZooKeeper at {shortened_list(servers)}", SESSION_TIMEOUT_MS / 1000)
     with zookeeper_session(servers) as client, answer:
         yield client
 

@@ -100,11 +100,11 @@ def _pattern(told: Any) -> Pattern:
     try:
         return Pattern(ResourceType(told.resource_type), told.resource_name, PatternType(told.pattern_type))
     except ValueError as error:
-        raise KafkaError(f"a resource of a kind that is not known: {error}") from None
+        raise KafkaError(f"unknown resource type: {error}") from None
 
 
 def _acl(told: Any) -> Acl:
     try:
         return Acl(told.principal, told.host, Operation(told.operation), Permission(told.permission_type))
     except ValueError as error:
-        raise KafkaError(f"an ACL of a kind that is not known: {error}") from None
+        raise KafkaError(f"unknown ACL type: {error}") from None

@@ -412,7 +412,7 @@ class Admin:
             may_pass = error.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE  # a new one may register
             if not may_pass or self._reactor.seconds() + pause_s >= deadline_s:
                 raise KafkaTimeoutError(
-                    f"no controller answered within {self.config.default_api_timeout_ms} ms: {error}", error.code
+                    f"no controller responded within {self.config.default_api_timeout_ms} ms: {error}", error.code
                 )
             await sleep(self._reactor, pause_s)
 

@@ -133,12 +133,12 @@ class Cluster:
                 await self.refresh()
                 return
             except AuthenticationError as error:  # a retry would fail, so callers that wait get the reason
-                _log.error("metadata were not fetched: {error}", error=error)
+                _log.error("metadata could not be fetched: {error}", error=error)
                 return
             except Exception as error:
                 if self._is_closed():
                     return
-                _log.warn("metadata were not fetched and will be tried again: {error}", error=error)
+                _log.warn("metadata could not be fetched and will be retried: {error}", error=error)
                 self._update_pending = True
 
     def learn_leaders(
@@ -266,7 +266,7 @@ class Cluster:
                     answers.append(await _request(connection, api_key, message))
                     if usable(answers[-1]):
                         return answers[-1]
-                    causes[address] = "no usable answer"
+                    causes[address] = "no usable response"
                 except (AuthenticationError, BrokerError, ClientClosed, CancelledError):
                     raise
                 except Exception as error:
@@ -274,7 +274,7 @@ class Cluster:
         if answers:
             return answers[-1]
         if not causes:
-            raise NoBrokersAvailable("no broker is there")
+            raise NoBrokersAvailable("no broker is available")
         tried = ", ".join(f"{host}:{port}" for host, port in causes)
         raise NoBrokersAvailable(f"cannot reach any of {tried}: {next(reversed(causes.values()))}")
 

@@ -60,7 +60,7 @@ def _address(text: str, security_protocol: str) -> tuple[str, int]:
     if listener in PROTOCOLS and listener != security_protocol:
         raise ConfigError(
             f"bootstrap.servers: {text!r} contradicts security.protocol={security_protocol}: set security.protocol to "
-            f"{listener}, or leave {listener}:// out"
+            f"{listener}, or remove {listener}://"
         )
     return matched["host"], number
 
@@ -113,7 +113,7 @@ def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     single = {key: value for key, value in properties.items() if key.replace(".", "_") in KEYS_BY_FIELD}
     given = properties.get("security")
     if single and given is not None:
-        raise ConfigError(f"security and {min(single)} contradict each other: give security or the single keys")
+        raise ConfigError(f"security and {min(single)} cannot be combined: give security or the individual keys")
     if not single and not isinstance(given, Mapping):
         return {key: value for key, value in properties.items() if key != "security" or value is not None}
     others = {key: value for key, value in properties.items() if key not in single}

@@ -112,7 +112,7 @@ class Coordinators:
                 raise fatal
             pause_s = self._config.retry_backoff_ms / 1000
             if self._reactor.seconds() + pause_s >= deadline_s:
-                raise KafkaTimeoutError(f"{whom()} did not answer within {timeout_ms} ms; last: {causes[-1]}")
+                raise KafkaTimeoutError(f"{whom()} did not respond within {timeout_ms} ms; last: {causes[-1]}")
             await sleep(self._reactor, pause_s)
 
     async def request(self, node_id: int, api_key: ApiKey, message: Any, causes: list[KafkaError]) -> Any:
@@ -152,7 +152,9 @@ class Coordinators:
             elif each.group in groups:
                 settled.append(each)
         if not settled and not causes:
-            causes.append(broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of group {groups[0]} by {node_id}"))
+            causes.append(
+                broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no result for group {groups[0]} from broker {node_id}")
+            )
         return settled
 
     async def find(self, groups: Sequence[str], causes: list[KafkaError]) -> dict[str, Node]:
@@ -178,7 +180,9 @@ class Coordinators:
             left = [] if response.coordinators else left[1:]
         if not found and not causes:
             causes.append(
-                broker_error(ErrorCode.UNKNOWN_SERVER_ERROR, f"no word of the coordinator of {self._name(groups[0])}")
+                broker_error(
+                    ErrorCode.UNKNOWN_SERVER_ERROR, f"no response about the coordinator of {self._name(groups[0])}"
+                )
             )
         return found
 

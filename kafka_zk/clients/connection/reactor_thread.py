@@ -80,9 +80,9 @@ class ReactorThread:
 
     def _check_caller(self) -> None:
         if os.getpid() != self._process_id:
-            raise KafkaError("this client was made before the process was forked; start processes with spawn")
+            raise KafkaError("this client was created before the process was forked; start processes with spawn")
         if not getattr(self.reactor, "running", True):
-            raise KafkaError("the Twisted reactor of this process was stopped: this client can do nothing more")
+            raise KafkaError("the Twisted reactor of this process was stopped: this client can no longer be used")
         refuse_on_reactor_thread()
 
 

@@ -152,7 +152,7 @@ class _BlockingMember(BlockingClient[M]):
     def _only_stream(self) -> BlockingStream:
         self.start()
         if len(self._streams) > 1:
-            raise KafkaError("a consumer with several streams is read stream by stream")
+            raise KafkaError("a consumer with several streams must be read through its streams")
         return self._streams[0]
 
 

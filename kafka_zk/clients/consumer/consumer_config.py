@@ -44,9 +44,9 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.group_id:
-            raise ConfigError("group.id: a consumer that subscribes needs one")
+            raise ConfigError("group.id is required to subscribe")
         if self.group_instance_id is not None and not self.group_instance_id:
-            raise ConfigError("group.instance.id: it must not be empty")
+            raise ConfigError("group.instance.id must not be empty")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError("heartbeat.interval.ms must be below session.timeout.ms")
         if not self.client_id:

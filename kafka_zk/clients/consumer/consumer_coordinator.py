@@ -147,7 +147,7 @@ class ConsumerCoordinator:
             if isinstance(effect, SendLeave) and not await fires_within(
                 self._reactor, run(self._requests.leave(effect)), _LEAVE_PATIENCE_S
             ):
-                _log.warn("the group could not be informed that this consumer left: its coordinator did not answer")
+                _log.warn("the group could not be informed that this consumer left: its coordinator did not respond")
 
     async def close(self) -> None:
         """Stop all work and close all connections."""
@@ -167,7 +167,7 @@ class ConsumerCoordinator:
             await self._progress.wait()
         settling = run(self._settle_commits(offsets))
         if not (await fires_within(self._reactor, settling, patience_s) and is_settled):
-            _log.warn("the last offsets were not committed: the group's coordinator did not answer")
+            _log.warn("the last offsets were not committed: the group's coordinator did not respond")
 
     def _end(self) -> None:
         """Stop all periodic work."""
@@ -201,8 +201,8 @@ class ConsumerCoordinator:
             self._asked_count, self._asked_ms = asked_count, now_ms
             self._apply(self._member.come_back(now_ms))
         elif now_ms - self._asked_ms > self._config.max_poll_interval_ms and self._member.is_there:
-            _log.warn("no poll for longer than max.poll.interval.ms: this consumer leaves its group until the next one")
-            self._apply(self._member.give_up("max.poll.interval.ms is over"))
+            _log.warn("no poll for longer than max.poll.interval.ms: this consumer leaves its group until it polls")
+            self._apply(self._member.give_up("no poll within max.poll.interval.ms"))
 
     # --- effects ---
 
@@ -246,7 +246,7 @@ class ConsumerCoordinator:
             if self._left or failure.check(ClientClosed):
                 return
             if failure.check(KafkaError) is None:
-                _log.failure("a consumer cannot go on", failure=failure)
+                _log.failure("a consumer cannot continue", failure=failure)
             assert isinstance(failure.value, Exception)
             self._delivery.failed(failure.value)
 

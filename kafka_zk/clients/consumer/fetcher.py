@@ -99,7 +99,7 @@ class Fetcher:
         try:
             await preparation
         except Exception as error:
-            _log.debug("partitions to come are not prepared for: {error}", error=error)
+            _log.debug("partitions being claimed could not be prepared: {error}", error=error)
 
     def pump(self) -> None:
         """Send all lookups and fetches that are due."""

@@ -30,7 +30,7 @@ Settled = Callable[[], Coroutine[Any, Any, None]]
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
 """Writes offsets to the group's storage."""
 
-_TAKEN_AWAY = "it was taken away while its records were being processed; they will be delivered again"
+_TAKEN_AWAY = "it was revoked while its records were being processed; they will be delivered again"
 
 
 class GroupCommits:

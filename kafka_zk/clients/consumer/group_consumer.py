@@ -77,7 +77,7 @@ class GroupConsumer(ABC, Generic[C, G]):
 
     def _subscribe(self, topics: Iterable[str], white_list: str | None, black_list: str | None) -> None:
         if self._topics is not None:
-            raise KafkaError("a member's subscription does not change: make another consumer")
+            raise KafkaError("a member's subscription cannot change: create another consumer")
         names, pattern = parse_subscription(topics, white_list, black_list)
         self._topics = TopicsSubscribed(tuple(names), pattern, self.config.exclude_internal_topics)
 
@@ -90,9 +90,9 @@ class GroupConsumer(ABC, Generic[C, G]):
         """
         self._membership.check()
         if self._topics is None:
-            raise KafkaError("subscribe to something first")
+            raise KafkaError("call subscribe first")
         if self._started:
-            raise KafkaError("the consumer has joined already")
+            raise KafkaError("the consumer has already joined")
         self._started = True
         try:
             group, delivery = await self._make_group(self._topics)
@@ -222,5 +222,5 @@ class GroupConsumer(ABC, Generic[C, G]):
             await self.start()
         streams = self._require_joined().delivery.streams
         if len(streams) > 1:
-            raise KafkaError("a consumer with several streams is read stream by stream")
+            raise KafkaError("a consumer with several streams must be read through its streams")
         return streams[0]

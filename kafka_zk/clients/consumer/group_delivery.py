@@ -257,7 +257,7 @@ class GroupDelivery:
         """
         claim = self._owned(tp)
         if not claim.fetching:
-            raise KafkaError(f"{tp} is not fetched yet: a listener is still at work")
+            raise KafkaError(f"{tp} is not fetched yet: its listener is still running")
         self.state.seek(tp, start)
         claim.stream.handout.pass_over([tp])
         claim.floor, claim.found = -1, None

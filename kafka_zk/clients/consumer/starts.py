@@ -30,7 +30,7 @@ def parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | Non
         return None, start.timestamp_ms
     if isinstance(start, str):
         if start not in RESETS:
-            raise ValueError(f"{tp}: start {start!r} is neither earliest nor latest nor an offset")
+            raise ValueError(f"{tp}: start {start!r} must be earliest, latest or an offset")
         return None, RESETS[start]
     if start < 0:
         raise ValueError(f"{tp}: an offset must not be negative, got {start}")

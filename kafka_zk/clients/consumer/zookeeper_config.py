@@ -102,7 +102,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
             if name is not None and (not name or "/" in name):
                 raise ConfigError(f"{key}: {name!r} is no name for a member (it is part of a znode's name)")
         if self.consumer_id is not None and self.group_instance_id is not None:
-            raise ConfigError("group.instance.id: it already says what the member is called; leave consumer.id out")
+            raise ConfigError("group.instance.id: it already names the member; remove consumer.id")
         try:
             connect_string.parse(self.zookeeper_connect)
         except InvalidConnectString as error:
@@ -141,7 +141,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
             return in_kafka
         is_dual = boolean("dual.commit.enabled", self.dual_commit_enabled)
         if is_dual and not in_kafka:
-            raise ConfigError("dual.commit.enabled: it only has a meaning with offsets.storage=kafka")
+            raise ConfigError("dual.commit.enabled has an effect only with offsets.storage=kafka")
         return is_dual
 
     @property

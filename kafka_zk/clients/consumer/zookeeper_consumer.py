@@ -150,12 +150,12 @@ async def _find_brokers(client: RegistryClient, protocol: str) -> list[tuple[str
     try:
         live = await BrokerRegistry(client).live()
     except RegistryError as error:
-        raise NoBrokersAvailable(f"ZooKeeper does not say which brokers there are: {error}") from error
+        raise NoBrokersAvailable(f"the brokers cannot be read from ZooKeeper: {error}") from error
     if not live:
         raise NoBrokersAvailable("no broker is registered in ZooKeeper")
     addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses:
-        raise NoBrokersAvailable(f"no broker that is registered in ZooKeeper has a listener for {protocol}")
+        raise NoBrokersAvailable(f"no broker registered in ZooKeeper has a listener for {protocol}")
     return addresses
 
 

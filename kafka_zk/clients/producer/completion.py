@@ -86,16 +86,17 @@ class BatchCompletion:
                 f"(delivery.timeout.ms {self._delivery_timeout_ms}, {batch.attempts} attempt(s) failed)",
                 ErrorCode.REQUEST_TIMED_OUT,
             )
-            if self.idempotence is not None and batch.has_sequence:
-                self.idempotence.failed(batch, certainly_not_written=False)
-                self.idempotence.expired_after_sending(batch)
-            self._on_failed(error)
-            self._end(batch, error)
+            self._give_up(batch, error)
 
     def drop_unsent(self, error: KafkaError) -> None:
         """Fail batches that were never sent, because their transaction is aborted."""
         for batch in self.accumulator.take_unsent():
             self._end(batch, error)
+
+    def drop_queued(self, error: KafkaError) -> None:
+        """Fail batches that wait to be sent, for the first time or again; those in flight continue."""
+        for batch in self.accumulator.take_queued():
+            self._give_up(batch, error)
 
     def fail_all(self, error: KafkaError) -> None:
         """Fail all batches without an outcome, because the producer is closing or has failed."""
@@ -132,6 +133,14 @@ class BatchCompletion:
         self._on_failed(error)
         batch.fail(error, each)
         self.accumulator.release(batch)
+
+    def _give_up(self, batch: ProducerBatch, error: KafkaError) -> None:
+        """An earlier attempt may have been written."""
+        if self.idempotence is not None and batch.has_sequence:
+            self.idempotence.failed(batch, certainly_not_written=False)
+            self.idempotence.expired_after_sending(batch)
+        self._on_failed(error)
+        self._end(batch, error)
 
     def _end(self, batch: ProducerBatch, error: KafkaError) -> None:
         batch.fail(error)

@@ -51,7 +51,7 @@ class ProducerConfig(ClientConfig):
         if str(self.acks) not in _ACKS:
             raise ConfigError(f"acks: {self.acks!r} is not one of all, -1, 1, 0")
         if self.transactional_id == "":
-            raise ConfigError("transactional.id: it must not be empty")
+            raise ConfigError("transactional.id must not be empty")
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise ConfigError("delivery.timeout.ms must be at least linger.ms + request.timeout.ms")
         object.__setattr__(self, "enable_idempotence", self._decide_idempotence())

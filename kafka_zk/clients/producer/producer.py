@@ -240,9 +240,9 @@ class Producer:
         """Acquire the ``transactional.id``, once and before everything else. Fences an earlier producer and aborts its
         open transaction.
 
-        Raises: KafkaTimeoutError after ``max.block.ms`` (call it again); TransactionFatal (authorization, a transaction
-        timeout above the broker's); IllegalTransactionState, also without a ``transactional.id``, as all of these
-        methods do.
+        Raises: KafkaTimeoutError after ``max.block.ms``, or BrokerError if ACLs refuse a producer id (then call it
+        again); TransactionFatal (a transaction timeout above the broker's); IllegalTransactionState, also without a
+        ``transactional.id``, as all of these methods do.
         """
         await self._transactional().initialize()
 

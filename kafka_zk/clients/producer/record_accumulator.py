@@ -308,10 +308,18 @@ class RecordAccumulator:
             self._flush_count -= 1
 
     @property
-    def has_unsent(self) -> bool:
-        """True if a queued batch was never sent."""
+    def has_queued(self) -> bool:
+        """True if a batch waits to be sent, for the first time or again."""
         with self._lock:
-            return any(not batch.has_sequence for queue in self._waiting for batch in queue.batches)
+            return any(queue.batches for queue in self._waiting)
+
+    def take_queued(self) -> list[ProducerBatch]:
+        """Remove the batches that wait to be sent, for the first time or again."""
+        with self._lock:
+            found = [batch for queue in self._waiting for batch in queue.batches]
+            for batch in found:
+                self._remove(batch)
+            return found
 
     def take_unsent(self) -> list[ProducerBatch]:
         """Remove the queued batches that were never sent, because their transaction is aborted."""

@@ -111,7 +111,7 @@ class Sender:
         if self._idempotence is not None:
             self._idempotence.prepare()
             is_missing = self._idempotence.needs_producer_id and self._transactions is None
-            is_wanted = not self._was_refused_id or self._accumulator.has_unsent
+            is_wanted = not self._was_refused_id or self._accumulator.has_queued
             if is_missing and is_wanted and not self._asking_producer_id:
                 self._asking_producer_id = True
                 run(self._ask_producer_id())
@@ -239,8 +239,8 @@ class Sender:
     async def _ask_producer_id(self) -> None:
         """Ask brokers until one returns a producer id; a permanent error ends the producer.
 
-        If ACLs forbid it, the queued records fail, and the next record causes another request. Source: Sender.java@3.9,
-        shouldHandleAuthorizationError (KAFKA-13668).
+        If ACLs forbid it, the queued records fail, also those that wait for a retry, and the next record causes another
+        request. Source: Sender.java@3.9, shouldHandleAuthorizationError (KAFKA-13668).
         """
         assert self._idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)
@@ -256,7 +256,8 @@ class Sender:
                 error = caught
             if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 self._was_refused_id = True
-                self.drop_unsent(error)
+                self._completion.drop_queued(error)
+                self._on_progress()
                 break
             if not error.retriable:
                 self._on_fatal(error)

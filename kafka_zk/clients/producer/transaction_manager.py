@@ -24,7 +24,8 @@ from kafka_zk.clients.producer.config import ProducerConfig
 from kafka_zk.clients.producer.idempotence import Idempotence
 from kafka_zk.clients.producer.prepared_transaction import PreparedTransaction
 from kafka_zk.clients.producer.transaction_requests import Request
-from kafka_zk.clients.producer.transaction_state import Outcome, State, TransactionState, outcome_of
+from kafka_zk.clients.producer.transaction_state import ID_REFUSALS, Outcome, State, TransactionState, outcome_of
+from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.registry.client.session import fires_within
 
@@ -241,9 +242,7 @@ class TransactionManager:
         (KIP-360).
         """
         timeout_ms = self._config.transaction_timeout_ms
-        answer = await self._ask(
-            self._coordinator, requests.init_producer_id(*self._identity, timeout_ms), is_wanted
-        )
+        answer = await self._ask(self._coordinator, requests.init_producer_id(*self._identity, timeout_ms), is_wanted)
         if answer is None:
             return False
         self._idempotence.start_over(answer.producer_id, answer.producer_epoch)
@@ -266,8 +265,7 @@ class TransactionManager:
                 if outcome is Outcome.FIND_AND_RETRY:
                     coordinator.forget()
                 elif outcome is not Outcome.RETRY:
-                    self.state.fail(outcome, broker_error(code, request.doing))
-                    self._tell()
+                    self._failed(request, code, outcome)
                     return None
                 is_concurrent = code is ErrorCode.CONCURRENT_TRANSACTIONS
                 pause_ms = _CONCURRENT_BACKOFF_MS if is_concurrent else self._config.retry_backoff_ms
@@ -275,6 +273,14 @@ class TransactionManager:
             return None
         finally:
             self._one_at_a_time.release()
+
+    def _failed(self, request: Request, code: ErrorCode, outcome: Outcome) -> None:
+        error = broker_error(code, request.doing)
+        if request.api_key is ApiKey.INIT_PRODUCER_ID and code in ID_REFUSALS:
+            self.state.id_refused(error)
+        else:
+            self.state.fail(outcome, error)
+        self._tell()
 
     async def _attempt(self, coordinator: KeyCoordinator, request: Request) -> tuple[ErrorCode, Any]:
         try:

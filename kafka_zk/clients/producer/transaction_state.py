@@ -3,7 +3,7 @@
 ============  =========================================================================================================
 state         meaning
 ============  =========================================================================================================
-Uninitialized the producer has no id yet
+Uninitialized the producer has no id yet, or ACLs refused it one
 Initializing  the id is requested from the coordinator
 Ready         no transaction
 InTransaction records may be sent; a partition is added to the transaction before its first batch is sent
@@ -49,12 +49,10 @@ FOLLOWING: dict[State, frozenset[State]] = {
     State.UNINITIALIZED: frozenset({State.INITIALIZING, State.FATAL}),
     State.INITIALIZING: frozenset({State.READY, State.UNINITIALIZED, State.FATAL}),
     State.READY: frozenset({State.IN_TRANSACTION, State.FATAL}),
-    State.IN_TRANSACTION: frozenset(
-        {State.PREPARED, State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}
-    ),
+    State.IN_TRANSACTION: frozenset({State.PREPARED, State.COMMITTING, State.ABORTING, State.ABORTABLE, State.FATAL}),
     State.PREPARED: frozenset({State.ABORTING, State.FATAL}),
     State.COMMITTING: frozenset({State.READY, State.ABORTABLE, State.FATAL}),
-    State.ABORTING: frozenset({State.READY, State.FATAL}),
+    State.ABORTING: frozenset({State.READY, State.UNINITIALIZED, State.FATAL}),
     State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
     State.FATAL: frozenset(),
 }
@@ -98,13 +96,10 @@ def outcome_of(code: ErrorCode) -> Outcome:
     return Outcome.RETRY if code.retriable else Outcome.FATAL
 
 
-_FATAL_WHEN_PRODUCING = frozenset(
-    {
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-    }
-)
+ID_REFUSALS = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
+"""Codes with which ACLs refuse a producer id."""
+
+_FATAL_WHEN_PRODUCING = frozenset({*ID_REFUSALS, ErrorCode.UNSUPPORTED_VERSION})
 
 
 class TransactionState:
@@ -127,7 +122,8 @@ class TransactionState:
     def begin_initialization(self) -> None:
         """Raises IllegalTransactionState on the second call; the fatal error."""
         if self.state is not State.UNINITIALIZED:
-            raise self.error or IllegalTransactionState("init_transactions was called already")
+            raise self.error or IllegalTransactionState("init_transactions was already called")
+        self.error = None
         self._go(State.INITIALIZING)
 
     def initialization_failed(self) -> None:
@@ -170,6 +166,9 @@ class TransactionState:
     def ended(self) -> None:
         """The coordinator has committed or aborted the transaction, or did not know it."""
         self._go(State.READY)
+        self._forget_transaction()
+
+    def _forget_transaction(self) -> None:
         for each in (self._new, self._asked, self._added, self._unconfirmed_offsets):
             each.clear()
         self._has_offsets = self._has_added = False
@@ -191,9 +190,9 @@ class TransactionState:
         """Why the call is not allowed in the current state."""
         return {
             State.UNINITIALIZED: "call init_transactions first",
-            State.INITIALIZING: "init_transactions is under way",
-            State.READY: "no transaction was begun: call begin_transaction, or send inside of `with transaction():`",
-            State.IN_TRANSACTION: "a transaction was begun already",
+            State.INITIALIZING: "init_transactions is in progress",
+            State.READY: "no transaction has begun: call begin_transaction, or send inside of `with transaction():`",
+            State.IN_TRANSACTION: "a transaction has already begun",
             State.PREPARED: "the transaction is prepared: nothing can be added to it, and another program commits it",
             State.COMMITTING: "the transaction is being committed; call commit_transaction again to wait for it",
             State.ABORTING: "the transaction is being aborted; call abort_transaction again to wait for it",
@@ -258,6 +257,16 @@ class TransactionState:
             self.fail(Outcome.FATAL, error)
         else:
             self.fail(Outcome.BUMP, error)  # its sequences may be missing in the log
+
+    def id_refused(self, error: KafkaError) -> None:
+        """ACLs forbid a producer id or, after an abort, its new epoch: ``init_transactions`` may be called again.
+
+        Source: TransactionManager.java#transitionToUninitialized@3.9 (KAFKA-13668).
+        """
+        if self.state is not State.FATAL:
+            self.error = error
+            self._go(State.UNINITIALIZED)
+            self._forget_transaction()
 
     def fail(self, outcome: Outcome, error: KafkaError) -> None:
         """Handle a permanent error."""

@@ -107,7 +107,7 @@ class DemoLake:
         try:
             event = self._events.get(timeout=PATIENCE_S)
         except queue.Empty:
-            raise DemoFailed(f"Spark did not answer within {PATIENCE_S} s") from None
+            raise DemoFailed(f"Spark did not respond within {PATIENCE_S} s") from None
         if event is None:
             exit_code = self._process.wait(STOP_TIMEOUT_S)
             raise DemoFailed(_complaint(self._errors.read_text()) or f"Spark ended with exit code {exit_code}")

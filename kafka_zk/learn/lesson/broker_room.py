@@ -56,6 +56,7 @@ class BrokerRoom(ClusterRoom):
             self._cluster.add_broker()
 
     def dismiss(self) -> None:
+        """Resume all paused brokers."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)

@@ -82,6 +82,7 @@ class Group:
         return sum(shares) == self.partitions and max(shares) - min(shares) <= 1
 
     def member(self, name: str) -> LessonMember:
+        """The live member of that name."""
         return next(member for member in self.living if member.name == name)
 
     def firsts(self) -> dict[tuple[int, int], float]:

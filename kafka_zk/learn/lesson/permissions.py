@@ -93,13 +93,14 @@ def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
     teacher = room.teacher
     pattern = Pattern(Resource.TOPIC, tp.topic, PatternType.LITERAL)
     acl = Acl(f"User:{ALICE}", WILDCARD, Operation.WRITE, Permission.ALLOW)
+    added = {pattern: [acl]}
     teacher.tell(
         f"{ADMIN} adds an ACL through broker {WRITER}, as kafka-zk acls add --topic {tp.topic} --allow-principal "
         f"User:{ALICE} --operation write would:"
     )
     news.begin()
     with room.admin(WRITER) as admin:
-        admin.acls.add_acls({pattern: [acl]})
+        admin.acls.add_acls(added)
     parent = acl_change.PARENTS[PatternType.LITERAL]
     room.show_znode(pattern_path(pattern))
     room.show_znode(room.last_child(parent))
@@ -109,24 +110,10 @@ def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
         f"it. Every broker watches {parent}. Broker {LEADER} leads the topic, so it decides whether {ALICE} may write; "
         "its watch fired, it read the notification and then the ACLs. No broker asks ZooKeeper when a client asks it."
     )
-    offset = _sent(room, producer, tp)
+    room.wait_obeyed(LEADER, added)
+    offset = producer.send(tp.topic, b"a", partition=0).result().offset
     teacher.show(f"{ALICE} sends the record again: it is acknowledged, offset {offset}")
     return {"acl": str(acl), "offset": offset}
-
-
-def _sent(room: SecuredRoom, producer: BlockingProducer, tp: TopicPartition) -> int:
-    """Send a record repeatedly until the leader has read the ACL. Returns its offset."""
-    offsets: list[int] = []
-
-    def is_sent() -> bool:
-        try:
-            offsets.append(producer.send(tp.topic, b"a", partition=0).result().offset)
-        except BrokerError:
-            return False
-        return True
-
-    room.wait(is_sent, f"{ALICE} to be allowed to write")
-    return offsets[0]
 
 
 def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
@@ -136,19 +123,19 @@ def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
         f"{ADMIN} lets everyone read topics that begin with {_PREFIX!r} (--prefixed), but denies {BOB} this topic. "
         f"Then {BOB} reads:"
     )
+    added = {
+        Pattern(Resource.TOPIC, _PREFIX, PatternType.PREFIXED): [
+            Acl(WILDCARD_PRINCIPAL, WILDCARD, Operation.READ, Permission.ALLOW)
+        ],
+        Pattern(Resource.TOPIC, tp.topic, PatternType.LITERAL): [
+            Acl(f"User:{BOB}", WILDCARD, Operation.READ, Permission.DENY)
+        ],
+    }
     news.begin()
     with room.admin(WRITER) as admin:
-        admin.acls.add_acls(
-            {
-                Pattern(Resource.TOPIC, _PREFIX, PatternType.PREFIXED): [
-                    Acl(WILDCARD_PRINCIPAL, WILDCARD, Operation.READ, Permission.ALLOW)
-                ],
-                Pattern(Resource.TOPIC, tp.topic, PatternType.LITERAL): [
-                    Acl(f"User:{BOB}", WILDCARD, Operation.READ, Permission.DENY)
-                ],
-            }
-        )
+        admin.acls.add_acls(added)
     _show_reread(room, news, acl_change.PARENTS[PatternType.LITERAL])
+    room.wait_obeyed(LEADER, added)
     with room.reader(ALICE) as reader:
         teacher.show(f"{ALICE} reads: {_read(reader, tp)}")
     with room.reader(BOB) as reader:
@@ -189,9 +176,9 @@ def _throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: To
     teacher.show(f"/config/users/{ALICE}  {', '.join(f'{key}={value}' for key, value in quotas.items())}")
     room.show_znode(room.last_child(CONFIG_CHANGES))
     _show_reread(room, news, CONFIG_CHANGES)
+    throttled = _wait_throttled(room, news, producer, tp)
     held_s = _send_all(producer, tp)
     teacher.show(f"with the quota:  {_rate(size, held_s)}")
-    throttled = _wait_throttled(room, news)
     teacher.show(
         f"broker {LEADER}: holds back {throttled.user}, {throttled.key} of {throttled.bound:,}, by "
         f"{throttled.throttle_ms:,} ms on average"
@@ -223,10 +210,12 @@ def _rate(size: int, seconds: float) -> str:
     return f"{size // 1000} KB took {seconds:.1f} s, {size / seconds / 1000:,.0f} KB a second"
 
 
-def _wait_throttled(room: SecuredRoom, news: News) -> ThrottledClient:
+def _wait_throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> ThrottledClient:
+    """Send records until the leader reports that it holds the client back: it has applied the quota by then."""
     found: list[ThrottledClient] = []
 
     def is_throttled() -> bool:
+        producer.send(tp.topic, bytes(RECORD_BYTES), partition=0).result()
         seen = [each for each in news.read() if isinstance(each, ClientsSeen) and each.actor == f"broker-{LEADER}"]
         found[:] = [each for event in seen for each in event.throttled]
         return bool(found)

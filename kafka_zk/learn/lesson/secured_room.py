@@ -1,5 +1,6 @@
 """The cluster for the lesson's chapter on ACLs and quotas: two brokers to which every client logs in."""
 
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kafka_zk.learn.lesson.cluster_room import PATIENCE_S, ClusterRoom
 from kafka_zk.learn.lesson.teacher import Teacher
 from kafka_zk.registry.client.kazoo_blocking import run_blocking
 from kafka_zk.registry.config import ConfigRegistry
+from kafka_zk.security.acl import Acl, Pattern
 from kafka_zk.security.scram import MECHANISMS
 
 BROKERS = 2
@@ -77,6 +79,16 @@ class SecuredRoom(ClusterRoom):
         """The quotas in a user's znode, without its credentials."""
         found = run_blocking(ConfigRegistry(self.client).entity("users", user))
         return {key: value for key, value in found.items() if key not in MECHANISMS}
+
+    def wait_obeyed(self, broker_id: int, acls: Mapping[Pattern, Collection[Acl]]) -> None:
+        """Wait until the broker decides by these ACLs. It lists the ACLs that it has loaded."""
+        with self.admin(broker_id) as admin:
+
+            def is_loaded() -> bool:
+                loaded = admin.acls.list_acls()
+                return all(set(wanted) <= set(loaded.get(pattern, ())) for pattern, wanted in acls.items())
+
+            self.wait(is_loaded, f"broker {broker_id} to load the ACLs")
 
     def last_child(self, parent: str) -> str:
         """The path of the child with the highest name."""

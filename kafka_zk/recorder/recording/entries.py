@@ -87,6 +87,7 @@ class Entries:
     # --- writing ---
 
     def add(self, entry: Entry) -> None:
+        """Append the entry, whose number must be ``count`` + 1."""
         seq, time_ms, actor, kind, path, zxid, session, cause, certain, document = entry
         names = (documents.storable(actor), kind, documents.storable(path))
         row = (seq, time_ms, *names, zxid, signed(session), cause, int(certain), json.dumps(document))

@@ -27,6 +27,7 @@ class Summaries:
         self._group_id = group_id
 
     def line(self, summary: GroupRebalance) -> str:
+        """The whole summary in one line."""
         return f"{self.why(summary)}: {'; '.join(self._parts(summary))}"
 
     def why(self, summary: GroupRebalance) -> str:

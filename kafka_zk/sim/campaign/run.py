@@ -201,7 +201,7 @@ class Run(Targets):
             if all(tp in committed and committed[tp].offset == end for tp, end in ends.items()):
                 return
             if world.now_ms > deadline_ms:
-                raise Stuck(f"the group of the broker does not get on: {ends} is not {committed}")
+                raise Stuck(f"the broker group makes no progress: {ends} is not {committed}")
             world.run_for(PATIENCE_MS)
 
     async def _read_offsets_topic(self) -> OffsetsTopic:

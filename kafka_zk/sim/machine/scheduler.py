@@ -90,6 +90,7 @@ class VirtualClock(Clock):
         return call
 
     def plan(self, delay_s: float, what: Callable[..., object], *args: object) -> None:
+        """Like ``callLater``, but the call cannot be cancelled."""
         self._numbers += 1
         heappush(self._heap, (self.rightNow + delay_s, self._numbers, (what, args)))
 

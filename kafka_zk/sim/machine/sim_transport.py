@@ -265,6 +265,7 @@ class SimTransport:
             self.end(self._end_of_stream)
 
     def end(self, reason: Exception) -> None:
+        """Close this side and notify its protocol."""
         if not self.connected:
             return
         self.connected = False

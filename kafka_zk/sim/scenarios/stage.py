@@ -135,9 +135,9 @@ class Stage:
             self.producers[name].send(tp, f"{name}:{value}")
 
     def join(self, name: str, make: Callable[[], SimGroupMember]) -> None:
-        """Add a member. Raises StageError if it is a member already."""
+        """Add a member. Raises StageError if it is already a member."""
         if name in self.members and not self.members[name].is_over:
-            raise StageError(f"{name} is a member already")
+            raise StageError(f"{name} is already a member")
         if name in self.members:
             self.world.graves.append(self.members[name])
         self.joined[name] += 1

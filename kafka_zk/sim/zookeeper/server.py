@@ -81,6 +81,7 @@ class Link:
         self._delivered_at = 0.0
 
     def send(self, request: Request) -> None:
+        """Send a request to the server."""
         self.inbound.append(request)
         self._arrives_at = max(self._arrives_at, self.server.later())
         self.server.call_at(self._arrives_at, self._arrive)
@@ -190,6 +191,7 @@ class Server:
         return session.link
 
     def process(self, link: Link, request: Request) -> None:
+        """Apply one request and send the response over the same connection."""
         session = self.session_of(link)
         if session is None:
             return

@@ -112,7 +112,7 @@ def test_a_paused_broker_goes_on(cluster: Cluster) -> None:
     assert "broker 0 is paused; its session ends in 4 s unless kafka-zk break resume 0" in cluster.broken("pause", "0")
     assert cluster.next_event()["event"] == "pause"
     assert ") T " in Path(f"/proc/{cluster.pids[0]}/stat").read_text()
-    assert cluster.refusal("pause", "0") == "Error: broker 0 is paused already"
+    assert cluster.refusal("pause", "0") == "Error: broker 0 is already paused"
     assert cluster.broken("resume", "0").startswith("broker 0 continues; ")
     assert cluster.next_event()["event"] == "resume"
     assert cluster.refusal("resume", "0") == "Error: broker 0 is not paused"
@@ -140,7 +140,7 @@ def test_a_broker_that_is_cut_off_answers_its_clients_and_loses_its_session(clus
     old = cluster.session(0)
     told = cluster.broken("cut", "0")
     assert told.startswith(f"broker 0 is cut off from ZooKeeper and the other brokers; its session ends in {SESSION_S}")
-    assert cluster.refusal("cut", "0", "--from", "brokers") == "Error: broker 0 is cut off already"
+    assert cluster.refusal("cut", "0", "--from", "brokers") == "Error: broker 0 is already cut off"
     wait_for(lambda: cluster.session(0) is None, "the end of its session")
     assert ask_broker("127.0.0.1", cluster.ports[0]) is not None
     assert "broker 0 can connect again" in cluster.broken("mend", "0")
@@ -165,7 +165,7 @@ def test_a_broker_whose_disk_is_full_gives_up_its_log_directory(cluster: Cluster
     """With the next record; that was its only directory, so it ends, and can be started again."""
     told = cluster.broken("fill-disk", "1")
     assert told.startswith("the disk of broker 1 is full. No file of it can grow any more")
-    assert cluster.refusal("fill-disk", "1") == "Error: the disk of broker 1 is full already"
+    assert cluster.refusal("fill-disk", "1") == "Error: the disk of broker 1 is already full"
     old = cluster.pids[1]
     address = f"127.0.0.1:{cluster.ports[1]}"
     producer = start("produce", "--topic", "full", "--rate", "50", "--bootstrap-server", address)
@@ -251,7 +251,7 @@ def test_watching_the_cluster_shows_who_did_what_after_a_death(cluster: Cluster)
 
 
 def test_brokers_and_clusters_that_are_not_there(cluster: Cluster, tmp_path: Path) -> None:
-    assert cluster.refusal("kill", "7") == "Error: there is no broker 7: allowed are 0, 1 and controller"
+    assert cluster.refusal("kill", "7") == "Error: there is no broker 7: it must be 0, 1 or controller"
     done = kafka_zk("break", "kill", "0", "--data", tmp_path)
     assert (done.returncode, done.stderr) == (1, f"Error: no cluster of kafka-zk up runs in {tmp_path}\n")
     done = kafka_zk("break", "kill", "0", "--zookeeper", "127.0.0.1:1")

@@ -162,5 +162,5 @@ def test_an_offset_that_no_partition_has_is_told(
     _produce(topic, kafka_zk_cluster.bootstrap)
     assert run([*words, "--offset", "1"]) == 0
     shown = capfd.readouterr().err
-    assert shown.startswith("offset 1 is out of range in 1 of 2 partitions, only what is new is read of them: ")
+    assert shown.startswith("offset 1 is out of range in 1 of 2 partitions, only new records are read from them: ")
     assert shown.endswith("\n0 records\n")

@@ -99,7 +99,7 @@ def test_an_expired_member_joins_again_and_its_old_commits_are_refused(
     expire_session(old_session)
     wait_for(lambda: member.session_id != old_session, "a new session")
     wait_for(lambda: consumer.assignment() == [tp], "the partition again")
-    with pytest.raises(CommitRefused, match="it was taken away"):
+    with pytest.raises(CommitRefused, match="it was revoked"):
         consumer.commit()
     again = poll_some(consumer)
     assert again[0] == first[0] == 0

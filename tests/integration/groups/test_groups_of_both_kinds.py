@@ -205,7 +205,7 @@ def test_two_groups_of_one_name_are_not_confused(lab: Lab) -> None:
     lab.store_in_zookeeper("g", {0: 4})
     lab.commit_at_broker("g", {0: 7})
     reset = ("reset-offsets", "--group", "g", "--all-topics", "--shift-by", "1", "--execute")
-    sentence = "Error: there is a group g in ZooKeeper and another one at the brokers: say which by --type\n"
+    sentence = "Error: there is a group g in ZooKeeper and another one at the brokers: choose one with --type\n"
     for words in (reset, ("delete", "--group", "g"), ("delete-offsets", "--group", "g", "--topic", lab.topic)):
         assert lab.groups(*words, code=1) == sentence
     assert lab.groups.documents(*reset, "--type", "zookeeper")[0]["type"] == "zookeeper"

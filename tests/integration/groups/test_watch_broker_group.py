@@ -186,4 +186,4 @@ def test_without_brokers() -> None:
 def test_a_name_for_brokers_only() -> None:
     """In ZooKeeper it would be a path."""
     done = kafka_zk("watch", "--group", "a/b", "--zookeeper", "127.0.0.1:1")
-    assert done.returncode == 2 and "'a/b' cannot be the name of a group in ZooKeeper" in done.stderr
+    assert done.returncode == 2 and "'a/b' is not a valid name for a group in ZooKeeper" in done.stderr

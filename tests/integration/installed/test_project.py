@@ -56,7 +56,7 @@ def test_without_docker_the_tests_are_skipped_with_the_reason(tmp_path: Path) ->
         command[3:3] = ["-p", "kafka_zk.testing.plugin"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert "1 skipped" in done.stdout, done.stdout + done.stderr
-    assert "--containers: no Docker engine answers" in done.stdout
+    assert "--containers: no Docker engine responds" in done.stdout
 
 
 def _installed_plugins() -> set[str]:

@@ -268,7 +268,7 @@ def test_a_topic_that_was_made_again_is_not_read_from_the_old_offset(world: Worl
     run_blocking(create_with_parents(world.client, Create(topic, b'{"version":1,"partitions":{"0":[0],"1":[0]}}')))
     world.log.ends = {T0: 100, T1: 90}
     for _ in range(2):
-        with pytest.raises(DataLoss, match=r"topic t was deleted and made again since .* at offset 30 of t-0"):
+        with pytest.raises(DataLoss, match=r"topic t was deleted and recreated since .* at offset 30 of t-0"):
             world.run()
     assert world.offsets() == {T0: 30, T1: 20}
     told: list[str] = []

@@ -69,12 +69,12 @@ def test_three_runs_become_one_folder_with_every_record(
     write(kafka_zk_cluster, topic, [b"30", b"31"])
     with pytest.raises(RegistryError, match="ended here"):
         extract(spark, wanted, observe=dying_at(Step.PUBLISH))
-    with pytest.raises(ExtractionFailed, match="was not completed: run it once before this"):
+    with pytest.raises(ExtractionFailed, match="was not completed: run it once first"):
         compact_target(spark, connect, wanted.group, str(target), MEBIBYTE)
     assert extract(spark, wanted).recovered == "its folder is published"
     next(target.glob("range=*/timestamp_day=*/*.parquet")).unlink()
     (fault,) = found_in(spark, target).faults
-    assert fault.endswith(".parquet is not there")
+    assert fault.endswith(".parquet does not exist")
 
 
 def test_files_get_the_size_that_is_wanted(

@@ -273,8 +273,8 @@ def test_columns_that_cannot_be_are_refused_before_anything_is_begun(
     for schema, format_name, sentence in (
         ("a STRNG", "parquet", "STRNG"),
         ("ARRAY<INT>", "parquet", "columns are needed, as in 'a INT, b STRING', not array<int>"),
-        ("Topic STRING", "parquet", "the field Topic has the name of a column of the source"),
-        ("a ARRAY<INT>", "csv", "a is array<int>, which CSV cannot hold"),
+        ("Topic STRING", "parquet", "the field Topic has the same name as a column of the source"),
+        ("a ARRAY<INT>", "csv", "a is array<int>, which CSV cannot store"),
     ):
         wanted = Extraction(
             zookeeper=kafka_zk_cluster.zookeeper_connect, group=f"g-{topic}", topics=(topic,), target=str(target),
@@ -293,5 +293,5 @@ def test_what_is_not_there_is_told_before_spark_starts(
     done = kafka_zk("extract", "--zookeeper", address, "--group", "g", "--topic", "nowhere", "--to", tmp_path / "lake",
                     timeout_s=200)  # fmt: skip
     assert done.returncode == 1
-    told = [line for line in done.stderr.splitlines() if not line.startswith("waiting up to 10 s: no answer from the ")]
+    told = [line for line in done.stderr.splitlines() if not line.startswith("waiting up to 10 s: no response from ")]
     assert len(told) == 1 and told[0].startswith(f"Error: {sentence}")

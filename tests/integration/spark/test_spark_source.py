@@ -96,7 +96,7 @@ def test_deleted_records_are_loss(spark: Any, kafka_zk_cluster: EmbeddedCluster,
     admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": kafka_zk_cluster.bootstrap})
     for deleted in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 20)]).values():
         deleted.result(60)
-    with pytest.raises(Exception, match=f"offsets 0 to 19 of {topic}-0 are gone: the log starts at offset 20"):
+    with pytest.raises(Exception, match=f"offsets 0 to 19 of {topic}-0 are missing: the log starts at offset 20"):
         frame.count()
     lenient = read(spark, kafka_zk_cluster, subscribe=topic, startingOffsets=zero, failOnDataLoss="false")
     assert lenient.count() == 80
@@ -190,7 +190,7 @@ def test_a_stream_whose_topic_was_created_again_fails_or_starts_at_its_beginning
     assert sum(stream.run()) == 100
     create_again(kafka_zk_cluster, topic)
     write(kafka_zk_cluster, topic, 150)
-    with pytest.raises(StreamingQueryException, match=f"topic {topic} was deleted and created again"):
+    with pytest.raises(StreamingQueryException, match=f"topic {topic} was deleted and recreated"):
         stream.run()
     assert stream.rows_and_offsets() == (100, 100), "nothing of the new one"
     stream.options = {"failOnDataLoss": "false"}

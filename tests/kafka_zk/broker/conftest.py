@@ -120,7 +120,10 @@ class FakeConfigs:
         *,
         removes_empty: bool = False,
     ) -> None:
-        await self.change_entity(entity_type, name, change(getattr(self, entity_type).get(name, {})))
+        stored = getattr(self, entity_type)
+        await self.change_entity(entity_type, name, change(stored.get(name, {})))
+        if removes_empty and not stored[name]:
+            del stored[name]
 
 
 class FakeControllerEpochs:

@@ -119,7 +119,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
         (["consume", "--topic", "t", "--from-beginning", "--offset", "3"], "give one of --offset"),
         (["consume", "--topic", "t", "--offset", "x"], "is not earliest, latest or an offset"),
         (["consume", "--topic", "t", "--from-timestamp", "noon"], "neither milliseconds nor a time"),
-        (["topics", "create", "--topic", "t", "--partitions", "1", "--replica-assignment", "0"], "excludes"),
+        (["topics", "create", "--topic", "t", "--partitions", "1", "--replica-assignment", "0"], "cannot be combined"),
         (["topics", "create", "--topic", "t", "--replica-assignment", "a"], "is not of the form 0:1,1:2"),
         (["znodes", "brokers"], "does not start with /"),
         (["dump-log"], "give at least one file or folder"),

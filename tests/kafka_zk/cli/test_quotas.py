@@ -76,8 +76,8 @@ def test_set_names_one_entity(admin: Admin, options: list[str], entity: Entity) 
     [
         (["set", "x=5"], "Whose quotas?"),
         (["set", "--user", "a", "--default-user", "x=5"], "name one of them"),
-        (["set", "--user", "a", "x"], "KEY=NUMBER is expected"),
-        (["set", "--user", "a", "x=many"], "KEY=NUMBER is expected"),
+        (["set", "--user", "a", "x"], "it must be KEY=NUMBER"),
+        (["set", "--user", "a", "x=many"], "it must be KEY=NUMBER"),
     ],
 )
 def test_what_cannot_be_understood_changes_nothing(admin: Admin, arguments: list[str], sentence: str) -> None:

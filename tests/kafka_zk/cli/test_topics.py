@@ -18,12 +18,12 @@ class Late:
         return []
 
     def create(self, name: str, *_: Any) -> None:
-        raise TopicExists(f"topic {name} exists already")
+        raise TopicExists(f"topic {name} already exists")
 
 
 @pytest.mark.parametrize(
     ("option", "code", "output"),
-    [((), 1, "Error: topic t exists already\n"), (("--if-not-exists",), 0, "Topic t exists.\n")],
+    [((), 1, "Error: topic t already exists\n"), (("--if-not-exists",), 0, "Topic t exists.\n")],
 )
 def test_a_topic_that_the_listing_lacks_exists_all_the_same(
     option: tuple[str, ...], code: int, output: str, monkeypatch: pytest.MonkeyPatch

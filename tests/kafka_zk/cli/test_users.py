@@ -130,7 +130,7 @@ def test_add_takes_mechanism_iterations_and_a_file(cluster: Cluster, tmp_path: P
         (["bob"], "", 1, "the password is empty"),
         (["bob"], "secret\nsecret\n", 1, "one line with the password is expected"),
         (["bob", "secret"], "", 2, "unexpected extra argument"),
-        ([""], "secret\n", 2, "a user needs a name"),
+        ([""], "secret\n", 2, "the user name must not be empty"),
         (["\udcff"], "secret\n", 2, "not text in UTF-8"),
         (["bob", "--iterations", "4095"], "secret\n", 2, "4096<=x<=16384"),
         (["bob", "--iterations", "16385"], "secret\n", 2, "4096<=x<=16384"),
@@ -181,7 +181,7 @@ def test_explain_says_what_keeps_a_user_out(cluster: Cluster) -> None:
     cluster.users = [ScramLogin("alice", SHA_256, 100), ScramLogin("alice", SHA_512, None)]
     text = run("explain", "alice")
     assert f"alice cannot log in with {SHA_256}: 100 iterations are less than 4096." in text
-    assert f"alice cannot log in with {SHA_512}: the stored credential cannot be understood." in text
+    assert f"alice cannot log in with {SHA_512}: the stored credential cannot be parsed." in text
     assert "No quotas name alice." in text and "No ACLs name User:alice." in text
 
 

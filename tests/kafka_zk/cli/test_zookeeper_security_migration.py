@@ -75,4 +75,4 @@ def test_without_an_identity_nothing_is_tried(capfd: pytest.CaptureFixture[str])
     for wanted in ("secure", "unsecure"):
         assert run([COMMAND, "--zookeeper.acl", wanted]) == 1
         said = " ".join(capfd.readouterr().err.split())
-        assert "whose znodes shall they be? Name a file with --zk-tls-config-file" in said
+        assert "no identity for the znodes: give a file with --zk-tls-config-file" in said

@@ -120,7 +120,7 @@ def test_passwords_differ_and_nothing_shows_them(security: ClusterSecurity, tmp_
 @pytest.mark.parametrize("text", ["[]", "{", '{"client": 1}', '{"client": "\\";"}'])
 def test_passwords_that_cannot_be_understood_are_told(security: ClusterSecurity, text: str) -> None:
     (security.folder / "passwords.json").write_text(text)
-    with pytest.raises(EmbeddedError, match=r"passwords\.json cannot be understood; remove it"):
+    with pytest.raises(EmbeddedError, match=r"passwords\.json cannot be parsed; remove it"):
         ClusterSecurity.prepared(security.folder)
 
 
@@ -137,7 +137,7 @@ def test_more_users_are_there_at_a_later_start(security: ClusterSecurity) -> Non
     again = ClusterSecurity.prepared(security.folder)
     assert again.properties("alice") == security.properties("alice")
     assert again.login() == security.login()
-    with pytest.raises(EmbeddedError, match="cannot be a user here"):
+    with pytest.raises(EmbeddedError, match="is not a valid user name"):
         security.add_user('alice" password="x')
 
 

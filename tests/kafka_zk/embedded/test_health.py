@@ -62,7 +62,7 @@ def test_complaint_27_a_refusal_is_a_state_of_its_own(
 def test_complaint_27_nobody_there_is_down() -> None:
     port = free_port()
     assert probe(port) == (Health.DOWN, None, True)
-    with pytest.raises(NoAnswer, match=f"nothing answers ruok at 127.0.0.1:{port}"):
+    with pytest.raises(NoAnswer, match=f"no response to ruok from 127.0.0.1:{port}"):
         ask("ruok", port)
 
 

@@ -87,5 +87,5 @@ def test_a_folder_that_others_can_enter_is_refused(tmp_path: Path) -> None:
 def test_a_link_is_no_folder_of_ours(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "security").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(EmbeddedError, match="folder of your own"):
+    with pytest.raises(EmbeddedError, match="folder that you own"):
         private_folder(tmp_path / "security")

@@ -82,5 +82,5 @@ def test_silence_of_zookeeper_is_no_failure_as_long_as_there_is_time(server: Ser
 
 @pytest.mark.parametrize("server", [(SILENT,)], indirect=True)
 def test_lasting_silence_is_told(server: Server) -> None:
-    with pytest.raises(TimeoutError, match=rf"ZooKeeper at 127.0.0.1:{server.port} did not answer about a session for"):
+    with pytest.raises(TimeoutError, match=rf"ZooKeeper at 127.0.0.1:{server.port} did not respond about a session"):
         expire_session("127.0.0.1", server.port, SESSION_ID, timeout_s=0.2)

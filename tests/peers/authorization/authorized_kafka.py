@@ -95,7 +95,12 @@ def keys(ports: Sequence[int], **more: str) -> dict[str, str]:
 
 @contextmanager
 def authorized_brokers(
-    zookeeper: str, folder: Path, names: Sequence[str], chroots: Sequence[str], **more: str
+    zookeeper: str,
+    folder: Path,
+    names: Sequence[str],
+    chroots: Sequence[str],
+    start_timeout_s: float = _START_TIMEOUT_S,
+    **more: str,
 ) -> Iterator[list[AuthorizedBroker]]:
     """Brokers of the named kinds, with ids 0, 1, …; those with the same chroot are one cluster. Raises:
     ProcessFailed."""
@@ -113,7 +118,7 @@ def authorized_brokers(
             started.append(AuthorizedBroker(name, connect, ports[0], ports[1], process))
         for broker in started:
             port = broker.port
-            broker.process.wait_ready(lambda port=port: wire_probe.is_ready(port, 1), _START_TIMEOUT_S)  # type: ignore[misc]
+            broker.process.wait_ready(lambda port=port: wire_probe.is_ready(port, 1), start_timeout_s)  # type: ignore[misc]
         yield started
     finally:
         for broker in started:

@@ -132,3 +132,33 @@ def _deleted(broker: AuthorizedBroker, acls: str, topic_id: uuid.UUID) -> tuple[
     wanted = {"topics": [{"name": None, "topic_id": topic_id}], "timeout_ms": 30_000}
     (result,) = ask(broker.client_port, Request(ApiKey.DELETE_TOPICS, 6, wanted), (USER, PASSWORD)).responses
     return result.error_code, result.name
+
+
+def _is_listed(broker: AuthorizedBroker, group: str) -> bool:
+    return group in acl_visible.seen(ask(broker.port, acl_visible.LIST_GROUPS))
+
+
+def _asked_of(broker: AuthorizedBroker, name: str, group: str) -> frozenset[int]:
+    """The codes of a request of the rows, about another group."""
+    request = REQUESTS[name]._replace(fields={**REQUESTS[name].fields, "group_id": group})
+    codes: frozenset[int] = frozenset(_BUSY)
+    while codes & _BUSY:
+        codes = acl_rows.codes(ask(broker.port, request))
+    return codes
+
+
+def test_a_group_is_gone_with_its_last_offset(brokers: list[AuthorizedBroker]) -> None:
+    """GroupMetadataManager.cleanupGroupMetadata: at once, as it has no members."""
+    for broker in brokers:
+        assert _asked_of(broker, "OffsetCommit", "one-offset") == {0}
+        assert _is_listed(broker, "one-offset")
+        assert _asked_of(broker, "OffsetDelete", "one-offset") == {0}
+        assert not _is_listed(broker, "one-offset")
+
+
+def test_a_refused_transaction_leaves_no_group_here(brokers: list[AuthorizedBroker]) -> None:
+    """GroupCoordinator.handleTxnCommitOffsets makes the group before it verifies the transaction; Apache Kafka lists
+    it until its next cleanup, up to ten minutes later. So anybody could fill its memory with groups."""
+    for broker in brokers:
+        assert 0 not in _asked_of(broker, "TxnOffsetCommit", "never-committed")
+        assert _is_listed(broker, "never-committed") == (broker.name == targets.APACHE_KAFKA)

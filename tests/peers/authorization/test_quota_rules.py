@@ -18,11 +18,10 @@ import pytest
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.request import request_header
 from tests.peers import targets
-from tests.peers.authorization.test_quotas import Broker, Entity
+from tests.peers.authorization.quota_clients import APPLIED_S, TOPIC, Broker, Entity, about, told
 
 pytestmark = pytest.mark.peers
 
-_APPLIED_S = 4.0
 _HIGH, _LOW = 1e12, 1.0
 _USER, _CLIENT = "ANONYMOUS", "precedence"
 _LEVELS: list[Entity] = [
@@ -34,6 +33,8 @@ _LEVELS: list[Entity] = [
 _ADDRESS = "127.0.0.9"
 _CONNECTIONS = 40
 _EXACT, _DEFAULT, _ANY = range(3)
+_WINDOWS = {"quota.window.num": "5", "quota.window.size.seconds": "2"}
+_BATCH_BYTES = 150_000
 
 
 def precedence(broker: Broker) -> Any:
@@ -45,7 +46,7 @@ def precedence(broker: Broker) -> Any:
         broker.limit(level, producer_byte_rate=_LOW)
         throttled.append(broker.client(_CLIENT).produce(1_000) > 0)
         broker.alter(level, producer_byte_rate=None)
-    time.sleep(_APPLIED_S)
+    time.sleep(APPLIED_S)
     return throttled, broker.client(_CLIENT).produce(1_000)
 
 
@@ -55,7 +56,7 @@ def partitions_created(broker: Broker) -> Any:
         broker.client("admin").create(f"more-{name}", 1, 7)
     for name in ("strict", "permissive"):
         broker.alter({"client_id": f"more-{name}"}, controller_mutation_rate=0.001)
-    time.sleep(_APPLIED_S)
+    time.sleep(APPLIED_S)
     return [
         [_more(broker, name, count, version) for count in (3, 5)]
         for name, version in (("strict", 3), ("permissive", 2), ("unbounded", 3))
@@ -68,7 +69,7 @@ def _more(broker: Broker, name: str, count: int, version: int) -> tuple[bool, in
         "validate_only": False,
     }  # fmt: skip
     answer = broker.client(f"more-{name}").ask(ApiKey.CREATE_PARTITIONS, version, values)
-    return answer.throttle_time_ms > 0, answer.results[0].error_code
+    return told((answer.throttle_time_ms, answer.results[0].error_code))
 
 
 def validated_only(broker: Broker) -> Any:
@@ -79,9 +80,7 @@ def validated_only(broker: Broker) -> Any:
             "entity": [{"entity_type": "user", "entity_name": "validated"}],
             "ops": [{"key": key, "value": value, "remove": False}],
         }
-        answer = broker.client("admin").ask(
-            ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [entry], "validate_only": True}
-        )
+        answer = broker.client("admin").ask(ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [entry], "validate_only": True})
         codes.append((answer.entries[0].error_code, answer.entries[0].error_message))
     return codes, broker.describe(("user", _EXACT, "validated"), strict=False)
 
@@ -140,20 +139,130 @@ def _is_answered(port: int) -> bool:
             return False
 
 
+def windows(broker: Broker) -> Any:
+    """``quota.window.num`` and ``quota.window.size.seconds``: how long a client waits follows from both."""
+    broker.limit({"client_id": "windows"}, producer_byte_rate=10_000)
+    client = broker.client("windows")
+    first_ms, began_s = client.produce(_BATCH_BYTES), time.monotonic()
+    second_ms, took_s = client.produce(_BATCH_BYTES), time.monotonic() - began_s
+    assert abs(first_ms - 7_000) < 500, "150 KB in four full windows of two seconds are 18,750 B/s"
+    return about(first_ms), about(second_ms), took_s > first_ms / 1000 - 0.5
+
+
+def shared_and_own(broker: Broker) -> Any:
+    """A user's quota is shared by its clients; a default of the user's clients gives one to each client."""
+    broker.limit({"user": _USER}, producer_byte_rate=10_000)
+    shared = [broker.client(each).produce(_BATCH_BYTES) for each in ("shared-1", "shared-2")]
+    broker.alter({"user": _USER}, producer_byte_rate=None)
+    broker.limit({"user": _USER, "client_id": None}, producer_byte_rate=10_000)
+    own = [broker.client(each).produce(_BATCH_BYTES) for each in ("own-1", "own-2")]
+    broker.alter({"user": _USER, "client_id": None}, producer_byte_rate=None)
+    time.sleep(APPLIED_S)
+    return [about(each) for each in shared], [about(each) for each in own]
+
+
+def both_kinds(broker: Broker) -> Any:
+    """The longer of two throttles counts; that of request time is at most one sample."""
+    broker.limit({"client_id": "both"}, producer_byte_rate=10_000, request_percentage=0.00001)
+    first_ms = broker.client("both").produce(_BATCH_BYTES)
+    broker.limit({"client_id": "time only"}, request_percentage=0.00001)
+    broker.client("time only").produce(10)
+    return about(first_ms), broker.client("time only").produce(10)
+
+
+def unbounded_throttle(broker: Broker) -> Any:
+    """A throttle of bytes has no upper limit, and another connection of the client is not muted by the first."""
+    broker.limit({"client_id": "unbounded"}, producer_byte_rate=1)
+    first_ms = broker.client("unbounded").produce(_BATCH_BYTES)
+    began_s = time.monotonic()
+    second_ms = broker.client("unbounded").produce(10)
+    return first_ms > 1_000_000, second_ms > 1_000_000, time.monotonic() - began_s < 30
+
+
+def fetched_at_once(broker: Broker) -> Any:
+    """A fetch gets at most what the bound allows in all windows but one: here 160 KB of 600 KB.
+
+    Apache Kafka counts the response's other bytes, too: it holds back one that is as large as that.
+    """
+    for _ in range(4):
+        broker.client("filler").produce(_BATCH_BYTES)
+    broker.limit({"client_id": "fetched"}, consumer_byte_rate=20_000)
+    broker.limit({"client_id": "fetched freely"}, consumer_byte_rate=_HIGH)
+    return broker.client("fetched").fetched_bytes() <= 160_000, broker.client(
+        "fetched freely"
+    ).fetched_bytes() > 600_000
+
+
+def created_by_metadata(broker: Broker) -> Any:
+    """Topics that Metadata creates take tokens, but none is refused for a debt that was not there before it."""
+    broker.limit({"client_id": "automatic"}, controller_mutation_rate=0.001)
+    seen = []
+    for number in range(2):
+        wanted = {"topics": [{"name": f"automatic-{number}"}], "allow_auto_topic_creation": True}
+        answer = broker.client("automatic").ask(ApiKey.METADATA, 4, wanted)
+        seen.append(answer.topics[0].error_code)
+    return seen
+
+
+_VERSIONS: list[tuple[ApiKey, dict[str, Any], tuple[int, ...]]] = [
+    (ApiKey.METADATA, {"topics": []}, (0, 2, 3, 5, 6, 12)),
+    (ApiKey.FIND_COORDINATOR, {"key": "g"}, (0, 1, 2, 3)),
+    (ApiKey.LIST_GROUPS, {}, (0, 1, 2, 4)),
+    (ApiKey.DESCRIBE_GROUPS, {"groups": []}, (0, 1, 2, 5)),
+    (ApiKey.API_VERSIONS, {}, (0, 1, 2, 3)),
+    (ApiKey.LIST_OFFSETS, {"replica_id": -1, "topics": []}, (1, 2, 3, 7)),
+    (ApiKey.DELETE_GROUPS, {"groups_names": []}, (0, 1, 2)),
+    (ApiKey.DESCRIBE_CONFIGS, {"resources": []}, (1, 2, 4)),
+    (ApiKey.DESCRIBE_CLUSTER, {}, (0, 1)),
+    (ApiKey.DESCRIBE_CLIENT_QUOTAS, {"components": [], "strict": False}, (0, 1)),
+    (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, {"users": None}, (0,)),
+    (ApiKey.DESCRIBE_LOG_DIRS, {"topics": []}, (1, 4)),
+    (ApiKey.DESCRIBE_DELEGATION_TOKEN, {"owners": None}, (1, 3)),
+    (ApiKey.LIST_TRANSACTIONS, {"state_filters": [], "producer_id_filters": []}, (0,)),
+    (ApiKey.OFFSET_FOR_LEADER_EPOCH, {"topics": []}, (2, 4)),
+]
+
+
+def throttles_by_version(broker: Broker) -> Any:
+    """Where each version has throttle_time_ms; those without it are muted, too."""
+    cases = [(key, values, version) for key, values, versions in _VERSIONS for version in versions]
+    for key, _, version in cases:
+        assert broker.alter({"client_id": f"{key.name} {version}"}, request_percentage=0.00001) == (0, None)
+    broker.wait_for_coordinator("g")
+    time.sleep(APPLIED_S)
+
+    def throttled(case: tuple[ApiKey, dict[str, Any], int]) -> tuple[str, int, bool, bool]:
+        key, values, version = case
+        client = broker.client(f"{key.name} {version}")
+        client.ask(key, version, values)
+        began_s = time.monotonic()
+        answer = client.ask(key, version, values)
+        is_muted = time.monotonic() - began_s > 0.5
+        return key.name, version, bool(getattr(answer, "throttle_time_ms", 0)), is_muted
+
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(throttled, cases))
+
+
 CASES: list[Callable[[Broker], Any]] = [
     precedence, partitions_created, validated_only, descriptions_refused, users_of_scram, connections_of_an_address,
+    windows, shared_and_own, both_kinds, unbounded_throttle, fetched_at_once, created_by_metadata, throttles_by_version,
 ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def brokers(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    """One of each target, with the topic of ``test_quotas``."""
+    """One of each target, with the topic that the clients use."""
     started = []
     try:
         for name in targets.NAMES:
             folder = tmp_path_factory.mktemp(name)
-            started.append(targets.start(name, peer_zookeeper, folder, chroot=f"quota-rules-{name}", timeout_s=180))
-            started[-1].create_topic("limited")
+            started.append(
+                targets.start(
+                    name, peer_zookeeper, folder, overrides=_WINDOWS, chroot=f"quota-rules-{name}", timeout_s=180
+                )
+            )
+            started[-1].create_topic(TOPIC)
         yield [Broker(each.name, each.ports[0], each.zookeeper) for each in started]
     finally:
         for each in started:

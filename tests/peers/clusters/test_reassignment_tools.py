@@ -39,7 +39,7 @@ def _file(name: str) -> tuple[str, str]:
     return "--reassignment-json-file", f"{{folder}}/{name}.json"
 
 
-_STEPS = [
+STEPS = [
     Step("create", TOPICS, ("--create", "--topic", "t", "--partitions", "3", "--replication-factor", "1")),
     _reassign("list", "--list"),
     _reassign("generate", "--generate", "--broker-list", "0", "--topics-to-move-json-file", "{folder}/topics.json"),
@@ -65,7 +65,7 @@ _STEPS = [
 
 def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[str, Said]:
     said = {}
-    for step in _STEPS:
+    for step in STEPS:
         arguments: Sequence[str] = [argument.replace("{folder}", str(folder)) for argument in step.arguments]
         said[step.name] = runner.run(target, step._replace(arguments=arguments))
     return said
@@ -82,7 +82,7 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
     return said_to_each(jars.ORACLE_VERSION, peer_zookeeper, folder, "reassign", _perform)
 
 
-@pytest.mark.parametrize("step", [step.name for step in _STEPS])
+@pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
     """Exit code and every line."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

@@ -42,7 +42,7 @@ _MOVING = (
     "\tTopic: t\tPartition: 0\tLeader: 0\tReplicas: 2,1,0\tIsr: 0,1\tAdding Replicas: 2\tRemoving Replicas: 0"
     "\tElr: N/A\tLastKnownElr: N/A\n\tTopic: t\tPartition: 1\tLeader: 0\tReplicas: 2,1,0"
 )
-_STEPS = [
+STEPS = [
     _set("set-topic", "topics", "t", "replicas", "*"),
     *(_set(f"set-broker-{broker}", "brokers", broker, "rate", "1000") for broker in "012"),
     *(_configs(f"broker-{broker}-set", "brokers", broker, until="rate=1000") for broker in "012"),
@@ -65,7 +65,7 @@ def _perform(runner: ToolRunner, target: targets.Target, folder: Path) -> dict[s
     for number in range(_SIZE_BYTES // 1000):
         producer.produce("t", bytes(1000), partition=number % 2)
     assert producer.flush(30) == 0
-    for step in _STEPS:
+    for step in STEPS:
         arguments: Sequence[str] = [argument.replace("{folder}", str(folder)) for argument in step.arguments]
         said[step.name] = runner.run(target, step._replace(arguments=arguments))
     # The tool asks any broker, and one may not know yet which replicas a partition that moves has.
@@ -86,7 +86,7 @@ def said(peer_zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> dict[
     )
 
 
-@pytest.mark.parametrize("step", [step.name for step in (_CREATE, *_STEPS)])
+@pytest.mark.parametrize("step", [step.name for step in (_CREATE, *STEPS)])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
     """Exit code and every line."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

@@ -150,7 +150,7 @@ _AFTER = [
 ]
 
 
-_STEPS = (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_CONSUMED, *_AFTER, *_VERIFIED, *_MEASURED)
+STEPS = (*_WITHOUT_MEMBERS, *_WITH_MEMBER, *_CONSUMED, *_AFTER, *_VERIFIED, *_MEASURED)
 
 
 def _write_records(target: targets.Target, topic: str, partitions: int) -> None:
@@ -249,7 +249,7 @@ def said(
     return said_to_each(version, peer_zookeeper, folder, f"group-tools-{version}", _perform, _OVERRIDES, at_once=True)
 
 
-@pytest.mark.parametrize("step", [step.name for step in _STEPS])
+@pytest.mark.parametrize("step", [step.name for step in STEPS])
 def test_tool_says_the_same_as_to_apache_kafka(said: dict[str, dict[str, Said]], step: str) -> None:
     """Exit code and every line."""
     assert said[targets.KAFKA_ZK][step] == said[targets.APACHE_KAFKA][step]

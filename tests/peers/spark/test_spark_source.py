@@ -148,7 +148,7 @@ def test_both_sources_read_the_same(
         _delete_heads(target, topics)
         reads = _reads(made_seed, prefix, topics, _bounds(target, topics))
         assert _differences(session, target, reads) == ""
-        for source, sentence in ((OURS, "too far away for Spark"), (SPARKS, "overflows")):
+        for source, sentence in ((OURS, "out of Spark's range"), (SPARKS, "overflows")):
             refused = spark_sources.read(session, source, target.bootstrap, {"subscribe": too_far.name})
             assert sentence in refused.error, f"{source}: {refused}"
     finally:

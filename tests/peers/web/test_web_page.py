@@ -294,6 +294,18 @@ def test_everybody_can_use_it(open_page: Callable[[], Page]) -> None:
     until(lambda: page.driver.find_element(By.ID, "live").get_attribute("aria-pressed") == "true", "live, by a key")
 
 
+def test_a_narrow_window_shows_one_column() -> None:
+    """The lesson first, then the cluster and the timeline, each as wide as the window."""
+    rectangle = "const r = document.querySelector(arguments[0]).getBoundingClientRect(); return [r.top, r.width]"
+    with page_of("web", "--port", "0", "zombie-controller") as lesson:
+        lesson.screen(480, 800, "light")
+        until(lambda: "begin" in lesson.text("#lesson-next"), "the first page")
+        places = [lesson.driver.execute_script(rectangle, each) for each in ("#lesson", "#view", "#time")]
+        assert places == sorted(places)
+        assert min(width for _, width in places) > 400
+        assert lesson.driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_a_scenario_is_learnt_step_by_step() -> None:
     """A question comes before the picture that answers it; back goes back; wrong answers are told the right one."""
     with page_of("web", "--port", "0", "zombie-controller") as lesson:

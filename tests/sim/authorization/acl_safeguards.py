@@ -5,11 +5,13 @@
 """
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from kafka_zk.broker.handlers.services import Services
+from kafka_zk.broker.handlers.topics import metadata
 from kafka_zk.broker.security.acl_authorizer import AclAuthorizer
 from kafka_zk.broker.security.acl_rules import AclRules
 from kafka_zk.broker.security.authorizer import Operation
@@ -127,6 +129,18 @@ def visible_topics_are_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(VisibleTopics, "clear", nothing)
 
 
+def listings_are_kept(patch: pytest.MonkeyPatch) -> None:
+    """Metadata of all topics repeats what it once said; the authorizer is not asked again."""
+    visible_topics = metadata._visible_topics
+    kept: dict[int, list[str]] = {}
+
+    def visible(services: Services, context: RequestContext) -> Iterator[str]:
+        now = list(visible_topics(services, context))
+        return iter(kept.setdefault(id(services), now) if now else now)
+
+    patch.setattr(metadata, "_visible_topics", visible)
+
+
 def deleted_patterns_are_kept(patch: pytest.MonkeyPatch) -> None:
     """What is there no more after a new session stays in force."""
 
@@ -199,6 +213,7 @@ SAFEGUARDS: dict[str, TakeOut] = {
         announcements_must_be_understood,
         decisions_are_kept,
         visible_topics_are_kept,
+        listings_are_kept,
         deleted_patterns_are_kept,
         failed_reads_are_forgotten,
         failed_loads_are_forgotten,

@@ -41,6 +41,7 @@ from kafka_zk.sim.campaign.plan import Fault, FaultsInForce, drawn
 from kafka_zk.sim.campaign.run import LIVENESS_MS, PATIENCE_MS, Outcome
 from kafka_zk.sim.campaign.targets import Targets
 from kafka_zk.sim.machine.scheduler import Stuck
+from kafka_zk.sim.world.clients import make_admin
 from kafka_zk.sim.world.world import PORT
 from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 from tests.sim.authorization.acl_judge import AclJudge, Question
@@ -108,6 +109,7 @@ class AclPlay(Targets):
         self.if_none = bool(seed % 2)
         self.judge = AclJudge(SUPER_USER, if_none=self.if_none)
         self.authorizers: dict[str, AclAuthorizer] = {}
+        self.listed = 0  # topics that Metadata has shown
         self._chosen = Random(f"{seed} acls")
         self._listing = Random(f"{seed} listing")
         self._in_force = FaultsInForce()
@@ -147,6 +149,9 @@ class AclPlay(Targets):
             world.run(self._change())
         self._sample()
         world.start_all()
+        admin = make_admin(world, world.process("admin"))
+        for topic in TOPICS:
+            world.run(admin.create_topic(topic, 1, 1, {}))
         clock = world.scheduler.clock
         for fault in self.plan:
             clock.callLater(fault.at_ms / 1000, self._do, fault)
@@ -353,6 +358,7 @@ class AclPlay(Targets):
     async def _talk(self, connection: KafkaConnection, name: str) -> None:
         while not self._closing:
             await self._describe(connection, name)
+            await self._list(connection, name)
             if self._chosen.random() < 0.05:
                 await self._add(connection)
             await sleep(self._process, self._chosen.choice((0.1, 0.5)))
@@ -366,6 +372,15 @@ class AclPlay(Targets):
             question = Question(ANONYMOUS, CLIENT, "Describe", "Topic", each.name)
             allowed = each.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED
             self.judge.answered(floor_ms, self.world.now_ms, name, question, allowed=allowed)
+
+    async def _list(self, connection: KafkaConnection, name: str) -> None:
+        """Every topic that is shown must be allowed. One that is not shown may be unknown to the broker yet."""
+        floor_ms = self.judge.floor(name)
+        answer = await connection.request(ApiKey.METADATA, topics=None, allow_auto_topic_creation=False)
+        for each in answer.topics:
+            question = Question(ANONYMOUS, CLIENT, "Describe", "Topic", each.name)
+            self.judge.answered(floor_ms, self.world.now_ms, name, question, allowed=True)
+        self.listed += len(answer.topics)
 
     async def _add(self, connection: KafkaConnection) -> None:
         pattern, acl = self._chosen.choice(PATTERNS), self._some_acl()
@@ -425,7 +440,10 @@ def play_acls(seed: int, plan: Sequence[Fault] | None = None, kinds: Iterable[st
             outcome.violations.append(f"{type(error).__name__}: a broker does not know the ACLs: {error}")
         outcome.simulated_ms = world.now_ms
     judge = play.judge
-    play.note(f"{judge.decisions} decisions, {judge.allowed} of them yes, {judge.of_several} of no single moment")
+    play.note(
+        f"{judge.decisions} decisions, {judge.allowed} of them yes, {judge.of_several} of no single moment;"
+        f" {play.listed} topics listed"
+    )
     outcome.violations += judge.broken
     outcome.violations += [f"unexpected: {failure}" for failure in world.failures]
     return outcome

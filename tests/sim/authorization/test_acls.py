@@ -30,6 +30,7 @@ FOUND_BY = {
     "announcements_must_be_understood": 0,
     "decisions_are_kept": 0,
     "visible_topics_are_kept": 0,
+    "listings_are_kept": 2,
     "deleted_patterns_are_kept": 0,
     "changes_are_not_announced": 0,
     "only_literal_patterns_are_followed": 1,
@@ -63,8 +64,9 @@ def test_a_slice_of_seeds(first: int) -> None:
         assert not outcome.violations, f"seed {seed}\n" + "\n".join(outcome.violations[:5])
         last = outcome.history.facts[-1]
         assert isinstance(last, Happened)
-        decisions, allowed, _ = (int(word) for word in last.text.split() if word.isdigit())
+        decisions, allowed, _, listed = (int(word) for word in last.text.split() if word.isdigit())
         assert decisions >= 1_000 and 200 <= allowed <= 0.8 * decisions, "too little was decided"
+        assert listed >= 10, "too little was shown"
 
 
 @pytest.mark.integration

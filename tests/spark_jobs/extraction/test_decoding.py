@@ -95,7 +95,7 @@ def test_decimals_of_more_digits_than_spark_has() -> None:
     for unscaled, found in ((10**38 - 1, {"price": Decimal(10**38 - 1).scaleb(-2, Context(prec=38))}), (10**38, None)):
         value = unscaled.to_bytes(17)
         assert avro_types.decode_avro(parsed, b"\2" + bytes([2 * len(value)]) + value) == found
-    with pytest.raises(WronglyAsked, match="the decimal price has 39 digits behind the point, Spark's have 38 at most"):
+    with pytest.raises(WronglyAsked, match="the decimal price has 39 decimal places, Spark's have 38 at most"):
         avro_types.parse_avro_schema(schema(39))
 
 
@@ -131,16 +131,16 @@ _VARIANT = StructField("v", VariantType())
 
 @pytest.mark.parametrize(
     ("columns", "format_name", "partition_by", "told"), [
-        ([_TEXT, _LIST], "csv", (), "--format csv: l is array<string>, which CSV cannot hold"),
+        ([_TEXT, _LIST], "csv", (), "--format csv: l is array<string>, which CSV cannot store"),
         ([_TEXT, _MAP], "csv", (), "m is map<string,int>"),
         ([_TEXT, _RECORD], "csv", ("a",), "r is struct<n:decimal"),
         ([_TEXT, _VARIANT], "csv", (), "v is variant"),
         ([_TEXT, _NUMBER], "parquet", ("nope",), "--partition-by: there is no column nope, only a, n"),
-        ([_TEXT, _NUMBER], "parquet", ("a", "a"), "--partition-by: a column is named twice"),
-        ([_TEXT, _NUMBER], "parquet", ("n", "a"), "--partition-by: all columns are named"),
-        ([_TEXT, _LIST], "parquet", ("l",), "--partition-by: l is array<string>, which makes no folder's name"),
-        ([_TEXT, _VARIANT], "parquet", ("v",), "--partition-by: v is variant, which makes no folder's name"),
-        ([_TEXT, StructField("A", StringType())], "parquet", (), "--schema: several columns are called a, but"),
+        ([_TEXT, _NUMBER], "parquet", ("a", "a"), "--partition-by: a column is listed twice"),
+        ([_TEXT, _NUMBER], "parquet", ("n", "a"), "--partition-by: all columns are listed"),
+        ([_TEXT, _LIST], "parquet", ("l",), "l is array<string>, which cannot be part of a folder's name"),
+        ([_TEXT, _VARIANT], "parquet", ("v",), "--partition-by: v is variant, which cannot be part of a folder's name"),
+        ([_TEXT, StructField("A", StringType())], "parquet", (), "--schema: several columns are called a, except"),
     ],
 )  # fmt: skip
 def test_columns_that_cannot_be_written_are_told_by_name(
@@ -181,5 +181,5 @@ def test_columns_are_known_without_spark(
 def test_a_field_may_be_called_as_the_raw_values_only_if_they_are_not_kept() -> None:
     schema = StructType([StructField("Raw_Value", StringType())]).json()
     assert decoding.known_columns("json", schema, "null") is not None
-    with pytest.raises(WronglyAsked, match="the field Raw_Value has the name of the column of --on-undecodable keep"):
+    with pytest.raises(WronglyAsked, match="Raw_Value has the same name as the column of --on-undecodable keep"):
         decoding.known_columns("json", schema, "keep")

@@ -26,7 +26,7 @@ def test_what_is_no_term_is_refused(term: str) -> None:
 
 def test_buckets_are_iceberg_s() -> None:
     partitioning.check(("bucket(4, carrier)",), "iceberg")
-    with pytest.raises(WronglyAsked, match="only --format iceberg has buckets"):
+    with pytest.raises(WronglyAsked, match="only --format iceberg supports buckets"):
         partitioning.check(("bucket(4, carrier)",), "delta")
 
 
@@ -41,5 +41,5 @@ def test_columns_must_fit(term: str, sentence: str) -> None:
 
 
 def test_a_term_is_named_once() -> None:
-    with pytest.raises(WronglyAsked, match=r"days\(timestamp\) is named twice"):
+    with pytest.raises(WronglyAsked, match=r"days\(timestamp\) is listed twice"):
         partitioning.check(("days(timestamp)", "carrier", "days( timestamp )"), "parquet")

@@ -177,10 +177,10 @@ def test_a_committed_range_whose_files_are_gone_is_an_error() -> None:
     folders, manifest = _staged(store)
     folders.complete(manifest, "g", 3)
     store.delete(folders.staging(manifest))
-    with pytest.raises(ExtractionFailed, match="was staged and is gone"):
+    with pytest.raises(ExtractionFailed, match="was staged and is missing"):
         folders.publish(manifest)
     folders.discard(manifest)
-    with pytest.raises(ExtractionFailed, match=r"have moved, but .* is not there"):
+    with pytest.raises(ExtractionFailed, match=r"have moved, but .* does not exist"):
         folders.publish(manifest)
 
 

@@ -8,7 +8,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import check_table
 
 @pytest.mark.parametrize("target", ["lake", "./lake", "db.t", "s3a://b/a.b.c"])
 def test_an_iceberg_table_is_named_by_its_catalog(target: str) -> None:
-    with pytest.raises(WronglyAsked, match=r"CATALOG\.NAMESPACE\.TABLE is needed"):
+    with pytest.raises(WronglyAsked, match=r"give CATALOG\.NAMESPACE\.TABLE"):
         check_table("iceberg", target, False)
 
 

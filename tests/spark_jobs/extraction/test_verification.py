@@ -55,7 +55,7 @@ def test_files_are_compared_with_their_description(store: ObjectStore) -> None:
     store.objects[file] = b"other data"
     assert verified(store).faults == (f"{file} has 10 bytes, not 4",)
     store.objects[f"{file}.copy"] = store.objects.pop(file)
-    assert verified(store).faults == (f"{file} is not there", f"{file}.copy is in no description")
+    assert verified(store).faults == (f"{file} does not exist", f"{file}.copy is in no description")
 
 
 def test_records_are_counted(store: ObjectStore) -> None:
@@ -75,7 +75,7 @@ def test_the_group_and_the_log_are_asked(store: ObjectStore) -> None:
     (behind,) = against_cluster(found, {T0: 3}, {T0: 9})
     assert behind == "the folders end at offset 5 of t-0, and the group is at offset 3"
     assert against_cluster(found, {}, {T0: 2}) == [
-        "the folders end at offset 5 of t-0, the log at 2: the topic was created again",
+        "the folders end at offset 5 of t-0, the log at 2: the topic was recreated",
         "the folders end at offset 5 of t-0, and the group is nowhere",
     ]
 

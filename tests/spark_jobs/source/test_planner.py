@@ -94,7 +94,7 @@ def test_an_end_beyond_the_log_is_loss_or_the_end_of_the_log() -> None:
 
 def test_a_start_behind_the_end_is_a_mistake_or_loss() -> None:
     """Reading nothing would hide both."""
-    before = "from offset 50 to 40, which lies before it"
+    before = "from offset 50 to 40, which is before the start"
     with pytest.raises(OptionError, match=before):
         plan(subscribe="b", startingOffsets='{"b":{"0":50}}', endingOffsets='{"b":{"0":40}}')
     with pytest.raises(OptionError, match=before):
@@ -103,7 +103,7 @@ def test_a_start_behind_the_end_is_a_mistake_or_loss() -> None:
         plan(subscribe="b", startingOffsets='{"b":{"0":500}}')
     with pytest.raises(DataLoss, match="from offset 500 on"):
         plan({B0: 500}, subscribe="b", startingOffsets="committed", group__id="g", zookeeper__connect="z")
-    with pytest.raises(OptionError, match="from offset 500 to 100, which lies before it"):
+    with pytest.raises(OptionError, match="from offset 500 to 100, which is before the start"):
         plan(subscribe="b", startingOffsets='{"b":{"0":500}}', failOnDataLoss="false")
 
 

@@ -1,4 +1,4 @@
-"""The streaming reader's offsets, over a topic that is deleted and created again; no Spark, no broker."""
+"""The streaming reader's offsets, over a topic that is deleted and recreated; no Spark, no broker."""
 
 import pickle
 from collections.abc import Iterable, Mapping
@@ -79,7 +79,7 @@ def test_a_longer_topic_of_the_same_name_is_loss(ids: tuple[str, str]) -> None:
     read = latest(reader(cluster), reader(cluster).initialOffset())
     cluster.id, cluster.end = ids[1], 150
     for stream in (reader(cluster), reader(cluster, failOnDataLoss="true")):
-        with pytest.raises(DataLoss, match="topic t was deleted and created again since the stream read it"):
+        with pytest.raises(DataLoss, match="topic t was deleted and recreated since the stream read it"):
             latest(stream, read)
 
 
@@ -99,7 +99,7 @@ def test_a_planned_batch_reads_nothing_of_a_topic_that_came_after_it() -> None:
     start = {"t": {"0": 0}}
     end = latest(reader(cluster), start)
     cluster.id = "id:b"
-    with pytest.raises(DataLoss, match="topic t was deleted and created again"):
+    with pytest.raises(DataLoss, match="topic t was deleted and recreated"):
         reader(cluster).partitions(start, end)
     assert ranges(reader(cluster, failOnDataLoss="false"), start, end) == []
 

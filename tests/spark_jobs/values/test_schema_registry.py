@@ -52,7 +52,7 @@ def test_a_password_goes_into_a_header() -> None:
 
 @pytest.mark.parametrize(
     ("url", "told"),
-    [("registry:8081", "is not http"), ("ftp://h", "is not http"), ("http://127.0.0.1:1", "no answer from the schema")],
+    [("registry:8081", "is not http"), ("ftp://h", "is not http"), ("http://127.0.0.1:1", "no response from the")],
 )
 def test_what_is_no_registry(url: str, told: str) -> None:
     with pytest.raises(RegistryFailed, match=told):

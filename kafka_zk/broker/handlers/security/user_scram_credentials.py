@@ -106,7 +106,7 @@ async def _altered(
         def change(present: Mapping[str, str]) -> dict[str, str]:
             return _changed(present, [_MECHANISMS[each.mechanism] for each in deletions], upsertions)
 
-        await services.configs.update_entity("users", sanitize(name), change)
+        await services.configs.update_entity("users", sanitize(name), change, removes_empty=True)
     except EXPECTED as error:
         return AlteredUser(user=name, error_code=error_code(error), error_message=error_message(error))
     return AlteredUser(user=name, error_message=None)

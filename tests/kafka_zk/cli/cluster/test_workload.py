@@ -50,7 +50,7 @@ def test_a_producer_that_ended_by_itself_makes_room(started: list[_Process], tmp
     asked = Workload(EmbeddedCluster(tmp_path, zookeeper="127.0.0.1:1"))
     for number in range(MOST_PRODUCERS):
         _produce(asked, f"t{number}")
-    with pytest.raises(ActionRefused, match="run already"):
+    with pytest.raises(ActionRefused, match="already running"):
         _produce(asked, "another")
     started[0].alive = False
     _produce(asked, "another")

@@ -75,7 +75,7 @@ def test_a_new_group_needs_a_kind() -> None:
     assert access(Side(BROKER, [])).the_one("g", may_be_new=True).kind is BROKER
     with pytest.raises(CommandFailed, match=r"there is no group g at the brokers$"):
         access(Side(BROKER, [])).the_one("g")
-    with pytest.raises(CommandFailed, match="--type says where to make one"):
+    with pytest.raises(CommandFailed, match="choose with --type where to create it"):
         both().the_one("g", may_be_new=True)
 
 

@@ -25,7 +25,7 @@ def test_what_cannot_be_a_group_in_zookeeper_is_a_usage_error(
     command: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([*command, *NOWHERE, "--group", name]) == 2
-    assert f"{name!r} cannot be the name of a group in ZooKeeper" in capsys.readouterr().err
+    assert f"{name!r} is not a valid name for a group in ZooKeeper" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["broker", "zookeeper"])

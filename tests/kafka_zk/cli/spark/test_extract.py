@@ -40,43 +40,43 @@ def test_without_spark_it_says_what_to_install(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--format", "csv"], "CSV holds text"),
+        (["--format", "csv"], "CSV contains only text"),
         (["--decode", "json"], "--decode json needs --schema"),
         (["--schema", "@/nowhere/schema"], "/nowhere/schema: No such file"),
         (["--decode", "string", "--schema", "a INT"], "--schema is for --decode json and avro"),
-        (["--decode", "avro", "--schema", "{"], "--schema is no Avro schema"),
+        (["--decode", "avro", "--schema", "{"], "--schema is not a valid Avro schema"),
         (["--group", "a/b"], "--group: 'a/b' is no name for a group"),
         (["--group", ""], "--group: '' is no name for a group"),
         (["--group", "."], "--group: '.' is no name for a group"),
         (["--group", "a b"], "--group: 'a b' is no name for a group"),
-        (["--to", ""], "the target folder has no name"),
+        (["--to", ""], "--to must not be empty"),
         (["--until", "yesterday"], "'yesterday' is neither milliseconds nor a time"),
         (["--max-records", "0"], "--max-records"),
         (["--master", "loca[2]"], "--master: Spark knows no 'loca[2]', only local"),
         (["--conf", "spark.master=mesos://h:5050"], "Spark knows no 'mesos://h:5050'"),
-        (["--master", "spark://127.0.0.1:1"], "no Spark master is there (127.0.0.1:1: Connection refused)"),
+        (["--master", "spark://127.0.0.1:1"], "no Spark master responds (127.0.0.1:1: Connection refused)"),
         (["--to", f"file://{__file__}"], "is a file, not a folder"),
         (["--on-undecodable", "keep"], "--on-undecodable keep is for --decode"),
         (["--every", "30"], "'30' is not an interval such as 30s, 5m or 1h"),
         (["--every", "30s", "--dry-run"], "--dry-run is for one run"),
         (["--every", "30s", "--until", "0"], "--until is for one run"),
         (["--metrics-port", "9404"], "--metrics-port is for --every"),
-        (["--value-format", "avro"], "--value-format and --schema-registry need each other"),
+        (["--value-format", "avro"], "--value-format and --schema-registry must be given together"),
         (["--value-format", "xml"], "'xml' is not one of"),
-        (["--value-format", "avro", "--schema-registry", "http://h", "--decode", "json"], "give one of them"),
+        (["--value-format", "avro", "--schema-registry", "http://h", "--decode", "json"], "(without), not both"),
         (["--dead-letter-topic", "d"], "--dead-letter-topic is for --decode and --value-format"),
-        (["--dead-letter-topic", "t", "--decode", "string"], "is one of the topics that are extracted"),
+        (["--dead-letter-topic", "t", "--decode", "string"], "must not be an extracted topic"),
         (["--include", "header"], "'header' is not one of"),
         (["--on-undecodable", "drop"], "'drop' is not one of 'fail', 'null', 'keep'"),
         (["--to", "s3://bucket/lake"], "Hadoop has no file system s3://, only s3a://"),
-        (["--format", "iceberg", "--to", "lake"], "CATALOG.NAMESPACE.TABLE is needed"),
+        (["--format", "iceberg", "--to", "lake"], "give CATALOG.NAMESPACE.TABLE"),
         (["--merge-schema"], "files have no common schema"),
         (["--target-file-size", "0"], "--target-file-size"),
         (["--target-file-size", "64", "--format", "delta"], "a table has its own property, delta.targetFileSize"),
         (["--partition-by", "nope"], "--partition-by: there is no column nope, only key, value, topic"),
         (["--decode", "json", "--schema", '{"type": "struct"}'], "neither DDL nor the JSON of a Spark StructType"),
-        (["--decode", "json", "--schema", JSON_SCHEMA, "--format", "csv"], "l is array<int>, which CSV cannot hold"),
-        (["--decode", "avro", "--schema", AVRO_SCHEMA], "the field offset has the name of a column of the source"),
+        (["--decode", "json", "--schema", JSON_SCHEMA, "--format", "csv"], "l is array<int>, which CSV cannot store"),
+        (["--decode", "avro", "--schema", AVRO_SCHEMA], "the field offset has the same name as a column of the source"),
     ],
 )
 def test_a_wrong_use_is_one_sentence_and_exit_code_2(
@@ -126,7 +126,7 @@ def test_a_run_that_is_short_of_what_was_asked_for_is_exit_code_5(
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert (document["records"], document["short"]) == (7, 1234)
-    told = "Error: 1,234 offsets of what was asked for are not extracted, because transactions are open: run it again"
+    told = "Error: 1,234 requested offsets are not extracted, because transactions are open: run it again"
     assert captured.err.splitlines()[-1] == told
     extraction_does(lambda _: Report((), 7, 0, ("file:/lake/range=t",), "nothing"))
     assert run([*ARGUMENTS, "--json"]) == 0

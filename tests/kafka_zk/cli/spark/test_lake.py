@@ -10,7 +10,7 @@ from kafka_zk.cli.main import run
     [
         (["--to", "lake"], "folders need --zookeeper and --group"),
         (["--to", "lake", "--group", "g"], "folders need --zookeeper and --group"),
-        (["--to", "lake", "--format", "iceberg"], "'lake' is no Iceberg table"),
+        (["--to", "lake", "--format", "iceberg"], "'lake' is not an Iceberg table"),
         (["--to", "lake", "--format", "csv"], "'csv' is not one of 'parquet', 'delta', 'iceberg'"),
         (["--to", "s3://bucket/t", "--format", "delta"], "Hadoop has no file system s3://, only s3a://"),
     ],

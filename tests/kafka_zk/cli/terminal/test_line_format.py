@@ -50,9 +50,9 @@ def test_a_written_line_has_the_parts_in_kafkas_order() -> None:
 def test_properties_are_checked_by_name_and_value() -> None:
     reader = line_format.from_properties(LineReader, {"parse.key": "TRUE", "key.separator": "\\t|"})
     assert reader == LineReader(parse_key=True, key_separator="\t|")
-    with pytest.raises(CommandFailed, match=r"--property parse.kye: allowed are parse.key, "):
+    with pytest.raises(CommandFailed, match=r"--property parse.kye: it must be one of parse.key, "):
         line_format.from_properties(LineReader, {"parse.kye": "true"})
-    with pytest.raises(CommandFailed, match="allowed is true or false"):
+    with pytest.raises(CommandFailed, match="it must be true or false"):
         line_format.from_properties(LineReader, {"parse.key": "yes"})
 
 

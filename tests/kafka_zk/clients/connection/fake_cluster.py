@@ -269,7 +269,8 @@ def _list_offsets(cluster: FakeCluster, node_id: int, version: int, body: memory
 
 
 def _init_producer_id(cluster: FakeCluster, node_id: int, version: int, body: memoryview, code: ErrorCode) -> bytes:
-    message = codec.response(ApiKey.INIT_PRODUCER_ID)(error_code=code, producer_id=7, producer_epoch=0)
+    earlier = sum(asked == ApiKey.INIT_PRODUCER_ID for _, asked in cluster.seen[:-1])
+    message = codec.response(ApiKey.INIT_PRODUCER_ID)(error_code=code, producer_id=7 + earlier, producer_epoch=0)
     return bytes(codec.encode_response(ApiKey.INIT_PRODUCER_ID, version, 0, message))
 
 

@@ -151,7 +151,7 @@ def test_a_client_whose_reactor_was_stopped_does_not_wait_for_ever() -> None:
     """Neither for an answer nor for its close."""
     asked, closed = _lines(STOPPED)
     assert asked == closed
-    assert "was stopped: this client can do nothing more" in asked
+    assert "was stopped: this client can no longer be used" in asked
 
 
 def test_what_the_reactors_thread_is_told_has_happened_before_what_it_does_next() -> None:

@@ -34,8 +34,8 @@ def test_assignors_have_kafkas_names_long_or_short(given: str, names: tuple[str,
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"group.id": ""}, "group.id: a consumer that subscribes needs one"),
-        ({"group.instance.id": ""}, "group.instance.id: it must not be empty"),
+        ({"group.id": ""}, "group.id is required to subscribe"),
+        ({"group.instance.id": ""}, "group.instance.id must not be empty"),
         ({"partition.assignment.strategy": "sticky"}, "'sticky' is not one of range, roundrobin, cooperative-sticky"),
         ({"heartbeat.interval.ms": "45000"}, "heartbeat.interval.ms must be below session.timeout.ms"),
         ({"auto.offset.reset": "smallest"}, "'smallest' is not one of earliest, latest, none"),

@@ -252,7 +252,7 @@ def test_nothing_is_added_to_a_transaction_that_is_prepared(
         finish(clock, run(producer.commit_transaction()))
     assert finish(clock, run(producer.prepare_transaction())) == prepared
     finish(clock, run(producer.abort_transaction()))
-    with pytest.raises(IllegalTransactionState, match="no transaction was begun"):
+    with pytest.raises(IllegalTransactionState, match="no transaction has begun"):
         finish(clock, producer.send("t", b"w", partition=0))
     producer.begin_transaction()
     finish(clock, producer.send("t", b"w", partition=0))

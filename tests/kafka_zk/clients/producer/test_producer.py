@@ -17,6 +17,7 @@ from kafka_zk.clients.connection.errors import (
     RecordTooLargeError,
 )
 from kafka_zk.clients.connection.waiting import run
+from kafka_zk.clients.producer import idempotence
 from kafka_zk.clients.producer.future import RecordFuture
 from kafka_zk.clients.producer.producer import Producer
 from kafka_zk.clients.producer.producer_record import ProducerRecord
@@ -262,6 +263,24 @@ def test_a_producer_that_acls_refused_an_id_asks_again_for_the_next_record(clock
         clock.pump([1] * 10)  # without a record it does not ask
     assert brokers.errors == [], "both refusals were given"
     assert finish(clock, producer.send("t", b"v", partition=0)).offset == 0
+
+
+def test_records_that_wait_for_a_retry_fail_when_acls_refuse_the_next_id(
+    clock: Clock, brokers: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epochs are used up: a new id is needed. Without one the retry would wait until delivery.timeout.ms."""
+    monkeypatch.setattr(idempotence, "_EPOCH_MAX", 0)
+    producer = producer_for(clock, brokers)
+    finish(clock, producer.send("t", b"a", partition=0))
+    brokers.errors += [
+        (ApiKey.PRODUCE, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (ApiKey.INIT_PRODUCER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+    ]
+    with pytest.raises(KafkaError) as caught:
+        finish(clock, producer.send("t", b"b", partition=0), 5)
+    assert caught.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert finish(clock, producer.send("t", b"c", partition=0)).offset == 1
+    assert brokers.model.logs[TopicPartition("t", 0)] == [b"a", b"c"]
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,43 @@ def test_a_time_out_leaves_the_commit_under_way(world: World) -> None:
     assert world.coordinator.ends == [True]
 
 
+@pytest.mark.parametrize(
+    "code", [ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+)
+def test_a_producer_that_acls_refused_an_id_may_be_initialized_again(
+    monkeypatch: pytest.MonkeyPatch, code: ErrorCode
+) -> None:
+    """KAFKA-13668: the ACL is added, and the same producer goes on."""
+    world = World(monkeypatch)
+    world.coordinator.next_codes = [code, code]
+    for _ in range(2):
+        error = world.raised(world.manager.initialize())
+        assert error.code is code and not isinstance(error, TransactionFatal)
+        with pytest.raises(KafkaError) as caught:
+            world.manager.begin()
+        assert caught.value is error
+    world.done(world.manager.initialize())
+    world.manager.begin()
+    world.send(A)
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [True]
+
+
+def test_a_new_epoch_that_acls_refuse_after_an_abort_is_asked_for_by_the_next_initialization(world: World) -> None:
+    """The transaction is aborted; only the epoch in which the producer would go on is missing."""
+    world.manager.begin()
+    world.send(A)
+    world.manager.failed(broker_error(ErrorCode.MESSAGE_TOO_LARGE, "producing"))
+    world.coordinator.next_codes = [ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
+    error = world.raised(world.manager.abort())
+    assert error.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert world.state.state is State.UNINITIALIZED and world.coordinator.ends == [False]
+    world.done(world.manager.initialize())
+    world.manager.begin()
+    world.done(world.manager.commit())
+    assert world.coordinator.ends == [False], "the transaction before has left nothing in this one"
+
+
 def test_a_time_out_names_the_last_refusal(world: World) -> None:
     """A coordinator that refuses for a minute is not a broker that is silent for one."""
     world.manager.begin()

@@ -142,12 +142,12 @@ def test_calls_in_a_wrong_order_change_nothing() -> None:
             call()
     state = ready()
     for call in (state.begin_commit, state.begin_abort):
-        with pytest.raises(IllegalTransactionState, match="no transaction was begun"):
+        with pytest.raises(IllegalTransactionState, match="no transaction has begun"):
             call()
     with pytest.raises(IllegalTransactionState, match="already"):
         state.begin_initialization()
     state.begin()
-    with pytest.raises(IllegalTransactionState, match="begun already"):
+    with pytest.raises(IllegalTransactionState, match="already begun"):
         state.begin()
     assert state.state is State.IN_TRANSACTION
 
@@ -167,6 +167,8 @@ def test_random_calls_and_answers_make_legal_changes_only(seed: int) -> None:
                 rng.choice(calls)()
             elif roll < 0.6 and before is State.INITIALIZING:
                 rng.choice([state.initialized, state.initialization_failed])()
+            elif roll < 0.6 and before is State.ABORTING:
+                state.id_refused(failure(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
             elif roll < 0.75 and before in (State.COMMITTING, State.ABORTING):
                 state.ended()
             elif roll < 0.9:
@@ -179,5 +181,6 @@ def test_random_calls_and_answers_make_legal_changes_only(seed: int) -> None:
             assert state.state is before
             assert fatal is None or error is fatal
         assert state.state is before or state.state in FOLLOWING[before]
-        assert (state.error is not None) == (state.state in (State.ABORTABLE, State.FATAL))
+        if state.state is not State.UNINITIALIZED:
+            assert (state.error is not None) == (state.state in (State.ABORTABLE, State.FATAL))
         fatal = state.error if state.state is State.FATAL else None

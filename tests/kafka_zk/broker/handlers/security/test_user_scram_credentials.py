@@ -77,6 +77,13 @@ def test_other_keys_of_the_user_and_other_mechanisms_stay(broker: Harness) -> No
     assert _users(broker)["a"]["producer_byte_rate"] == "1"
 
 
+def test_nothing_is_left_of_a_user_without_configuration(broker: Harness) -> None:
+    """AdminZkClient.tryCleanQuotaNodes: else the znodes of users who are gone fill ZooKeeper."""
+    altered(broker, upsertion("a", SHA_256), upsertion("b", SHA_512))
+    assert altered(broker, deletions=(deletion("a", SHA_256),)) == {"a": 0}
+    assert list(_users(broker)) == ["b"]
+
+
 @pytest.mark.parametrize(
     ("upsertions", "deletions", "code"),
     [
