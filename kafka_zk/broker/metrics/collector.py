@@ -20,6 +20,7 @@ from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics
 from kafka_zk.broker.metrics.logins import login_metrics
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
+from kafka_zk.native.loading import implementation
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.client.client import SessionState
 
@@ -63,6 +64,8 @@ class BrokerCollector(Collector):
         yield from self._zookeeper()
         yield from self._reactor()
         yield from self._authorizer()
+        is_native = implementation().native is not None
+        yield GaugeMetricFamily("kafka_zk_native", "1 if the native module runs, 0 if Python does the same.", is_native)
 
     def _logs(self) -> list[tuple[TopicPartition, Any]]:
         partitions = self._services.replicas.partitions
@@ -213,7 +216,6 @@ class BrokerCollector(Collector):
             name = "kafka_zk_reactor_longturn"
             yield _counter(name + "s", "Turns of a second or longer: all clients waited.", count)
             yield _counter(name + "seconds", "Total duration of these turns.", seconds)
-
 
     def _authorizer(self) -> Iterator[Metric]:
         authorizer = self._services.authorizer
