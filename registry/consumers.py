@@ -158,7 +158,7 @@ async def _read_members(client: RegistryClient, group: str, names: Iterable[str]
 def _member(path: str, answer: Found | NoAuth) -> Member:
     """A member. If an ACL hides its registration, it has no subscription and counts as the youngest."""
     if isinstance(answer, NoAuth):
-        _log.warn("a member's registration is taken for an empty one: {error}", error=answer)
+        _log.warn("a member's registration counts as empty: {error}", error=answer)
         return Member(ConsumerRegistration({}), _YOUNGEST)
     return Member(_decode(path, answer[0]), answer[1].czxid)
 
@@ -167,5 +167,5 @@ def _decode(path: str, data: bytes | None) -> ConsumerRegistration:
     try:
         return znodes.decode_registration(path, data)
     except InvalidZnode as error:
-        _log.warn("a member's registration is taken for an empty one: {error}", error=error)
+        _log.warn("a member's registration counts as empty: {error}", error=error)
         return ConsumerRegistration({})

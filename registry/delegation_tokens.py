@@ -112,7 +112,7 @@ class DelegationTokenRegistry:
             except BadVersion:
                 continue
             return changed
-        raise BadVersion(f"{path}: other writers were faster {MOST_ATTEMPTS} times")
+        raise BadVersion(f"{path}: other writers changed it during all {MOST_ATTEMPTS} attempts")
 
     async def _write(self, token_id: str, write: Operation) -> None:
         """Write the token and a notification in one multi. Raises the cause if the multi fails."""

@@ -11,6 +11,9 @@ T = TypeVar("T")
 TOLD_COUNT = 5
 """Maximum number of a znode's faults that are reported one by one. One further report counts the rest."""
 
+PATH_COUNT = 100
+"""Maximum number of znodes whose faults are reported. One further report covers the rest."""
+
 
 class ZnodeFaults:
     """Passes each fault to ``tell`` as a sentence that names the znode. A fault is repeated only after a change."""
@@ -18,6 +21,7 @@ class ZnodeFaults:
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
         self._told: dict[str, tuple[str, ...]] = {}
+        self._many_are_told = False
 
     def found(self, path: str, faults: Sequence[str]) -> None:
         """Report the faults of a znode that was read; none if it was valid."""
@@ -25,10 +29,19 @@ class ZnodeFaults:
             self.forget(path)
         elif self._told.get(path) != tuple(faults):
             self._told[path] = tuple(faults)
+            if len(self._told) > PATH_COUNT:
+                self._tell_many()
+                return
             for fault in faults[:TOLD_COUNT]:
                 self._tell(fault if fault.startswith(path) else f"{path}: {fault}")
             if len(faults) > TOLD_COUNT:
                 self._tell(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
+
+    def _tell_many(self) -> None:
+        """Reported once, until most of these znodes are valid or gone."""
+        if not self._many_are_told:
+            self._many_are_told = True
+            self._tell(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
         """The answers, in which hidden znodes become None. Reports a fault for each znode that an ACL hides."""
@@ -42,7 +55,9 @@ class ZnodeFaults:
     def forget(self, path: str) -> None:
         """Forget the faults of a znode that is no longer read."""
         self._told.pop(path, None)
+        self._many_are_told &= len(self._told) > PATH_COUNT // 2
 
     def forget_where(self, is_gone: Callable[[str], bool]) -> None:
         """Forget the faults of the deleted znodes that ``is_gone`` selects."""
         self._told = {path: faults for path, faults in self._told.items() if not is_gone(path)}
+        self._many_are_told &= len(self._told) > PATH_COUNT // 2

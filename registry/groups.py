@@ -71,7 +71,7 @@ async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> 
     """Delete everything that a group without live members stores about one topic. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     if not znodes.is_znode_name(topic):
-        raise NoNode(f"group {group} keeps nothing of {topic!r}, which cannot be a topic's name")
+        raise NoNode(f"group {group} stores nothing about {topic!r}, which is not a valid topic name")
     for path in (
         znodes.owners_path(group, topic),
         znodes.offsets_path(group, topic),

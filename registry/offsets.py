@@ -232,7 +232,7 @@ class OffsetRegistry:
         try:
             return max(znodes.NO_OFFSET, znodes.decode_offset(self._path(tp), data))
         except InvalidZnode as error:
-            _log.warn("a stored offset counts as none: {error}", error=error)
+            _log.warn("a stored offset is ignored: {error}", error=error)
             return znodes.NO_OFFSET
 
 

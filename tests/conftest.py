@@ -19,7 +19,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from twisted.logger import ILogObserver, globalLogPublisher
 
+from kafka_zk.native.loading import Native
 from tests.fresh_environment import TEMPORARY_ROOT
+from tests.native_module import native_or_skip
 
 # How fast a busy machine makes up examples says nothing about what is tested.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -137,3 +139,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             command = f"python -m pytest {test} --rounds 1 --seed {parameters[fixture]}"
             report.sections.append(("to repeat this round", command))
     return report
+
+
+@pytest.fixture(scope="session")
+def native() -> Native:
+    """The native module."""
+    return native_or_skip()

@@ -23,7 +23,7 @@ from tests.locks import alone
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage")
-FILES = ("setup.cfg", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
+FILES = ("setup.cfg", "setup.py", "pyproject.toml", "README.md", "LICENSE", "NOTICE")
 OURS = "kafka-zk"
 TIMEOUT_S = 300
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
@@ -57,7 +57,7 @@ def build_wheel(folder: Path) -> Path:
         if not list(folder.glob("*.whl")):
             source = folder / "source"
             for package in PACKAGES:
-                ignore = shutil.ignore_patterns("__pycache__")
+                ignore = shutil.ignore_patterns("__pycache__", "*.so")
                 shutil.copytree(ROOT / package, source / package, symlinks=True, ignore=ignore)
             for file in FILES:
                 shutil.copy(ROOT / file, source)

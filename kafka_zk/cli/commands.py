@@ -89,13 +89,24 @@ class LazyGroup(CommandGroup):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
 
+def _show_version(context: click.Context, _option: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:
+        from kafka_zk.native.loading import implementation
+
+        click.echo(f"kafka-zk, version {__version__} ({implementation()})")
+        context.exit()
+
+
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="kafka-zk COMMAND --help explains a command with examples. The environment variables KAFKA_ZK_BOOTSTRAP and "
     "KAFKA_ZK_ZOOKEEPER stand for --bootstrap-server and --zookeeper; an option wins over its variable.",
 )
-@click.version_option(__version__, prog_name="kafka-zk")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
+    help="Show the version, and whether the native module runs, and exit.",
+)
 def cli() -> None:
     """Apache Kafka of the ZooKeeper era, in Python: brokers, tools and a demo.
 

@@ -2,15 +2,13 @@
 
 A connection handles one request at a time. It does not read during a request, while the outgoing queue is full or the
 peer is throttled (``connection_output``), or while the broker has no memory for the next frame (``connection_input``).
-A request is a coroutine that this module steps: if its handler never waits, the response is sent before
-``dataReceived`` returns, without a Deferred.
+A request is a coroutine, stepped here: if its handler never waits, it is answered before ``dataReceived`` returns.
 
 Produce requests are pipelined: while one waits only for other brokers, the next Produce begins (``in_flight``).
 Responses keep the order of the requests.
 
-The handshake handles all requests until it returns a context, and again when the session's lifetime ends. Other
-requests go to ``dispatch``. A protocol error closes the connection and logs one line. Tests:
-tests/kafka_zk/network/test_connection.py.
+The handshake handles all requests until it returns a context, and again when the session ends. Other requests go to
+``dispatch``. A protocol error closes the connection. Tests: tests/kafka_zk/network/test_connection.py.
 """
 
 from collections.abc import Callable, Coroutine
@@ -395,7 +393,7 @@ class BrokerConnection(TwistedProtocol):
             self.close()
 
     def _failed(self, failure: Failure) -> None:
-        _log.failure("{connection}: no answer", failure, connection=self._name)
+        _log.failure("{connection}: no response was sent", failure, connection=self._name)
         self.close()
 
     def _respond(self, header: RequestHeader, parts: Response) -> None:
@@ -423,7 +421,7 @@ class BrokerConnection(TwistedProtocol):
             held = hold_slices(parts)
         except OSError as error:
             _log.warn(
-                "{connection} closed: its answer cannot be read: {error}", connection=self._name, error=str(error)
+                "{connection} closed: its response cannot be read: {error}", connection=self._name, error=str(error)
             )
             self.abort()
             return

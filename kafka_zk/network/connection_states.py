@@ -17,8 +17,8 @@ class _State(Enum):
 class Phase(_State):
     HANDSHAKING = "the handshake answers the requests"
     OPEN = "the broker answers the requests"
-    LIMITED = "it does until the session ends, or the client begins another handshake"
-    CLOSING = "nothing more is handled; what is queued may still leave"
+    LIMITED = "the broker does so until the session ends or the client begins another handshake"
+    CLOSING = "no more requests are handled; queued responses may still be sent"
     LOST = "the transport is gone"
 
 
@@ -82,7 +82,7 @@ class Input(_State):
     READING = "the transport may receive"
     PAUSED = "the transport is paused"
     ASKING = "paused; the frame that is being collected waits for memory"
-    READING_ASKING = "that frame has come all the same, from a transport that reads ahead"
+    READING_ASKING = "that frame has arrived nevertheless, because the transport reads ahead"
 
 
 PAUSE: Mapping[Input, Input] = {
@@ -97,8 +97,8 @@ GO_ON: Mapping[Input, Input] = {Input.PAUSED: Input.READING, Input.ASKING: Input
 
 
 class Output(_State):
-    READY = "the response to another request may follow"
-    FULL = "the peer does not take its responses"
+    READY = "the next request may begin"
+    FULL = "the peer does not read its responses"
     MUTED = "the peer is throttled"
     FULL_MUTED = "both"
 

@@ -257,8 +257,8 @@ class Listener:
         available = self._quotas.available()
         if available == 0 and self._quotas.lacks_descriptors():
             _log.warn(
-                "{listener}: {count} connections are open, no more are accepted: the process may not open more files"
-                " (ulimit -n), and the logs need some",
+                "{listener}: refusing new connections at {count}: the open-file limit (ulimit -n) is nearly reached."
+                " Raise the limit or lower max.connections",
                 listener=self.name,
                 count=self._quotas.count,
             )
@@ -277,7 +277,7 @@ class Listener:
             self._pause = self._reactor.callLater(pause_ms / 1000, self._accept_again)
         if not self._quotas.opened(host):
             _log.warn(
-                "{listener}: {host} has too many connections, one is refused", listener=self.name, host=host
+                "{listener}: closed a new connection of {host}, which has too many", listener=self.name, host=host
             )
             return None
         self._number += 1

@@ -90,5 +90,5 @@ class SaslAuthentication:
             self._connection.release_requests()
         except Exception as error:
             # The broker would close the connection at the next request. Closing it now preserves the reason.
-            _log.warn("authenticating again failed: {error}", error=str(error))
+            _log.warn("reauthentication failed: {error}", error=str(error))
             self._connection.end(error)

@@ -58,7 +58,7 @@ class SupervisedConnection(BrokerConnection):
         """Close the connection, because the rest of an incomplete request does not arrive."""
         decoder = self._decoder
         _log.warn(
-            "{connection} closed: {received} of the {size} bytes of a request came, then too little for {waited_s:g} s",
+            "{connection} closed: {received} of the {size} bytes of a request arrived, then too few in {waited_s:g} s",
             connection=self._name,
             received=decoder.buffered_size_bytes,
             size=decoder.size_bytes,
@@ -69,8 +69,8 @@ class SupervisedConnection(BrokerConnection):
     def give_up_answer(self, waited_s: float) -> None:
         """Close the connection, because the peer does not read its responses and other requests need the memory."""
         _log.warn(
-            "{connection} closed: the peer took hardly anything of an answer for {waited_s:g} s; {size} bytes were"
-            " left, and others wait for memory",
+            "{connection} closed: the peer hardly read its response for {waited_s:g} s; {size} bytes were unsent, and"
+            " other requests wait for memory",
             connection=self._name,
             size=self._output.writer.queued_size_bytes,
             waited_s=waited_s,

@@ -163,7 +163,7 @@ class FrameTransport(_Base):
             try:
                 self._enqueue(parts)
             except OSError as error:
-                _log.warn("{peer} closed: its answer cannot be read: {error}", peer=self.getPeer(), error=str(error))
+                _log.warn("{peer} closed: its response cannot be read: {error}", peer=self.getPeer(), error=str(error))
                 self.abortConnection()
                 return
             if idle:

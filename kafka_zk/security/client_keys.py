@@ -57,7 +57,7 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
     keys = _Keys(properties)
     protocol = keys.text("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:
-        raise InvalidSecurity(f"security.protocol={protocol}: it is one of {', '.join(PROTOCOLS)}")
+        raise InvalidSecurity(f"security.protocol={protocol}: must be one of {', '.join(PROTOCOLS)}")
     has_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
     sasl, tls = (_SASL, has_sasl, "SASL_SSL or SASL_PLAINTEXT"), (_TLS, has_tls, "SSL or SASL_SSL")
     for prefixes, is_used, better in (sasl, tls):
@@ -91,7 +91,7 @@ class _Keys:
             if key is None and _is_of_security(name):
                 near = difflib.get_close_matches(name.replace("_", "."), KEYS_BY_FIELD.values(), 1)
                 hint = f"; did you mean {near[0]}?" if near else ", or it is not supported"
-                raise InvalidSecurity(f"{name}: there is no such key of security{hint}")
+                raise InvalidSecurity(f"{name}: unknown security key{hint}")
             meant = ALIASES.get(key, key) if key else None
             if meant is None or meant not in JAVA_KEYS | LIBRDKAFKA_KEYS or value is None:
                 continue
@@ -131,7 +131,7 @@ class _Keys:
         value = self._given.get(key, default)
         flag = value if isinstance(value, bool) else _TRUE_FALSE.get(str(value).strip().lower())
         if flag is None:
-            raise InvalidSecurity(f"{key}={value}: it is true or false")
+            raise InvalidSecurity(f"{key}={value}: must be true or false")
         return flag
 
     def items(self, key: str) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class _Keys:
         except (ValueError, RuntimeError) as error:  # a NUL in the path, or the home directory of an unknown user
             raise InvalidSecurity(f"{key}={path!r}: {error}") from None
         if len(content) > MOST_STORE_BYTES:
-            raise InvalidSecurity(f"{key}={path}: it has more than 16 MB, which no store has")
+            raise InvalidSecurity(f"{key}={path}: the file is larger than 16 MB, so it is not a key store")
         return content
 
 
@@ -170,7 +170,7 @@ class _Keys:
 def _tls(keys: _Keys) -> TlsSettings:
     algorithm = keys.text("ssl.endpoint.identification.algorithm", "https").lower()
     if algorithm not in ("https", "none", ""):
-        raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: it is https, or empty for no check")
+        raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: must be https, or empty (no check)")
     protocols = keys.items("ssl.enabled.protocols")
     from kafka_zk.security.tls import VERSIONS, client_context  # imported here, because it loads OpenSSL
 
@@ -231,7 +231,7 @@ def _store_type(keys: _Keys, name: str, data: bytes) -> str:
     key = f"ssl.{name}.type"
     wanted = keys.text(key, "").upper()
     if wanted and wanted not in stores.TYPES:
-        raise InvalidSecurity(f"{key}={wanted}: it is one of {', '.join(stores.TYPES)}")
+        raise InvalidSecurity(f"{key}={wanted}: must be one of {', '.join(stores.TYPES)}")
     kind = stores.type_of(data)
     kind = wanted if "PEM" in (wanted, kind) and wanted else kind
     if kind == "PEM" and keys.has(f"ssl.{name}.password"):
@@ -259,7 +259,7 @@ def _sasl(keys: _Keys) -> SaslSettings:
     is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # without Kerberos, it was forgotten
     if mechanism not in MECHANISMS or is_missing:
         what = "sasl.mechanism is missing" if is_missing else f"sasl.mechanism={mechanism}"
-        raise InvalidSecurity(f"{what}: it is one of {', '.join(MECHANISMS)}")
+        raise InvalidSecurity(f"{what}: must be one of {', '.join(MECHANISMS)}")
     options = _jaas_options(keys, mechanism)
     if mechanism == "GSSAPI":
         return SaslSettings(mechanism, kerberos=_kerberos(keys, options))
@@ -348,7 +348,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
     if keys.has(_TOKEN_URL) or callback in _ENDPOINT_HANDLERS:
         url = keys.needed(_TOKEN_URL, f"with {_CALLBACK}={callback}")
         if not url.lower().startswith(("http://", "https://")):
-            raise InvalidSecurity(f"{_TOKEN_URL}={url}: it is an http or https URL")
+            raise InvalidSecurity(f"{_TOKEN_URL}={url}: must be an http or https URL")
         return ClientCredentials(url, *_client(keys, options), _endpoint_authorities(keys))
     if options is not None:
         return _checked_unsecured(UnsecuredTokens(tuple(sorted(options.items()))))

@@ -47,7 +47,7 @@ class _Rule:
         else:
             name = self._mapped(realm, parts) if len(parts) == self.parts else None
         if name is not None and (not name or "/" in name or "@" in name):
-            raise NoUserName(f"a rule makes {name!r} of the principal, which is no user name")
+            raise NoUserName(f"a rule makes {name!r} of the principal, which is not a valid user name")
         if name is None or not self.case:
             return name
         return name.lower() if self.case == "L" else name.upper()
@@ -96,7 +96,7 @@ def _pattern(text: str | None) -> re.Pattern[str] | None:
 def _rule(text: str) -> _Rule:
     found = _RULE.fullmatch(text)
     if found is None:
-        raise InvalidSecurity(f"sasl.kerberos.principal.to.local.rules: {text!r} is no rule")
+        raise InvalidSecurity(f"sasl.kerberos.principal.to.local.rules: {text!r} is not a rule")
     if text == "DEFAULT":
         return _Rule(0)
     parts = int(found["parts"])

@@ -142,7 +142,7 @@ def _number(keys: ListenerKeys, mechanism: str, key: str, default: int, what: st
     text = keys.of_mechanism(mechanism, key, str(default))
     number = decimal_integer(text, NATURAL_INT64)
     if number is None:
-        raise InvalidSecurity(f"{key}={text}: it is {what}")
+        raise InvalidSecurity(f"{key}={text}: must be {what}")
     return number
 
 
@@ -153,7 +153,7 @@ def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) ->
         return None
     if mechanism not in _METHODS or not _PYTHON_NAME.fullmatch(name):
         raise InvalidSecurity(
-            f"{key}={name}: a Java class cannot be loaded; allowed is a Python class as module:Class, for PLAIN and "
+            f"{key}={name}: a Java class cannot be loaded; set a Python class as module:Class, for PLAIN and "
             "OAUTHBEARER"
         )
     module, _, attribute = name.partition(":")
@@ -231,7 +231,7 @@ def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksE
     is_local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and is_local)):
         raise InvalidSecurity(
-            f"{JWKS_URL}={url}: it is file:///… or https://…; over http an attacker on the way could add a key"
+            f"{JWKS_URL}={url}: must be file:///… or https://…; over http an attacker on the way could add a key"
         )
 
     def ms(name: str, default: int) -> int:

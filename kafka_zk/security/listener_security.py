@@ -105,7 +105,7 @@ def _tls(keys: ListenerKeys, *, has_sasl: bool) -> ListenerTls:
         raise InvalidSecurity("ssl.keystore.location is missing: a broker needs a key and a certificate")
     client_auth = keys.text("ssl.client.auth", "none").lower()
     if client_auth not in CLIENT_AUTH:
-        raise InvalidSecurity(f"ssl.client.auth={client_auth}: it is one of {', '.join(CLIENT_AUTH)}")
+        raise InvalidSecurity(f"ssl.client.auth={client_auth}: must be one of {', '.join(CLIENT_AUTH)}")
     if has_sasl and not keys.is_own("ssl.client.auth"):
         client_auth = "none"  # as in Kafka, SASL_SSL only uses the key with the listener's prefix
     return ListenerTls(settings, client_auth, PrincipalMapper(keys.text("ssl.principal.mapping.rules", "DEFAULT")))

@@ -52,16 +52,18 @@ class PasswordEncoder:
             return None
         cipher = properties.get("password.encoder.cipher.algorithm", CIPHER).strip()
         if cipher != CIPHER:
-            raise InvalidSecurity(f"password.encoder.cipher.algorithm={cipher}: this broker has {CIPHER}")
+            raise InvalidSecurity(f"password.encoder.cipher.algorithm={cipher}: must be {CIPHER}")
         factory = properties.get("password.encoder.keyfactory.algorithm", "").strip() or KEY_FACTORY
         if factory not in _HASHES:
-            raise InvalidSecurity(f"password.encoder.keyfactory.algorithm={factory}: it is one of {', '.join(_HASHES)}")
+            raise InvalidSecurity(
+                f"password.encoder.keyfactory.algorithm={factory}: must be one of {', '.join(_HASHES)}"
+            )
         bits = _number(properties, "password.encoder.key.length", KEY_LENGTH_BITS)
         iterations = _number(properties, "password.encoder.iterations", ITERATIONS)
         if bits not in _KEY_LENGTHS_BITS:
-            raise InvalidSecurity(f"password.encoder.key.length={bits}: it is 128, 192 or 256")
+            raise InvalidSecurity(f"password.encoder.key.length={bits}: must be 128, 192 or 256")
         if not 1024 <= iterations <= MOST_ITERATIONS:
-            raise InvalidSecurity(f"password.encoder.iterations={iterations}: it is 1024 to {MOST_ITERATIONS}")
+            raise InvalidSecurity(f"password.encoder.iterations={iterations}: must be 1024 to {MOST_ITERATIONS}")
         return cls(Password(secret), factory, bits, iterations)
 
     def encode(self, password: Password, random: Random = SYSTEM_RANDOM) -> str:
@@ -141,7 +143,7 @@ def _cipher(key: bytes, vector: bytes) -> Any:
 def _number(properties: Mapping[str, str], key: str, default: int) -> int:
     text = properties.get(key, str(default)).strip()
     if not text.isdecimal():
-        raise InvalidSecurity(f"{key}={text}: it is a number")
+        raise InvalidSecurity(f"{key}={text}: must be a number")
     return int(text)
 
 

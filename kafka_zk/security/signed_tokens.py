@@ -79,7 +79,7 @@ def read_keys(document: bytes) -> list[VerificationKey]:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InvalidKeys("it is not a JSON web key set") from None
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
-        raise InvalidKeys(f"its keys are no list of at most {MOST_KEYS}")
+        raise InvalidKeys(f"its keys must be a list of at most {MOST_KEYS}")
     return [key for key in map(_read_key, listed) if key is not None]
 
 
@@ -166,7 +166,7 @@ class SignedTokens(TokenValidator):
             fitting = [key for key in fitting if key.key_id == key_id]
         if not fitting:
             self.on_missed_key()
-            raise RefusedToken("no key of the provider fits the token's")
+            raise RefusedToken("no key of the provider matches the token's key id")
         if key_id is None and len(fitting) > 1:
             raise RefusedToken("the token does not say which key of the provider it is signed with")
         return fitting[0]

@@ -72,7 +72,7 @@ def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
         entries = _jks_entries(data, store_password)
         found = [_pem("CERTIFICATE", each) for entry in entries for each in entry.certificates[:1]]
     if not found:
-        raise InvalidSecurity("there is no certificate in it")
+        raise InvalidSecurity("it contains no certificate")
     return "\n".join(found) + "\n"
 
 
@@ -108,7 +108,7 @@ def _pkcs12_identity(data: bytes, store_password: Password, key_password: Passwo
     from cryptography.hazmat.primitives import serialization  # installed: otherwise ``_pkcs12`` failed
 
     if store.key is None or store.cert is None:
-        raise InvalidSecurity("there is no private key with its certificate in it")
+        raise InvalidSecurity("it contains no private key with its certificate")
     key = store.key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -121,7 +121,7 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
     try:
         return [_pkcs12_pem(each) for each in (store.cert, *_pkcs12_entries(store)) if each is not None]
     except ValueError:
-        raise InvalidSecurity("there is a certificate in it that cannot be read") from None
+        raise InvalidSecurity("it contains an invalid certificate") from None
 
 
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
@@ -244,7 +244,7 @@ def _jks_identity(data: bytes, store_password: Password, key_password: Password)
             key = _jks_key(entry.protected_key, key_password)
             chain = "\n".join(_pem("CERTIFICATE", each) for each in entry.certificates)
             return Identity(Password(_pem("PRIVATE KEY", key)), chain + "\n")
-    raise InvalidSecurity("there is no private key with its certificate in it")
+    raise InvalidSecurity("it contains no private key with its certificate")
 
 
 def _jks_key(protected: bytes, password: Password) -> bytes:

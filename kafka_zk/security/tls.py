@@ -164,7 +164,7 @@ def closed_early(settings: TlsSettings, *, in_handshake: bool) -> str:
     can help."""
     if in_handshake:
         return "the broker closed the connection during the TLS handshake; does it speak TLS at this port?"
-    wants = "does not accept our client certificate" if settings.identity else "asks for a client certificate"
+    wants = "does not accept this client's certificate" if settings.identity else "asks for a client certificate"
     return (
         f"the broker closed the connection after the TLS handshake; perhaps it {wants} (ssl.keystore.location or "
         "ssl.certificate.location)"
@@ -193,7 +193,7 @@ def _explanation(error: BaseException, settings: TlsSettings) -> str:
         if code in _NOT_TLS:
             return "it does not speak TLS at this port; check the port and security.protocol"
         if "ALERT" in code and any(word in code for word in _WANTS_CERTIFICATE):
-            has = "does not accept our certificate" if settings.identity else "asks for a client certificate"
+            has = "does not accept this client's certificate" if settings.identity else "asks for a client certificate"
             return f"the broker {has} ({reason(error)}); check ssl.keystore.location or ssl.certificate.location"
     return reason(error)
 

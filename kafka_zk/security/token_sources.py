@@ -75,7 +75,7 @@ class ClientCredentials:
         document = self._ask(request)
         value = document.get("access_token")
         if not isinstance(value, str) or not value:
-            raise SaslAuthenticationFailed(f"{self.url} gives no access_token")
+            raise SaslAuthenticationFailed(f"{self.url} returned no access_token")
         return Token(Password(value), _expires_ms(document, value, now_ms), now_ms, dict(self.extensions))
 
     def _ask(self, request: urllib.request.Request) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class ClientCredentials:
             document = json.loads(fetch(request, TlsSettings(self.authorities)))
         except urllib.error.HTTPError as error:
             if error.code >= 500 or error.code == 429:
-                raise TokenUnavailable(f"{self.url} answers {error.code} {error.reason}") from None
+                raise TokenUnavailable(f"{self.url} responded {error.code} {error.reason}") from None
             raise SaslAuthenticationFailed(
                 f"{self.url} refuses the client {self.client_id!r}: {error.code} {error.reason}"
             ) from None
@@ -91,9 +91,9 @@ class ClientCredentials:
             cause = error.reason if isinstance(error, urllib.error.URLError) else error
             raise TokenUnavailable(f"no token from {self.url}: {cause}") from None
         except ValueError:
-            raise SaslAuthenticationFailed(f"{self.url} answers with something that is not JSON") from None
+            raise SaslAuthenticationFailed(f"{self.url} returned a response that is not JSON") from None
         if not isinstance(document, dict):
-            raise SaslAuthenticationFailed(f"{self.url} answers with something that is not a JSON object")
+            raise SaslAuthenticationFailed(f"{self.url} returned a response that is not a JSON object")
         return document
 
 
@@ -145,7 +145,7 @@ def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
     lifetime_s = document.get("expires_in")
     if isinstance(lifetime_s, int | float):
         return now_ms + int(lifetime_s * 1000)
-    raise SaslAuthenticationFailed("the token says nothing about when it expires, neither does its endpoint")
+    raise SaslAuthenticationFailed("neither the token nor its endpoint says when the token expires")
 
 
 class _Tokens:

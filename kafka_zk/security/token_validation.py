@@ -108,13 +108,13 @@ class UnsecuredTokens:
         self._required_scope = options.get("unsecuredValidatorRequiredScope", "").split()
         text = options.get("unsecuredValidatorAllowableClockSkewMs", "").strip() or "0"
         if not re.fullmatch("[0-9]{1,10}", text):
-            raise InvalidSecurity(f"unsecuredValidatorAllowableClockSkewMs={text}: it is a number of ms")
+            raise InvalidSecurity(f"unsecuredValidatorAllowableClockSkewMs={text}: must be a number of ms")
         self._skew_ms = int(text)
 
     def validate(self, token: str, now_ms: int) -> ValidToken:
         jws = parse(token)
         if jws.header.get("alg") != "none" or jws.signature:
-            raise RefusedToken("the token is signed, and this listener takes unsecured tokens: algorithm none")
+            raise RefusedToken("the token is signed, but this listener accepts only unsecured tokens (algorithm none)")
         user = principal_name(jws.claims, self._principal_claim)
         expires_ms = time_ms(jws.claims, "exp")
         assert expires_ms is not None, "needed"

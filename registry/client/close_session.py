@@ -115,7 +115,7 @@ def _receive_packet(connection: socket.socket, deadline_s: float) -> bytes:
     """Receive one packet. Raises: OSError, also at the deadline or if the server closes the connection."""
     (size_bytes,) = struct.unpack(">i", _receive(connection, 4, deadline_s))
     if not 0 <= size_bytes <= _LARGEST_ANSWER_BYTES:
-        raise ConnectionError(f"an answer of {size_bytes} bytes: this is no ZooKeeper")
+        raise ConnectionError(f"a response of {size_bytes} bytes: not a ZooKeeper server")
     return _receive(connection, size_bytes, deadline_s)
 
 

@@ -86,11 +86,11 @@ _ERRORS: tuple[tuple[type[Exception], type[errors.RegistryError]], ...] = (
 def registry_error(error: BaseException, path: str) -> errors.RegistryError:
     """Convert kazoo's exception to a RegistryError."""
     if isinstance(error, exceptions.NoAuthError):
-        return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not allow this to who asks")
+        return errors.NoAuth(f"{path}: its ACL in ZooKeeper does not allow this client to do that")
     if isinstance(error, exceptions.InvalidACLError):
         return errors.NoAuth(f"{path}: zookeeper.set.acl needs an identity, and ZooKeeper knows none of this session")
     if isinstance(error, exceptions.SessionClosedRequireSaslError):
-        return errors.AuthenticationFailed("ZooKeeper asks for a SASL login, which this client has not")
+        return errors.AuthenticationFailed("ZooKeeper requires a SASL login; configure one for this client")
     for kazoo_type, registry_type in _ERRORS:
         if isinstance(error, kazoo_type):
             return registry_type(path)
@@ -211,7 +211,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
     def _connect(self, host: str, hostip: str, port: int) -> Any:
         pulse = self.client.pulse
         if not pulse.beats:
-            raise ConnectionDropped("not resumed yet: the thread that owns the session stands still")
+            raise ConnectionDropped("not resumed yet: the thread that owns the session is blocked")
         try:
             timeouts = super()._connect(host, hostip, port)
         except exceptions.SessionExpiredError:

@@ -66,7 +66,7 @@ def _tls(properties: Mapping[str, str]) -> Tls | None:
         return None
     for unsupported in ("crl.enable", "ocsp.enable"):
         if _boolean(properties, SSL + unsupported, default=False):
-            raise InvalidSecurity(f"{SSL}{unsupported}=true: allowed is false, revocation is not checked here")
+            raise InvalidSecurity(f"{SSL}{unsupported}=true: must be false, because revocation is not supported")
     algorithm = properties.get(SSL + "endpoint.identification.algorithm", "HTTPS")
     tls = Tls(
         truststore=_store(properties, "truststore"),
@@ -90,7 +90,7 @@ def _store(properties: Mapping[str, str], name: str) -> Path | None:
     kind = properties.get(f"{SSL}{name}.type", "").upper()
     if kind != "PEM" if kind else not location.lower().endswith(_PEM_SUFFIXES):
         command = _CONVERSION[name].format(file=location)
-        raise InvalidSecurity(f"{key}={location}: allowed is a PEM file, which `{command}` makes")
+        raise InvalidSecurity(f"{key}={location}: must be a PEM file; create one with `{command}`")
     return Path(location)
 
 
@@ -111,7 +111,7 @@ def _sasl(properties: Mapping[str, str]) -> Credentials | None:
     module = modules[0]
     if module.name != DIGEST_LOGIN_MODULE:
         raise InvalidSecurity(
-            f"{where}: {section} has {module.name}; allowed is {DIGEST_LOGIN_MODULE} (Kerberos is not built)"
+            f"{where}: {section} has {module.name}; use {DIGEST_LOGIN_MODULE} (Kerberos is not supported)"
         )
     if not module.options.get("username") or "password" not in module.options:
         raise InvalidSecurity(f"{where}: {section} lacks username or password")
@@ -124,14 +124,14 @@ def _digest(properties: Mapping[str, str]) -> Credentials | None:
         return None
     username, colon, password = text.partition(":")
     if not (username and colon):
-        raise InvalidSecurity(f"{DIGEST}: allowed is user:password")
+        raise InvalidSecurity(f"{DIGEST}: must be user:password")
     return Credentials(username, password)
 
 
 def _boolean(properties: Mapping[str, str], key: str, *, default: bool) -> bool:
     text = properties.get(key) or str(default)
     if text.lower() not in ("true", "false"):
-        raise InvalidSecurity(f"{key}={text}: allowed is true or false")
+        raise InvalidSecurity(f"{key}={text}: must be true or false")
     return text.lower() == "true"
 
 

@@ -131,7 +131,7 @@ class Rereader:
         elif self._told != repr(failure.value):
             self._told = repr(failure.value)
             _log.warn(
-                "cannot watch {path}: {error!r}; the read is repeated after {seconds} s, later every {longest} s",
+                "cannot watch {path}: {error!r}; retrying after {seconds} s, later every {longest} s",
                 path=self._path, error=failure.value, seconds=self._retry_s, longest=LONGEST_RETRY_S,
             )  # fmt: skip
             if failure.check(NoAuth):

@@ -74,7 +74,7 @@ def group_id_fault(group: str) -> str | None:
     """
     if _GROUP_ID.fullmatch(group) and is_znode_name(group):
         return None
-    return f"{group!r} is no name for a group: letters, digits, '.', '_' and '-' make one, but '.' and '..' are none"
+    return f"{group!r} is not valid: use letters, digits, '.', '_' and '-', but not '.' or '..' alone"
 
 
 def group_path(group: str) -> str:

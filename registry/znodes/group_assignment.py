@@ -72,7 +72,7 @@ def decode(path: str, data: bytes | None) -> GroupAssignment:
     threads = json_codec.text_list(path, "threads", document.get("threads"))
     for thread in threads:
         if not is_thread_id(thread):
-            raise InvalidZnode(f"{path}: {json_codec.shown(thread)} is no thread id")
+            raise InvalidZnode(f"{path}: {json_codec.shown(thread)} is not a thread id")
     partitions, static = document.get("partitions"), document.get("static", {})
     if not isinstance(partitions, dict) or not isinstance(static, dict):
         raise InvalidZnode(f"{path}: 'partitions' and 'static' must be objects")

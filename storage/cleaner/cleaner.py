@@ -15,19 +15,19 @@ from typing import NamedTuple
 
 from kafka_zk.base.clock import monotonic_s
 from kafka_zk.base.clock import sleep as machine_sleep
+from kafka_zk.native.loading import implementation
 from kafka_zk.storage.cleaner.cleaned_transactions import CleanedTransactions, Marker, TransactionEnds, read_marker
-from kafka_zk.storage.cleaner.cleaner_kernel import CleanerKernel, load_loops
 from kafka_zk.storage.cleaner.offset_map import OffsetMap
 from kafka_zk.storage.cleaner.record_filter import (
     Filtered,
     LastRecord,
     Retention,
-    choose,
     filter_batch,
     filter_entry,
-    places,
+    read_checked,
     uncompressed_records,
 )
+from kafka_zk.storage.cleaner.record_loops import RecordLoops, record_loops
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.config_table import LONG_MAX
 from kafka_zk.storage.files.errors import CorruptRecord
@@ -49,10 +49,6 @@ from kafka_zk.storage.segments.segment_swap import remove_cleaned
 from kafka_zk.storage.segments.transaction_index import decode_transaction_index, encode_transaction_index
 
 MAX_POSITION = 0x7FFFFFFF
-KERNEL_BYTES = 8 << 20
-"""Loading the compiled loops takes as long as interpreting about this many bytes."""
-COMPILE_BYTES = 128 << 20
-"""Compiling them, once, takes as long as interpreting a multiple of this."""
 _THROTTLE_WINDOW_S = 0.3
 
 
@@ -133,14 +129,6 @@ class CleanWork(NamedTuple):
         return _Cleaning(self).run(report)
 
 
-def load_kernel(offsets: OffsetMap, size_bytes: int) -> CleanerKernel | None:
-    """The compiled loops, if available and if there is enough data to be worth loading them."""
-    loops = load_loops(compiles=False) if size_bytes >= KERNEL_BYTES else None
-    if loops is None and size_bytes >= COMPILE_BYTES:
-        loops = load_loops(compiles=True)
-    return None if loops is None else CleanerKernel(offsets, loops)
-
-
 class Throttler:
     """Sleeps to limit the rate of reads and writes. Source: Throttler.java@3.9."""
 
@@ -176,28 +164,28 @@ class _Cleaning:
         self._throttler = Throttler(work.config.max_bytes_per_second)
         self._ends = TransactionEnds(self._markers)
         self._stats = CleanerStats()
-        self._kernel: CleanerKernel | None = None
 
     def run(self, report: Callable[[CleanedSegment], None]) -> Cleaned:
         work = self._work
         started_s = monotonic_s()
         remove_cleaned(work.directory)  # a .swap file is ignored beside a .cleaned one of an earlier cleaning
+        native = implementation().native
         offsets = OffsetMap(
             work.config.dedupe_buffer_bytes,
             work.config.load_factor,
             range(work.first_dirty_offset, work.uncleanable_offset),
+            native,
         )
         ends = TransactionEnds(self._markers)
         try:
-            self._kernel = load_kernel(offsets, sum(segment.size_bytes for segment in work.segments))
-            self._fill(offsets)
+            loops = record_loops(offsets, native)
+            self._fill(offsets, loops)
             self._stats.elapsed_index_s = monotonic_s() - started_s
             end_offset = offsets.latest_offset + 1
             transactions = CleanedTransactions(ends)
-            interpreted = partial(choose, offsets.get, replaced=offsets.replaced)
             retention = Retention(
                 offsets.get,
-                interpreted if self._kernel is None else self._kernel.choose,
+                loops.choose,
                 offsets.latest_offset,
                 work.uncleanable_offset,
                 work.now_ms,
@@ -218,23 +206,21 @@ class _Cleaning:
         finally:
             for each in (self._ends, ends):
                 each.close()
-            if self._kernel is not None:
-                self._kernel.close()
             offsets.close()
 
     # -- the offset map -------------------------------------------------------------------------------------------
 
-    def _fill(self, offsets: OffsetMap) -> None:
+    def _fill(self, offsets: OffsetMap, loops: RecordLoops) -> None:
         """Store the last offset of each key from the first dirty offset on, until the map is full."""
         work = self._work
         slot = _slot_of(work.segments, work.first_dirty_offset)
         bases = [segment.base_offset for segment in work.segments[slot + 1 :]] + [work.uncleanable_offset]
         for segment, next_base in zip(work.segments[slot:], bases, strict=True):
-            if not self._fill_from(segment, offsets):
+            if not self._fill_from(segment, offsets, loops):
                 return
             offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # the segment may end before it
 
-    def _fill_from(self, segment: SegmentFile, offsets: OffsetMap) -> bool:
+    def _fill_from(self, segment: SegmentFile, offsets: OffsetMap, loops: RecordLoops) -> bool:
         """True if the whole segment fitted into the map. Batches are added whole, because they are cleaned whole."""
         start_offset = self._work.first_dirty_offset
         position = self._position_before(segment, start_offset)
@@ -242,14 +228,14 @@ class _Cleaning:
             if span.last_offset >= start_offset:
                 if span.magic < 2 or span.base_offset <= offsets.latest_offset:  # offsets may not be unique
                     offsets.forget_replaced()
-                if not self._note_keys(span, batch, offsets):
+                if not self._note_keys(span, batch, offsets, loops):
                     if offsets.latest_offset < start_offset:
                         raise CorruptRecord(f"the first batch has more keys than the {offsets.max_size} of the map")
                     return False
                 offsets.latest_offset = max(offsets.latest_offset, span.last_offset)
         return True
 
-    def _note_keys(self, span: BatchSpan, batch: bytes, offsets: OffsetMap) -> bool:
+    def _note_keys(self, span: BatchSpan, batch: bytes, offsets: OffsetMap, loops: RecordLoops) -> bool:
         """Add a batch's keys to the map; False if it is full. Keys of aborted transactions are ignored."""
         start_offset = self._work.first_dirty_offset
         stats = self._stats
@@ -262,8 +248,7 @@ class _Cleaning:
                 for message in messages
                 if message.key is not None and message.offset >= start_offset
             )
-        header = read_header(batch)
-        check_crc(batch, 0, header)
+        header = read_checked(batch)
         stats.map_records_read += header.record_count
         if header.is_control:
             self._ends.pass_marker(header)
@@ -271,17 +256,7 @@ class _Cleaning:
         if self._ends.is_aborted(header):
             return True
         data, start = uncompressed_records(batch, header)
-        if self._kernel is not None:
-            return self._kernel.note_keys(data, start, header, start_offset)
-        base_offset, first_delta, put = header.base_offset, start_offset - header.base_offset, offsets.put
-        last_delta, delta_before = header.last_offset_delta, -1
-        for _, _, _, offset_delta, key, _ in places(data, start, header.record_count):
-            if not delta_before < offset_delta <= last_delta:
-                offsets.forget_replaced()
-            delta_before = offset_delta
-            if key is not None and offset_delta >= first_delta and not put(key, base_offset + offset_delta):
-                return False
-        return True
+        return loops.note_keys(data, start, header, start_offset)
 
     def _position_before(self, segment: SegmentFile, offset: int) -> int:
         """The position from which to search for an offset: from the index if it is valid, else 0."""

@@ -20,7 +20,8 @@ from typing import NamedTuple
 
 from kafka_zk.storage.cleaner.cleaned_transactions import CleanedTransactions
 from kafka_zk.storage.cleaner.offset_map import NOTHING_REPLACED, Replaced
-from kafka_zk.storage.files.errors import CorruptRecord
+from kafka_zk.storage.files.config_table import INT_MAX, LONG_MAX
+from kafka_zk.storage.files.errors import CorruptRecord, InvalidRecord
 from kafka_zk.storage.records.compression import Compression, compress, decompress
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
 from kafka_zk.storage.records.record_batch import (
@@ -38,7 +39,7 @@ from kafka_zk.storage.records.record_batch import (
     check_crc,
     read_header,
 )
-from kafka_zk.storage.records.varint import encode_varint, read_varint
+from kafka_zk.storage.records.varint import as_long, encode_varint, read_varint
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 
 NO_DATA_OFFSET = -1
@@ -92,7 +93,7 @@ class Retention(NamedTuple):
     @property
     def horizon_ms(self) -> int:
         """Delete horizon for tombstones and markers found now, so that readers can still see them."""
-        return self.now_ms + self.delete_retention_ms
+        return min(self.now_ms + self.delete_retention_ms, LONG_MAX)
 
     def keeps_producer(self, header: BatchHeader) -> bool:
         """True if the batch has its producer's last sequence or epoch."""
@@ -115,13 +116,22 @@ class Filtered(NamedTuple):
     keyless_count: int  # records without a key, which a compacted topic should not have
 
 
+def read_checked(batch: Buffer) -> BatchHeader:
+    """The header of a whole batch, with the right CRC and with offsets that fit into 64 bits. The CRC does not cover
+    the base offset. Raises: CorruptRecord."""
+    header = read_header(batch)
+    check_crc(batch, 0, header)
+    if not 0 <= header.base_offset < LONG_MAX - INT_MAX:
+        raise CorruptRecord(f"a batch cannot begin at offset {header.base_offset}")
+    return header
+
+
 def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
     """The remainder of a batch of magic 2.
 
     Raises: CorruptRecord, InvalidRecord; damaged data never get a new checksum.
     """
-    header = read_header(batch)
-    check_crc(batch, 0, header)
+    header = read_checked(batch)
     if header.is_control:
         return _filter_marker(batch, header, retention)
     if retention.transactions.is_aborted(header):
@@ -208,6 +218,7 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
                 position += 1
             else:
                 timestamp_delta, position = read_varint(records, position)
+                timestamp_delta = as_long(timestamp_delta)
             byte = records[position]
             if byte < 0x80:
                 offset_delta = (byte >> 1) ^ -(byte & 1)
@@ -217,6 +228,8 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
                 position += 2
             else:
                 offset_delta, position = read_varint(records, position)
+                if not -INT_MAX - 1 <= offset_delta <= INT_MAX:
+                    raise IndexError
             byte = records[position]
             if byte < 0x80:
                 key_size = (byte >> 1) ^ -(byte & 1)
@@ -233,7 +246,7 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
                 raise IndexError
             yield start, end, timestamp_delta, offset_delta, key, has_value
             position = end
-    except IndexError:
+    except (IndexError, InvalidRecord):
         raise CorruptRecord("a record of the batch is malformed or not there") from None
     if position != size:
         raise CorruptRecord(f"the batch holds more than the {record_count} records that it says")
@@ -278,7 +291,7 @@ def _rebuild(header: BatchHeader, chosen: Chosen, horizon_ms: int | None) -> tup
     max_timestamp_ms = header.max_timestamp
     attributes = header.attributes
     if not attributes & TIMESTAMP_TYPE_FLAG:
-        max_timestamp_ms = header.base_timestamp + chosen.max_timestamp_delta
+        max_timestamp_ms = as_long(header.base_timestamp + chosen.max_timestamp_delta)
     base_timestamp, data = header.base_timestamp, chosen.records
     if horizon_ms is not None:
         attributes |= DELETE_HORIZON_FLAG
@@ -306,7 +319,7 @@ def _moved(records: bytes, place: RecordPlace, by_ms: int) -> bytes:
     _, position = read_varint(records, start)
     attributes = records[position : position + 1]
     _, position = read_varint(records, position + 1)
-    body = b"".join((attributes, encode_varint(timestamp_delta + by_ms), records[position:end]))
+    body = b"".join((attributes, encode_varint(as_long(timestamp_delta + by_ms)), records[position:end]))
     return encode_varint(len(body)) + body
 
 

@@ -38,7 +38,7 @@ def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]
     try:
         lines = data.decode("ascii").splitlines()
     except UnicodeDecodeError:
-        raise CorruptCheckpoint(f"{path}: it is not a text") from None
+        raise CorruptCheckpoint(f"{path}: not a text file") from None
     if data and not data.endswith(b"\n"):
         raise CorruptCheckpoint(f"{path}: the last line has no end, so it may have been longer")
     if not lines or lines[0] != _VERSION:
@@ -74,7 +74,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         if not _TOPIC.fullmatch(topic):
             raise CorruptCheckpoint(f"{path}: {topic[:30]!r} is not the name of a topic")
         if tp in offsets:
-            raise CorruptCheckpoint(f"{path}: {tp} is in it twice")
+            raise CorruptCheckpoint(f"{path}: {tp} occurs twice")
         offsets[tp] = parse_number(offset, MAX_OFFSET, path)
     return offsets
 

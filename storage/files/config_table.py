@@ -35,9 +35,9 @@ class TopicConfig(NamedTuple):
         try:
             value = _PARSERS[self.type](text.strip())
         except ValueError:
-            raise InvalidConfig(f"{key}={text}: not a value of type {self.type}, allowed: {self.allowed}") from None
+            raise InvalidConfig(f"{key}={text}: not a valid {self.type}; must be {self.allowed}") from None
         if not self.check(value):
-            raise InvalidConfig(f"{key}={text}: allowed is {self.allowed}")
+            raise InvalidConfig(f"{key}={text}: must be {self.allowed}")
         return value
 
     def format(self, value: Value) -> str:
@@ -181,16 +181,16 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
         "Replicas whose serving to followers is throttled.", _is_throttle_list,
     ),
     "local.retention.bytes": _number(
-        "LONG", -2, -2, "Local size limit with remote storage; -2 means retention.bytes."
+        "LONG", -2, -2, "Local size limit with remote storage; -2: retention.bytes."
     ),
     "local.retention.ms": _number(
-        "LONG", -2, -2, "Local age limit with remote storage; -2 means retention.ms."
+        "LONG", -2, -2, "Local age limit with remote storage; -2: retention.ms."
     ),
     "max.compaction.lag.ms": _number(
-        "LONG", LONG_MAX, 1, "Longest time a record may stay uncompacted."
+        "LONG", LONG_MAX, 1, "Maximum time before a record is compacted."
     ),
     "max.message.bytes": _number(
-        "INT", 1024 * 1024 + 12, 0, "Largest record batch, compressed, that is accepted."
+        "INT", 1024 * 1024 + 12, 0, "Maximum size of a record batch, after compression."
     ),
     "message.downconversion.enable": _boolean(
         True, "Whether old fetchers get batches in their own format."
@@ -201,48 +201,48 @@ TOPIC_CONFIGS: dict[str, TopicConfig] = {
     ),
     "message.timestamp.after.max.ms": _number(
         "LONG", LONG_MAX, 0,
-        "How far a record's timestamp may lie after the broker's clock.",
+        "How far a record's timestamp may be ahead of the broker's clock.",
     ),
     "message.timestamp.before.max.ms": _number(
         "LONG", LONG_MAX, 0,
-        "How far a record's timestamp may lie before the broker's clock.",
+        "How far a record's timestamp may be behind the broker's clock.",
     ),
     "message.timestamp.difference.max.ms": _number(
         "LONG", LONG_MAX, 0,
-        "Old key for both timestamp bounds; used where the newer ones keep their default.",
+        "Old key for both timestamp limits; used if the newer keys have their defaults.",
     ),
     "message.timestamp.type": _choice(
         "CreateTime", ("CreateTime", "LogAppendTime"),
-        "Whose clock a record's timestamp is: the producer's or the broker's.",
+        "Whether a record's timestamp is the producer's or the broker's.",
     ),
     "min.cleanable.dirty.ratio": _number(
-        "DOUBLE", 0.5, 0, "Uncompacted share that makes a log compactable.", 1
+        "DOUBLE", 0.5, 0, "Minimum uncompacted share of a log that is compacted.", 1
     ),
     "min.compaction.lag.ms": _number(
-        "LONG", 0, 0, "Shortest time a record stays uncompacted."
+        "LONG", 0, 0, "Minimum time before a record is compacted."
     ),
     "min.insync.replicas": _number(
-        "INT", 1, 1, "Replicas that must hold a record for acks=all to succeed."
+        "INT", 1, 1, "Number of replicas that must have a record for acks=all."
     ),
-    "preallocate": _boolean(False, "Whether to reserve a new segment's space at once."),
+    "preallocate": _boolean(False, "Whether to reserve the disk space of a new segment."),
     "remote.log.copy.disable": _boolean(False, "Remote storage: stop copying."),
     "remote.log.delete.on.disable": _boolean(False, "Remote storage: delete when disabled."),
-    "remote.storage.enable": _boolean(False, "Remote storage; there is none in ZooKeeper mode here."),
+    "remote.storage.enable": _boolean(False, "Remote storage, which is not supported."),
     "retention.bytes": _number(
-        "LONG", -1, None, "Size of a partition above which old segments go; negative: no limit."
+        "LONG", -1, None, "Partition size above which old segments are deleted; negative: no limit."
     ),
     "retention.ms": _number(
-        "LONG", _WEEK_MS, -1, "Age above which segments go; -1: no limit."
+        "LONG", _WEEK_MS, -1, "Age above which segments are deleted; -1: no limit."
     ),
     "segment.bytes": _number("INT", 1 << 30, 14, "Size of a segment file."),
     "segment.index.bytes": _number(
-        "INT", _DEFAULT_INDEX_BYTES, 4, "Largest size of an index file."
+        "INT", _DEFAULT_INDEX_BYTES, 4, "Maximum size of an index file."
     ),
     "segment.jitter.ms": _number(
-        "LONG", 0, 0, "Random part subtracted from segment.ms so that not all roll at once."
+        "LONG", 0, 0, "Maximum random time subtracted from segment.ms, so that rolls are spread."
     ),
-    "segment.ms": _number("LONG", _WEEK_MS, 1, "Age after which a segment is closed even if not full."),
+    "segment.ms": _number("LONG", _WEEK_MS, 1, "Age after which a segment is closed even if it is not full."),
     "unclean.leader.election.enable": _boolean(
-        False, "Whether a replica outside the ISR may become leader, losing data."
+        False, "Whether a replica outside the ISR may become leader, which may lose records."
     ),
 }  # fmt: skip

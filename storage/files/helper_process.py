@@ -130,7 +130,7 @@ def answer(work: Any, descriptor: int, report: Report) -> tuple[int, object]:
     try:
         return DONE, work.run(report) if descriptor < 0 else work.run_on(descriptor)
     except MemoryError:
-        return FAILED, InvalidRecord("it takes more memory than it may")
+        return FAILED, InvalidRecord("it needs more memory than the limit")
     except (OSError, StorageError) as error:
         return FAILED, error
     finally:

@@ -70,7 +70,7 @@ class LogConfig:
         config = replace(DEFAULT if defaults is None else defaults, **values)
         if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
             raise InvalidConfig(
-                f"min.compaction.lag.ms={config.min_compaction_lag_ms}: allowed is at most max.compaction.lag.ms "
+                f"min.compaction.lag.ms={config.min_compaction_lag_ms}: must be at most max.compaction.lag.ms "
                 f"({config.max_compaction_lag_ms})"
             )
         return config

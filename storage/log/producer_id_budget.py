@@ -31,8 +31,8 @@ class ProducerIdBudget:
                 self._was_full = True
                 self.on_full(self.limit)
             raise TooManyProducers(
-                f"producer {producer_id}: this broker remembers {self.count} producers, at most {self.limit} are"
-                " allowed until some have not written for producer.id.expiration.ms"
+                f"producer {producer_id}: this broker already remembers {self.count} producers (limit {self.limit})."
+                " It forgets a producer that has not written for producer.id.expiration.ms"
             )
 
     def recounted(self, count: int) -> None:

@@ -444,7 +444,7 @@ class ProducerState:
                     self.load(decode_snapshot(read_file(path) or b""), offset)
                     return offset
                 except CorruptSnapshot as error:
-                    meaning = "what it said of the producers is taken from the log and from an older snapshot, if any"
+                    meaning = "the producers are rebuilt from the log and from an older snapshot, if any"
                     self._observe(discard(path, error, meaning))
                     self._unsynced.discard(offset)
         return low

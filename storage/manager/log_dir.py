@@ -108,7 +108,7 @@ class LogDir:
         files.make_directory(self.path, durable=True)
         identity = files.real_path(self.path)
         if identity in files.locked_here():
-            raise LogDirLocked(f"{self.path} is in use by this very process")
+            raise LogDirLocked(f"{self.path} is already in use by this process")
         descriptor = files.open_locked(f"{self.path}/{LOCK}")
         if descriptor is None:
             raise LogDirLocked(f"{self.path} is in use by another process")
@@ -119,7 +119,7 @@ class LogDir:
             yield
         else:
             self.close()
-            raise LogDirLocked(f"{self.path} is in use by the log cleaner of a broker that has gone")
+            raise LogDirLocked(f"{self.path} is in use by the log cleaner process of a dead broker")
         files.locked_here().add(identity)
         self._had_recovery_points = files.exists(f"{self.path}/{RECOVERY_POINT_CHECKPOINT}")
         try:

@@ -248,7 +248,7 @@ def _segment_offsets(directory: str, names: Sequence[str], observe: Observe) -> 
         if found and found[1] in INDEX_SUFFIXES and found[0] not in known:
             path = f"{directory}/{name}"
             remove_file(path)
-            observe(Finding(path, "is the index of a segment that is not there", "it is removed"))
+            observe(Finding(path, "is an index without a segment", "it is removed"))
     return [(base, files.size_bytes(f"{directory}/{offset_file(base, LOG_SUFFIX)}")) for base in bases]
 
 
@@ -260,7 +260,7 @@ def _file_names(directory: str, observe: Observe) -> list[str]:
             names.append(entry.name)
         elif entry.name.endswith(_FILE_SUFFIXES):
             path = f"{directory}/{entry.name}"
-            observe(discard(path, "it is a directory", "it is taken for a file that is not there"))
+            observe(discard(path, "it is a directory", "it counts as a missing file"))
     return names
 
 

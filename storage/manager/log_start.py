@@ -191,7 +191,7 @@ def refuse_second_homes(found: Mapping[LogDir, Sequence[tuple[TopicPartition, st
         for tp, _ in partitions:
             other = home_of.setdefault(tp, log_dir)
             if other is not log_dir:
-                raise InconsistentLogDir(f"{tp} lies in both {other.path} and {log_dir.path}")
+                raise InconsistentLogDir(f"{tp} is in both {other.path} and {log_dir.path}")
 
 
 class LogStart:

@@ -57,7 +57,7 @@ class NotConformed(Exception):
     """The batch must go through ``conform`` with the log's configuration before the append."""
 
     def __init__(self, header: BatchHeader, config: LogConfig) -> None:
-        super().__init__("the batch must be taken apart first")
+        super().__init__("the batch must be conformed first")
         self.header = header
         self.config = config
 

@@ -25,7 +25,7 @@ span."""
 def check_count(header: BatchHeader) -> None:
     """Raise InvalidRecord if the header announces too many records."""
     if header.record_count > MAX_RECORDS:
-        raise InvalidRecord(f"{header.record_count} records in a batch; at most {MAX_RECORDS} can be looked at")
+        raise InvalidRecord(f"{header.record_count} records in a batch; at most {MAX_RECORDS} can be checked")
 
 
 def batch_chunks(

@@ -109,7 +109,8 @@ def _take_back(directory: str, names: Sequence[str], observe: Observe) -> list[s
     for name in names:
         own = name.removesuffix(DELETED_SUFFIX)
         if name.endswith(_LOG_SWAP) and not _is_sound(directory, name):
-            observe(discard(f"{directory}/{name}", "it holds a broken batch", "the segments that it was made of stay"))
+            reason = "it contains an invalid batch"
+            observe(discard(f"{directory}/{name}", reason, "the segments that it would replace are kept"))
             present.discard(name)
         elif own != name and own not in present:
             files.rename(f"{directory}/{name}", f"{directory}/{own}")

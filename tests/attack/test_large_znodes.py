@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 from kafka_zk.embedded.ports import free_port
 from kafka_zk.protocol import codec
 from kafka_zk.protocol.api_keys import ApiKey
-from kafka_zk.registry.faults import TOLD_COUNT
+from kafka_zk.registry.faults import PATH_COUNT, TOLD_COUNT
 from tests.attack import payloads
 from tests.attack.cluster import PROBED_TOPIC, wait_for
 from tests.attack.siege import Siege
@@ -92,6 +92,44 @@ def test_the_configuration_of_a_broker_of_900_kb(siege: Siege, znodes: KazooClie
             assert len(victim.logged("configuration", position)) <= TOLD_COUNT + 1
 
     siege("C a broker's configuration of 900 KB", attack, deadline_s=60)
+
+
+def test_a_client_that_alters_a_broker_with_40000_keys(siege: Siege) -> None:
+    alter = codec.request(ApiKey.ALTER_CONFIGS)
+    resource = alter.AlterConfigsResource
+
+    def request(pattern: str) -> bytes:
+        configs = [resource.AlterableConfig(name=pattern.format(number), value="x") for number in range(40_000)]
+        asked = resource(resource_type=4, resource_name="0", configs=configs)
+        body = bytes(codec.encode_body(alter(resources=[asked], validate_only=True), ApiKey.ALTER_CONFIGS, 0))
+        return payloads.frame(ApiKey.ALTER_CONFIGS, 0, body)
+
+    requests = [request(pattern) for pattern in ("key.of.a.plugin.{}", "listener.name.l{}.ssl.keystore.location")]
+
+    def attack() -> None:
+        for each in requests:
+            assert siege.victim.connect().ask(each), "the broker closed the connection"
+
+    siege("C AlterConfigs with 40,000 keys", attack, deadline_s=60)
+
+
+def test_10000_topics_of_garbage(siege: Siege, znodes: KazooClient) -> None:
+    victim = siege.victim
+
+    def attack() -> None:
+        for name in ("garbage-{}", "an illegal name {}"):
+            for first in range(0, 5_000, AT_ONCE):
+                made = [
+                    znodes.create_async(f"/brokers/topics/{name.format(number)}", b"garbage")
+                    for number in range(first, first + AT_ONCE)
+                ]
+                for each in made:
+                    each.get()
+        victim.create_topic("beside-them", timeout_s=30.0)
+        told = victim.logged("/brokers/topics/|not named")
+        assert PATH_COUNT < len(told) <= PATH_COUNT + 5, f"{len(told)} lines"
+
+    siege("C 10,000 topics of garbage", attack, deadline_s=90)
 
 
 def test_3000_brokers(siege: Siege, znodes: KazooClient) -> None:

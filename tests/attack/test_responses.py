@@ -153,6 +153,13 @@ def test_producers_of_800000_partitions(siege: Siege) -> None:
     siege("C DescribeProducers, 800,000 ids", attack, deadline_s=90)
 
 
+def test_40000_topics_that_do_not_exist_are_deleted(siege: Siege) -> None:
+    delete = codec.request(ApiKey.DELETE_TOPICS)
+    topics = [delete.DeleteTopicState(name=f"missing-{number}", topic_id=None) for number in range(40_000)]
+    request = _frame(ApiKey.DELETE_TOPICS, 6, delete(topics=topics, timeout_ms=0))
+    siege("C DeleteTopics of 40,000 names", lambda: siege.victim.connect().ask(request), deadline_s=60)
+
+
 def test_long_keys_of_coordinators(coordinated: Siege) -> None:
     keys = [f"{number:0>32000}" for number in range(500)]
     find = codec.request(ApiKey.FIND_COORDINATOR)

@@ -1,7 +1,7 @@
 """Kafka's log cleaner and ours on the same folders: MB/s, MB per CPU second, memory, and producers beside them.
 
 Each folder is cleaned by Apache Kafka 3.9.1, all in one broker that has cleaned one more before, and by ours, with
-compiled loops (numba) and in the interpreter, each in a process as a broker's helper is one. CPU time is counted in
+the native module and in Python, each in a process as a broker's helper is one. CPU time is counted in
 several ways, see ``Cleaned`` in ``compaction_runs``; the table shows all of them.
 
 The second part sends one record after the other to each broker, while it cleans the folders and while it does not.
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_zk.base.types import TopicPartition
-from kafka_zk.storage.cleaner.cleaner_kernel import load_loops
+from kafka_zk.native.loading import NEVER, REQUIRE
 from kafka_zk.storage.records.compression import Compression
 from tests.bench import machine
 from tests.bench.compaction_runs import Beside, Cleaned, clean_by_kafka, clean_by_ours, measure_beside
@@ -103,12 +103,10 @@ def _batches(row: Row, size_bytes: int) -> Iterator[list[Content]]:
 
 
 def cleanings_by_ours(made: Sequence[Folder], root: Path) -> Iterator[Cleaned]:
-    load_loops(compiles=True)  # once in the life of an installation
     for folder in made:
-        for how, is_compiled in (("ours, numba", True), ("ours", False)):
-            times = 2 if is_compiled else 1  # the interpreter loads nothing once
-            copies = [copied(folder, root / f"{folder.tp.topic}-{is_compiled}-{number}") for number in range(times)]
-            yield clean_by_ours(copies, how, is_compiled=is_compiled)
+        for how, choice in (("ours, native", REQUIRE), ("ours", NEVER)):
+            copies = [copied(folder, root / f"{folder.tp.topic}-{choice}-{number}") for number in range(2)]
+            yield clean_by_ours(copies, how, choice)
 
 
 def cleanings_by_kafka(made: Sequence[Folder], root: Path, zookeeper: str, cores: str | None) -> Iterator[Cleaned]:

@@ -1,6 +1,6 @@
 """Clean folders one after the other in a process that has loaded what a broker's helper has, and nothing else.
 
-python -m tests.bench.compaction_child < pickled (compiled?, works)
+python -m tests.bench.compaction_child < pickled works
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-from kafka_zk.storage.cleaner import cleaner
 from kafka_zk.storage.cleaner.cleaner import CleanWork
 from kafka_zk.storage.files import helper_process
 from tests.bench import measure
@@ -22,8 +21,7 @@ def main() -> None:
     """Prints a line of JSON: the CPU time of the start, and of each work its figures."""
     start_s = time.process_time()
     assert callable(helper_process.main)  # what a helper imports
-    is_compiled, works = pickle.load(sys.stdin.buffer)
-    cleaner.KERNEL_BYTES = cleaner.COMPILE_BYTES = 0 if is_compiled else sys.maxsize
+    works = pickle.load(sys.stdin.buffer)
     print(json.dumps({"start_s": start_s, "works": clean(works)}))
 
 

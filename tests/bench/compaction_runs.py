@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import confluent_kafka
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from kafka_zk.native.loading import VARIABLE
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig, CleanWork
 from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from tests.bench import measure
@@ -43,7 +44,7 @@ _CLEANED = re.compile(
 class Cleaned(NamedTuple):
     """One cleaning of a folder.
 
-    ``cpu_s``: of Kafka's cleaner thread; of our helper, with the loading of compiled loops. ``all_cpu_s``: of Kafka's
+    ``cpu_s``: of Kafka's cleaner thread; of our helper. ``all_cpu_s``: of Kafka's
     broker during the cleaning and shortly after it, without what it takes when it is idle; of our helper from its
     start on. ``again_cpu_s``: of a second cleaning of the same in the same helper, None if there was none.
     ``peak_bytes`` of memory, None for Kafka, whose heap is that of the whole broker.
@@ -75,13 +76,18 @@ def row_of(folder: Folder) -> str:
     return folder.tp.topic.removeprefix("bench-")
 
 
-def clean_by_ours(copies: Sequence[Folder], name: str, *, is_compiled: bool) -> Cleaned:
-    """A copy of a folder, or two, one after the other in a process as a broker's helper is one."""
+def clean_by_ours(copies: Sequence[Folder], name: str, choice: str) -> Cleaned:
+    """A copy of a folder, or two, one after the other in a process as a broker's helper is one.
+
+    ``choice``: of the native module, a value of KAFKA_ZK_NATIVE.
+    """
     os.sync()
     works = [_work(copy) for copy in copies]
     command = [sys.executable, "-m", "tests.bench.compaction_child"]
-    given = pickle.dumps((is_compiled, works))
-    done = subprocess.run(command, input=given, capture_output=True, check=True, timeout=ROLL_S)
+    environ = {**os.environ, VARIABLE: choice}
+    done = subprocess.run(
+        command, input=pickle.dumps(works), capture_output=True, check=True, timeout=ROLL_S, env=environ
+    )
     told = json.loads(done.stdout)
     first, *again = told["works"]
     return Cleaned(

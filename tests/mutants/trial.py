@@ -18,7 +18,8 @@ from pathlib import Path
 from tests.mutants.mutations import Mutant
 
 ROOT = Path(__file__).parents[2]
-PARTS = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage", "tests", "docs", "setup.cfg", "pyproject.toml")
+BUILD_FILES = ("setup.cfg", "setup.py", "pyproject.toml")
+PARTS = ("kafka_zk", "rebalance", "registry", "spark_jobs", "storage", "tests", "docs", *BUILD_FILES)
 SLOW = ("slow", "integration", "peers", "soak", "containers", "attack", "power", "spark", "long")
 FAST = " and ".join(f"not {marker}" for marker in SLOW)
 PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:tests.file_order", "--hypothesis-seed=0")

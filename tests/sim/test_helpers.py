@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kafka_zk.native.loading import Implementation
 from kafka_zk.sim.campaign.faults import DRAWN
 from kafka_zk.sim.campaign.run import COMPACTED, Run, play
 from kafka_zk.sim.machine.helpers import SimHelper, SimHelpers
@@ -73,5 +74,6 @@ def test_a_run_compacts_and_a_cleaner_that_drops_too_much_is_found(monkeypatch: 
     def drops_the_last_as_well(last_offset_of: LastOffsetOf, *rest: Any, replaced: Replaced) -> Any:
         return choose(lambda key: last_offset_of(key) + 1, *rest)
 
-    monkeypatch.setattr("kafka_zk.storage.cleaner.cleaner.choose", drops_the_last_as_well)
+    monkeypatch.setattr("kafka_zk.storage.cleaner.cleaner.implementation", lambda: Implementation(None))
+    monkeypatch.setattr("kafka_zk.storage.cleaner.record_loops.choose", drops_the_last_as_well)
     assert any("no later record of its key" in each for each in play(3, ()).violations)

@@ -57,6 +57,15 @@ def longest_wait(events: Sequence[Mapping[str, Any]], since_ns: int) -> Wait | N
     return max(waits, default=None)
 
 
+def starting_s(events: Sequence[Mapping[str, Any]], since_ns: int) -> float:
+    """How long after ``since_ns`` a program had ended, because it was fenced, and its successor was not there yet."""
+    return sum(
+        (after["at"] - max(before["at"], since_ns)) / 1e9
+        for before, after in pairwise(events)
+        if before["event"] == "failed" and after["at"] > since_ns
+    )
+
+
 class _Successors(ClientThread):
     """Begins the next life of each program that has ended: a kill fences those whose transactions time out soon."""
 
@@ -144,7 +153,8 @@ class KillRounds(ReplicationRounds):
         now = {"event": "now", "at": now_ns()}
         for program in self._programs:
             events = [*chain.from_iterable(program.journals().values()), now]  # of all its lives
-            self._say(f"        {program.producer}: {longest_wait(events, int(begun_s * 1e9))}")
+            wait, starts_s = longest_wait(events, int(begun_s * 1e9)), starting_s(events, int(begun_s * 1e9))
+            self._say(f"        {program.producer}: {wait}; its successors started for {starts_s:.1f} s")
 
     def close(self) -> None:
         """End the clients."""

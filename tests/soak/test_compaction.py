@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.native.loading import Implementation
 from kafka_zk.storage.cleaner import cleaner
 from tests.storage.cleaner.test_cleaner_model import run_history
 from tests.storage.test_compaction_crash import crash_everywhere
@@ -15,14 +16,16 @@ pytestmark = pytest.mark.slow
 HISTORIES = 4  # a seed: 2,000 in a campaign of 500
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["interpreted", "compiled"])
+@pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
 def test_random_histories_keep_the_last_values(
-    tmp_path: Path, campaign_seed: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    campaign_seed: int,
+    is_native: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    if compiled:
-        pytest.importorskip("numba")
-        monkeypatch.setattr(cleaner, "KERNEL_BYTES", 0)
-        monkeypatch.setattr(cleaner, "COMPILE_BYTES", 0)
+    found = Implementation(request.getfixturevalue("native") if is_native else None)
+    monkeypatch.setattr(cleaner, "implementation", lambda: found)
     for number in range(HISTORIES):
         run_history(tmp_path / str(number), campaign_seed * HISTORIES + number)
 

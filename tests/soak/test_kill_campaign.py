@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.kill_rounds import PROPERTIES, KillRounds, Wait, longest_wait
+from tests.soak.kill_rounds import PROPERTIES, KillRounds, Wait, longest_wait, starting_s
 from tests.soak.replicated_cluster import ReplicatedCluster
 from tests.soak.replication_clients import Gap
 from tests.soak.replication_rounds import play_campaign
@@ -36,3 +36,10 @@ def test_the_longest_wait_of_a_program_may_begin_before_a_kill() -> None:
     assert longest_wait(events, 5 * 10**9) == Wait(20.0, "init", "begin")
     assert longest_wait(events, 25 * 10**9) == Wait(8.0, "commit", "committed")
     assert longest_wait(events, 30 * 10**9) is None
+
+
+def test_a_successor_that_starts_is_told_apart_from_a_call_that_waits() -> None:
+    times_ns = [("send", 0), ("failed", 10), ("init", 14), ("failed", 20), ("now", 23)]
+    events = [{"event": event, "at": at * 10**9} for event, at in times_ns]
+    assert starting_s(events, 0) == 7.0
+    assert starting_s(events, 12 * 10**9) == 5.0

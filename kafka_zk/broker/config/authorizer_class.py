@@ -21,7 +21,7 @@ def check_authorizer(properties: Mapping[str, str]) -> None:
     wanted = properties.get(_CLASS_KEY, "").strip()
     if wanted and wanted != ACL_AUTHORIZER and not is_python_class(wanted):
         raise BadAuthorizer(
-            f"{_CLASS_KEY}={wanted}: this broker cannot run Java classes; allowed is {ACL_AUTHORIZER}, or a Python "
+            f"{_CLASS_KEY}={wanted}: this broker cannot run Java classes; set {ACL_AUTHORIZER}, or a Python "
             "class as module:Class"
         )
     if not wanted:
@@ -29,7 +29,7 @@ def check_authorizer(properties: Mapping[str, str]) -> None:
     own_zookeeper = properties.get(_OWN_ZOOKEEPER, "").strip()
     if own_zookeeper and own_zookeeper != properties.get("zookeeper.connect", "").strip():
         raise BadAuthorizer(
-            f"{_OWN_ZOOKEEPER}={own_zookeeper}: allowed is the same as zookeeper.connect; this broker reads no ACLs "
+            f"{_OWN_ZOOKEEPER}={own_zookeeper}: must equal zookeeper.connect; this broker reads no ACLs "
             "from another ZooKeeper"
         )
     super_users(properties.get("super.users") or "")
@@ -54,5 +54,5 @@ def super_users(text: str) -> frozenset[str]:
     for user in users:
         kind, separator, name = user.partition(":")
         if not (kind and separator and name):
-            raise BadAuthorizer(f"super.users={text}: allowed is a list like User:admin;User:broker, not {user}")
+            raise BadAuthorizer(f"super.users={text}: must be a list like User:admin;User:broker, not {user}")
     return frozenset(users)

@@ -46,103 +46,103 @@ class BrokerKeys(SecurityKeys):
         use=READ, update=PER_BROKER, is_built=True,
     )
     auto_create_topics_enable = BOOLEAN(
-        "true", "Whether asking for the metadata of an unknown topic creates it.", use=READ,
+        "true", "Whether a metadata request for an unknown topic creates the topic.", use=READ,
     )
     auto_leader_rebalance_enable = BOOLEAN(
-        "true", "Whether leaderships go back to preferred leaders by themselves.", use=READ,
+        "true", "Whether leadership returns to preferred leaders automatically.", use=READ,
     )
     background_threads = INT("10", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     broker_id = INT(
-        "-1", "Number of this broker; -1 takes the stored one or a new one from ZooKeeper.", low=-1, use=READ,
+        "-1", "Id of this broker; -1: use the stored id or a new one from ZooKeeper.", low=-1, use=READ,
     )
     broker_id_generation_enable = BOOLEAN(
         "true", "Whether a broker without broker.id gets one from ZooKeeper.", use=READ,
     )
     broker_rack = STRING(
-        None, "Rack of this broker. The replicas of a new partition are put into different ones.", use=READ
+        None, "Rack of this broker. The replicas of a new partition are placed in different racks.", use=READ
     )
     compression_gzip_level = topic_default("compression.gzip.level")
     compression_lz4_level = topic_default("compression.lz4.level")
     compression_type = topic_default("compression.type")
     compression_zstd_level = topic_default("compression.zstd.level")
-    connections_max_idle_ms = LONG("600000", "A connection without a request for this long is closed.", low=1, use=READ)
+    connections_max_idle_ms = LONG("600000", "Connections without a request for this long are closed.", low=1, use=READ)
     control_plane_listener_name = STRING(
-        None, "Listener through which controllers of Apache Kafka come; ours use inter.broker.listener.name.", use=READ
+        None, "Listener for controllers of Apache Kafka; kafka-zk's use inter.broker.listener.name.", use=READ
     )
     controlled_shutdown_enable = BOOLEAN(
-        "true", "Whether a stopping broker first hands its leaderships over.", use=READ,
+        "true", "Whether a stopping broker first moves its leaderships away.", use=READ,
     )
-    controlled_shutdown_max_retries = INT("3", "How often handing over is tried.", low=0, use=READ)
+    controlled_shutdown_max_retries = INT("3", "Maximum number of attempts to move leaderships away.", low=0, use=READ)
     controlled_shutdown_retry_backoff_ms = LONG(
-        "5000", "Wait between two tries of handing over; all tries together take as many of them at most.", low=0,
+        "5000", "Pause between two attempts; all attempts take at most this time per attempt.", low=0,
         use=READ,
     )
     controller_quota_window_num = INT(
-        "11", "Windows of controller_mutation_rate whose tokens may be saved up.", low=1, use=READ
+        "11", "Number of windows of controller_mutation_rate whose tokens can accumulate.", low=1, use=READ
     )
     controller_quota_window_size_seconds = INT("1", "How long each of these windows is.", low=1, use=READ)
-    controller_socket_timeout_ms = INT("30000", "How long the controller waits for a broker.", low=1, use=READ)
+    controller_socket_timeout_ms = INT("30000", "How long the controller waits for a response.", low=1, use=READ)
     default_replication_factor = INT(
-        "1", "Replicas of a topic that is created without a number of them.", low=1, use=READ,
+        "1", "Replication factor of a topic that is created without one.", low=1, use=READ,
     )
     delete_topic_enable = BOOLEAN("true", "Whether topics can be deleted.", use=READ)
-    fetch_max_bytes = INT("57671680", "The most bytes that one fetch request is answered with.", low=1024, use=READ)
+    fetch_max_bytes = INT("57671680", "Maximum bytes in a fetch response.", low=1024, use=READ)
     group_initial_rebalance_delay_ms = INT(
         "3000", "How long an empty group waits for more members before its first rebalance.", low=0, use=READ,
     )
     group_max_session_timeout_ms = INT(
-        "1800000", "Longest session timeout that a member of a group may ask for.", use=READ,
+        "1800000", "Maximum session timeout that a group member may request.", use=READ,
     )
-    group_max_size = INT("2147483647", "Members that a group has at most.", low=1, use=READ)
+    group_max_size = INT("2147483647", "Maximum number of members of a group.", low=1, use=READ)
     group_min_session_timeout_ms = INT(
-        "6000", "Shortest session timeout that a member of a group may ask for.", use=READ,
+        "6000", "Minimum session timeout that a group member may request.", use=READ,
     )
-    inter_broker_listener_name = STRING(None, "Listener that brokers use among themselves.", use=READ)
+    inter_broker_listener_name = STRING(None, "Listener for connections between brokers.", use=READ)
     inter_broker_protocol_version = STRING(
-        "3.9-IV0", "Protocol of the oldest brokers in the cluster: followers fetch with its versions.", use=READ
+        "3.9-IV0", "Version of the oldest brokers in the cluster; determines requests between brokers.", use=READ
     )
     leader_imbalance_check_interval_seconds = LONG(
-        "300", "How often it is looked whether leaderships have to go back.", low=1, use=READ,
+        "300", "Interval of the checks for leader imbalance.", low=1, use=READ,
     )
     leader_imbalance_per_broker_percentage = INT(
-        "10", "Percentage of partitions that another broker than the preferred one may lead.", low=0, use=READ,
+        "10", "Percentage of partitions that may be led by other than their preferred leaders.", low=0, use=READ,
     )
     listeners = ITEMS(
-        "PLAINTEXT://:9092", "Where the broker listens: NAME://host:port, an empty host meaning all interfaces.",
+        "PLAINTEXT://:9092", "Addresses of the listeners: NAME://host:port; an empty host means all interfaces.",
         use=READ, update=PER_BROKER, is_built=True,
     )
     log_cleaner_backoff_ms = LONG(
-        "15000", "How long the log cleaner rests when no log is dirty enough.", low=0, use=READ, update=CLUSTER_WIDE,
+        "15000", "How long the log cleaner pauses if no log is dirty enough.", low=0, use=READ, update=CLUSTER_WIDE,
     )
     log_cleaner_dedupe_buffer_size = LONG(
-        "134217728", "Memory of all cleaner threads for the keys of what they clean.", use=READ, update=CLUSTER_WIDE,
+        "134217728", "Memory of all cleaner threads for the keys of the logs.", use=READ, update=CLUSTER_WIDE,
     )
     log_cleaner_delete_retention_ms = topic_default("delete.retention.ms")
     log_cleaner_enable = BOOLEAN("true", "Whether compacted topics are compacted.", use=READ)
     log_cleaner_io_buffer_load_factor = DOUBLE(
-        "0.9", "How full that memory may get; fuller is slower.", use=READ, update=CLUSTER_WIDE,
+        "0.9", "Maximum load factor of that memory; a higher one is slower.", use=READ, update=CLUSTER_WIDE,
     )
     log_cleaner_io_buffer_size = INT(
-        "524288", "Memory of all cleaner threads to read and write segments.", low=0, use=READ, update=CLUSTER_WIDE,
+        "524288", "Memory of all cleaner threads for segment data.", low=0, use=READ, update=CLUSTER_WIDE,
     )
     log_cleaner_io_max_bytes_per_second = DOUBLE(
-        "1.7976931348623157E308", "The most bytes that the cleaner reads and writes in a second.",
+        "1.7976931348623157E308", "Maximum bytes that the cleaner reads and writes per second.",
         use=READ, update=CLUSTER_WIDE,
     )
     log_cleaner_max_compaction_lag_ms = topic_default("max.compaction.lag.ms")
     log_cleaner_min_cleanable_ratio = topic_default("min.cleanable.dirty.ratio")
     log_cleaner_min_compaction_lag_ms = topic_default("min.compaction.lag.ms")
     log_cleaner_threads = INT(
-        "1", "How many logs are compacted at a time.", low=0, use=READ, update=CLUSTER_WIDE,
+        "1", "Number of logs that are compacted in parallel.", low=0, use=READ, update=CLUSTER_WIDE,
     )
     log_cleanup_policy = topic_default("cleanup.policy")
-    log_dir = STRING("/tmp/kafka-logs", "Log directory, used where log.dirs is not set.", use=READ)
-    log_dirs = ITEMS(None, "Log directories; a new partition goes to the one with the fewest.", here="", use=READ)
+    log_dir = STRING("/tmp/kafka-logs", "Log directory if log.dirs is not set.", use=READ)
+    log_dirs = ITEMS(None, "Log directories; a new partition goes to the emptiest one.", here="", use=READ)
     log_flush_interval_messages = topic_default("flush.messages")
     log_flush_interval_ms = topic_default("flush.ms", is_set=False, fallback="log.flush.scheduler.interval.ms")
-    log_flush_offset_checkpoint_interval_ms = INT("60000", "How often recovery points are written.", low=1, use=READ)
+    log_flush_offset_checkpoint_interval_ms = INT("60000", "Interval of writing recovery points.", low=1, use=READ)
     log_flush_scheduler_interval_ms = LONG(
-        "9223372036854775807", "How often it is looked for logs that have to be flushed.", low=1, use=READ,
+        "9223372036854775807", "Interval of the checks for logs that must be flushed.", low=1, use=READ,
     )
     log_index_interval_bytes = topic_default("index.interval.bytes")
     log_index_size_max_bytes = topic_default("segment.index.bytes")
@@ -157,22 +157,22 @@ class BrokerKeys(SecurityKeys):
     log_preallocate = topic_default("preallocate")
     log_retention_bytes = topic_default("retention.bytes")
     log_retention_check_interval_ms = LONG(
-        "300000", "How often it is looked for segments that may go.", low=1, use=READ,
+        "300000", "Interval of the checks for segments to delete.", low=1, use=READ,
     )
     log_retention_hours = INT(
-        "168", "log.retention.ms in hours; used where neither ms nor minutes are set.", use=ACCEPTED,
+        "168", "log.retention.ms in hours; used if neither ms nor minutes are set.", use=ACCEPTED,
         in_units=("log.retention.ms", 3_600_000),
     )
     log_retention_minutes = INT(
-        None, "log.retention.ms in minutes; used where ms are not set.", use=ACCEPTED,
+        None, "log.retention.ms in minutes; used if ms is not set.", use=ACCEPTED,
         in_units=("log.retention.ms", 60_000),
     )
     log_retention_ms = topic_default("retention.ms", is_set=False)
     log_roll_hours = INT(
-        "168", "log.roll.ms in hours; used where ms are not set.", use=ACCEPTED, in_units=("log.roll.ms", 3_600_000),
+        "168", "log.roll.ms in hours; used if ms is not set.", use=ACCEPTED, in_units=("log.roll.ms", 3_600_000),
     )
     log_roll_jitter_hours = INT(
-        "0", "log.roll.jitter.ms in hours; used where ms are not set.", use=ACCEPTED,
+        "0", "log.roll.jitter.ms in hours; used if ms is not set.", use=ACCEPTED,
         in_units=("log.roll.jitter.ms", 3_600_000),
     )
     log_roll_jitter_ms = topic_default("segment.jitter.ms", is_set=False)
@@ -180,140 +180,140 @@ class BrokerKeys(SecurityKeys):
     log_segment_bytes = topic_default("segment.bytes")
     log_segment_delete_delay_ms = topic_default("file.delete.delay.ms")
     max_connection_creation_rate = INT(
-        "2147483647", "Connections accepted a second; also of one listener, under listener.name.<listener>.",
+        "2147483647", "Maximum new connections per second; per listener with listener.name.<listener>.",
         low=0, use=READ, update=CLUSTER_WIDE,
     )
     max_connections = INT(
-        "2147483647", "Connections that the broker has at most; when it is full it does not accept.", low=0, use=READ,
+        "2147483647", "Maximum number of connections; at the limit the broker stops accepting.", low=0, use=READ,
         update=CLUSTER_WIDE,
     )
     max_connections_per_ip = INT(
-        "2147483647", "Connections from one address at most; more are closed at once.", low=0, use=READ,
+        "2147483647", "Maximum number of connections per address; others are closed.", low=0, use=READ,
         update=CLUSTER_WIDE,
     )
     max_connections_per_ip_overrides = ITEMS(
-        "", "max.connections.per.ip of single addresses: address:count,...", use=READ, update=CLUSTER_WIDE,
+        "", "max.connections.per.ip for single addresses: address:count,...", use=READ, update=CLUSTER_WIDE,
     )
     max_incremental_fetch_session_cache_slots = INT(
-        "1000", "Incremental fetch sessions that are remembered.", low=0, use=READ,
+        "1000", "Maximum number of incremental fetch sessions.", low=0, use=READ,
     )
     message_max_bytes = topic_default("max.message.bytes")
     metric_reporters = LIST("", update=CLUSTER_WIDE, is_built=False)
     min_insync_replicas = topic_default("min.insync.replicas")
     num_io_threads = INT("8", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
     num_network_threads = INT("3", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
-    num_partitions = INT("1", "Partitions of a topic that is created without a number of them.", low=1, use=READ)
+    num_partitions = INT("1", "Partition count of a topic that is created without one.", low=1, use=READ)
     num_recovery_threads_per_data_dir = INT(
-        "1", "Logs of one directory that are opened at a time after a crash.", low=1, use=READ, update=CLUSTER_WIDE,
+        "1", "Logs per directory that are opened in parallel after a crash.", low=1, use=READ, update=CLUSTER_WIDE,
     )
     num_replica_fetchers = INT("1", low=1, use=ACCEPTED, update=CLUSTER_WIDE)
-    offset_metadata_max_bytes = INT("4096", "Longest metadata that may be committed with an offset.", low=0, use=READ)
+    offset_metadata_max_bytes = INT("4096", "Maximum length of the metadata of a committed offset.", low=0, use=READ)
     offsets_commit_timeout_ms = INT(
-        "5000", "How long a commit of offsets waits for the replicas.", low=1, use=READ,
+        "5000", "How long an offset commit waits for the replicas.", low=1, use=READ,
     )
     offsets_load_buffer_size = INT(
-        "5242880", "Bytes that are read at a time when groups and offsets are loaded.", low=1, use=READ,
+        "5242880", "Bytes per read when groups and offsets are loaded.", low=1, use=READ,
     )
     offsets_retention_check_interval_ms = LONG(
-        "600000", "How often it is looked for offsets that have expired.", low=1, use=READ,
+        "600000", "Interval of the checks for expired offsets.", low=1, use=READ,
     )
     offsets_retention_minutes = INT(
-        "10080", "How long offsets are kept when their group is empty, or reads their topic no longer.", low=1,
+        "10080", "How long offsets are kept after the group is empty or does not read the topic.", low=1,
         use=READ,
     )
     offsets_topic_num_partitions = INT(
-        "50", "Partitions of __consumer_offsets when it is created; not to be changed later.", low=1, use=READ,
+        "50", "Partitions of __consumer_offsets at creation; must not be changed later.", low=1, use=READ,
     )
     offsets_topic_replication_factor = SHORT(
         "3",
-        "Replicas of __consumer_offsets, which waits for that many brokers; not set: 3, or one on each live broker.",
+        "Replicas of __consumer_offsets, created when as many brokers live; default: 3, or all live brokers.",
         low=1, use=READ,
     )
     offsets_topic_segment_bytes = INT(
-        "104857600", "Segment size of __consumer_offsets when it is created.", low=1, use=READ,
+        "104857600", "Segment size of __consumer_offsets at creation.", low=1, use=READ,
     )
-    process_roles = LIST("", "Roles of a node of a KRaft cluster, which this broker cannot be.", use=READ)
+    process_roles = LIST("", "Roles in a KRaft cluster, which this broker cannot have.", use=READ)
     producer_id_expiration_check_interval_ms = INT(
-        "600000", "How often producer ids are removed that have expired.", low=1, use=READ, is_listed=False,
+        "600000", "Interval at which expired producer ids are removed.", low=1, use=READ, is_listed=False,
     )
     producer_id_expiration_ms = INT(
         "86400000", "How long a producer id is remembered after its last batch.", low=1, use=READ, update=CLUSTER_WIDE,
     )
     queued_max_request_bytes = LONG(
         "-1",
-        "Memory for all requests together: what is over it is not read; -1 stands for 96 MB, "
-        "above which one request may be.",
+        "Memory for all requests; above it, requests wait unread, except that one may exceed it. "
+        "-1: 96 MB.",
         low=-1, use=READ,
     )
     queued_max_requests = INT("500", use=ACCEPTED)
-    quota_window_num = INT("11", "Windows that the rates of client quotas are measured over.", low=1, use=READ)
+    quota_window_num = INT("11", "Number of windows over which client quotas are measured.", low=1, use=READ)
     quota_window_size_seconds = INT("1", "How long each of these windows is.", low=1, use=READ)
     replica_fetch_backoff_ms = INT(
-        "1000", "How long a follower leaves a partition alone that its leader did not answer for.", low=0, use=READ
+        "1000", "How long a follower pauses a partition after an error of its leader.", low=0, use=READ
     )
     replica_fetch_max_bytes = INT(
-        "1048576", "Largest share of one partition in an answer to a follower; a single batch may be larger.",
+        "1048576", "Maximum bytes per partition in a response to a follower; one batch may exceed it.",
         low=0, use=READ,
     )
-    replica_fetch_min_bytes = INT("1", "Bytes that a follower's fetch waits for.", use=READ)
+    replica_fetch_min_bytes = INT("1", "Minimum bytes for which a follower's fetch waits.", use=READ)
     replica_fetch_response_max_bytes = INT(
-        "10485760", "Largest answer to a follower; a single batch may be larger.", low=0, use=READ
+        "10485760", "Maximum size of a response to a follower; one batch may exceed it.", low=0, use=READ
     )
-    replica_fetch_wait_max_ms = INT("500", "How long a leader waits for something to send to a follower.", use=READ)
+    replica_fetch_wait_max_ms = INT("500", "How long a leader waits for records to send to a follower.", use=READ)
     replica_lag_time_max_ms = LONG(
-        "30000", "A follower that has not caught up for so long leaves the in-sync replicas.", low=1, use=READ,
+        "30000", "A follower that has not caught up for this time leaves the in-sync replicas.", low=1, use=READ,
     )
     replica_selector_class = STRING(
-        None, "Who tells consumers which replica to read from; RackAwareReplicaSelector: one in their client.rack.",
+        None, "Class that selects the replica for a consumer; RackAwareReplicaSelector: one in its client.rack.",
         use=READ,
     )
-    replica_socket_timeout_ms = INT("30000", "How long a follower waits for its leader.", low=1, use=READ)
+    replica_socket_timeout_ms = INT("30000", "How long a follower waits for a response of its leader.", low=1, use=READ)
     replication_quota_window_num = INT(
-        "11", "How many samples the rate of throttled replicas is measured over.", low=1, use=READ
+        "11", "Number of samples over which the rate of throttled replicas is measured.", low=1, use=READ
     )
     replication_quota_window_size_seconds = INT("1", "How long each of these samples is.", low=1, use=READ)
-    request_timeout_ms = INT("30000", "How long the broker waits for the answer to its own requests.", low=1, use=READ)
-    reserved_broker_max_id = INT("1000", "Largest configured broker.id; generated ones are larger.", low=0, use=READ)
-    socket_listen_backlog_size = INT("50", "Connections that may wait to be accepted.", low=1, use=READ)
+    request_timeout_ms = INT("30000", "How long the broker waits for responses to its own requests.", low=1, use=READ)
+    reserved_broker_max_id = INT("1000", "Maximum configured broker.id; generated ones are larger.", low=0, use=READ)
+    socket_listen_backlog_size = INT("50", "Maximum number of connections that wait to be accepted.", low=1, use=READ)
     socket_receive_buffer_bytes = INT(
-        "102400", "Receive buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
+        "102400", "Receive buffer of a connection; -1, the default here: set by the system.", here="-1", low=-1,
         use=READ,
     )
     socket_request_max_bytes = INT(
-        "104857600", "Largest request; a connection that sends a larger one is closed.", low=1, use=READ,
+        "104857600", "Maximum request size; a larger request closes the connection.", low=1, use=READ,
     )
     socket_send_buffer_bytes = INT(
-        "102400", "Send buffer of a connection; -1, the default here: the system adapts it.", here="-1", low=-1,
+        "102400", "Send buffer of a connection; -1, the default here: set by the system.", here="-1", low=-1,
         use=READ,
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms = INT(
-        "10000", "How often it is looked for transactions that have timed out.", low=1, use=READ,
+        "10000", "Interval of the checks for transactions that have timed out.", low=1, use=READ,
     )
-    transaction_max_timeout_ms = INT("900000", "The longest timeout that a producer may ask for.", low=1, use=READ)
+    transaction_max_timeout_ms = INT("900000", "Maximum timeout that a producer may request.", low=1, use=READ)
     transaction_partition_verification_enable = BOOLEAN(
-        "true", "Whether a transaction's coordinator is asked before a partition takes its first batch.",
+        "true", "Whether the coordinator verifies a transaction before its first batch per partition.",
         use=READ, update=CLUSTER_WIDE,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms = INT(
-        "3600000", "How often it is looked for transactional ids that have expired.", low=1, use=READ,
+        "3600000", "Interval of the checks for expired transactional ids.", low=1, use=READ,
     )
     transaction_state_log_load_buffer_size = INT(
-        "5242880", "Bytes that are read at a time when transactional ids are loaded.", low=1, use=READ,
+        "5242880", "Bytes per read when transactional ids are loaded.", low=1, use=READ,
     )
     transaction_state_log_min_isr = INT(
-        "2", "min.insync.replicas of __transaction_state when it is created; not set: 2, or 1 with one replica.",
+        "2", "min.insync.replicas of __transaction_state at creation; default: 2, or 1 with one replica.",
         low=1, use=READ,
     )
     transaction_state_log_num_partitions = INT(
-        "50", "Partitions of __transaction_state when it is created; not to be changed later.", low=1, use=READ,
+        "50", "Partitions of __transaction_state at creation; must not be changed later.", low=1, use=READ,
     )
     transaction_state_log_replication_factor = SHORT(
         "3",
-        "Replicas of __transaction_state, which waits for that many brokers; not set: 3, or one on each live broker.",
+        "Replicas of __transaction_state, created when as many brokers live; default: 3, or all live brokers.",
         low=1, use=READ,
     )
     transaction_state_log_segment_bytes = INT(
-        "104857600", "Segment size of __transaction_state when it is created.", low=1, use=READ,
+        "104857600", "Segment size of __transaction_state at creation.", low=1, use=READ,
     )
     transactional_id_expiration_ms = INT(
         "604800000", "How long a transactional id is remembered after its last use.", low=1, use=READ,
@@ -324,25 +324,25 @@ class BrokerKeys(SecurityKeys):
     zookeeper_connection_timeout_ms = INT(None, "How long the first connection to ZooKeeper may take.", low=1, use=READ)
     zookeeper_max_in_flight_requests = INT("10", use=ACCEPTED)
     zookeeper_metadata_migration_enable = BOOLEAN(
-        "false", "Takes part in a migration to KRaft, which this broker cannot do.", use=READ,
+        "false", "Migration to KRaft, which this broker does not support.", use=READ,
     )
     zookeeper_session_timeout_ms = INT(
-        "18000", "How long ZooKeeper waits for a silent broker before it counts as gone.", low=100, use=READ,
+        "18000", "Session timeout: ZooKeeper considers a broker dead after this silence.", low=100, use=READ,
     )
 
     # DescribeConfigs lists these keys only if they are set, and shows no value unless the key is dynamic.
     follower_replication_throttled_rate = LONG(
-        None, "Bytes a second that throttled replicas fetch at most.",
+        None, "Maximum bytes per second that throttled replicas fetch.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
     )
     host_name = STRING(use=ACCEPTED, is_listed=False)
     leader_replication_throttled_rate = LONG(
-        None, "Bytes a second that followers are sent of throttled replicas at most.",
+        None, "Maximum bytes per second sent to followers for throttled replicas.",
         low=0, use=READ, update=CLUSTER_WIDE, is_listed=False,
     )
     port = STRING(use=ACCEPTED, is_listed=False)
     replica_alter_log_dirs_io_max_bytes_per_second = LONG(
-        str(2**63 - 1), "Most that is copied when replicas move between log directories.", low=0, use=READ,
+        str(2**63 - 1), "Maximum bytes per second copied when replicas move between log directories.", low=0, use=READ,
         update=CLUSTER_WIDE, is_listed=False,
     )  # fmt: skip
 

@@ -47,6 +47,9 @@ _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.list
 
 _OVERRIDES = "max.connections.per.ip.overrides"
 
+MOST_KEYS = 1_000
+"""Maximum number of keys of a broker or topic that a client may set. Kafka has no bound, and about 400 keys."""
+
 
 def parse(key: str, text: str) -> Value:
     """Parse the value of a broker key. Values of unknown keys are texts. Raises BadValue."""
@@ -148,6 +151,7 @@ class DynamicBrokerConfig:
         """Like ``validate``, but do not read the files that the properties name, and do not compare the keys of
         listeners: a client may not be allowed to name files or to guess passwords. Returns the resulting configuration.
         """
+        check_count(len(properties))
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
@@ -217,6 +221,13 @@ class DynamicBrokerConfig:
 
     def _build(self, default: Mapping[str, str], own: Mapping[str, str]) -> KafkaConfig:
         return KafkaConfig(self._merge(default, own))
+
+
+def check_count(count: int) -> None:
+    """Raises ApiError."""
+    if count > MOST_KEYS:
+        problem = f"{count} configuration keys for one resource, at most {MOST_KEYS} are allowed"
+        raise ApiError(ErrorCode.INVALID_REQUEST, problem)
 
 
 def _is_custom(key: str) -> bool:

@@ -93,7 +93,7 @@ def follower_versions(protocol: str) -> FollowerVersions:
     epochs = _version(_OFFSET_FOR_LEADER_EPOCH, level)
     offsets = _version(_LIST_OFFSETS, level)
     if fetch is None or offsets is None:
-        raise ValueError(f"allowed is {_OLDEST} or later, not {protocol!r}")
+        raise ValueError(f"must be {_OLDEST} or later, not {protocol!r}")
     return FollowerVersions(fetch, offsets, None if fetch >= 12 else epochs)
 
 
@@ -135,7 +135,7 @@ def has_features(protocol: str) -> bool:
 def _level(protocol: str) -> _Level:
     matched = _PATTERN.fullmatch(protocol)
     if matched is None or not is_metadata_version(protocol):
-        raise ValueError(f"allowed is a version such as 3.9-IV0, not {protocol!r}")
+        raise ValueError(f"must be a version such as 3.9-IV0, not {protocol!r}")
     major, minor, patch, step = (None if group is None else int(group) for group in matched.groups())
     assert major is not None
     assert minor is not None

@@ -210,7 +210,7 @@ def _is_known(under_listener: str) -> bool:
 def _positive(key: str, text: str) -> int:
     number = decimal_integer(text.strip(), NATURAL_INT32)
     if not number:
-        raise InvalidBrokerConfig(f"{key}={text}: allowed is a number of at least 1")
+        raise InvalidBrokerConfig(f"{key}={text}: must be a number of at least 1")
     return number
 
 
@@ -219,7 +219,7 @@ def parse_connections_override(entry: str) -> tuple[str, int]:
     host, _, text = entry.rpartition(":")
     count = decimal_integer(text.strip(), NATURAL_INT32)
     if not host or count is None:
-        raise InvalidBrokerConfig(f"max.connections.per.ip.overrides={entry}: allowed is address:count,...")
+        raise InvalidBrokerConfig(f"max.connections.per.ip.overrides={entry}: must be address:count,...")
     return peer_address(host), count
 
 
@@ -230,7 +230,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
         host, colon, port = address.rpartition(":")
         number = decimal_integer(port, PORTS_TO_LISTEN_ON)
         if not separator or not colon or number is None or not _HOST.fullmatch(host):
-            raise InvalidBrokerConfig(f"{key}={text}: allowed is NAME://host:port, for example PLAINTEXT://127.0.0.1:9092")
+            raise InvalidBrokerConfig(f"{key}={text}: must be like NAME://host:port, for example PLAINTEXT://127.0.0.1:9092")
         protocol = protocols.get(name.upper())
         if protocol not in PROTOCOLS:
             raise InvalidBrokerConfig(
@@ -240,7 +240,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
         listeners.append(Listener(name.upper(), protocol, host.strip("[]"), number))
     names = [listener.name for listener in listeners]
     if len(set(names)) != len(names):
-        raise InvalidBrokerConfig(f"{key}={','.join(texts)}: allowed is each listener name once")
+        raise InvalidBrokerConfig(f"{key}={','.join(texts)}: each listener name must occur once")
     return listeners
 
 
@@ -258,9 +258,9 @@ def _parse(row: BrokerKey[Any], text: str) -> Any:
         value = row.value(text)
     except BadValue:
         allowed = "true or false" if row.type == "BOOLEAN" else "a number"
-        raise InvalidBrokerConfig(f"{row.name}={text}: allowed is {allowed}") from None
+        raise InvalidBrokerConfig(f"{row.name}={text}: must be {allowed}") from None
     if row.low is not None and value < row.low:
-        raise InvalidBrokerConfig(f"{row.name}={text}: allowed is a number of at least {row.low}")
+        raise InvalidBrokerConfig(f"{row.name}={text}: must be a number of at least {row.low}")
     return value
 
 
@@ -291,7 +291,7 @@ def _scaled(key: str, text: str, unit_ms: int) -> str:
     try:
         number = int(text)
     except ValueError:
-        raise InvalidBrokerConfig(f"{key}={text}: allowed is a number") from None
+        raise InvalidBrokerConfig(f"{key}={text}: must be a number") from None
     return str(number * unit_ms if number >= 0 else -1)
 
 
@@ -299,10 +299,10 @@ def _check_no_kraft(config: KafkaConfig) -> None:
     """Reject the keys of KRaft: a broker that ignored them would block a migration."""
     if config.process_roles:
         roles = ",".join(config.process_roles)
-        raise InvalidBrokerConfig(f"process.roles={roles}: allowed is none: this broker is one with ZooKeeper")
+        raise InvalidBrokerConfig(f"process.roles={roles}: must not be set, because this broker uses ZooKeeper")
     if config.zookeeper_metadata_migration_enable:
         raise InvalidBrokerConfig(
-            "zookeeper.metadata.migration.enable=true: allowed is false: this broker cannot migrate to KRaft; "
+            "zookeeper.metadata.migration.enable=true: must be false, because this broker cannot migrate to KRaft; "
             "move its replicas to brokers of Apache Kafka first"
         )
 
@@ -310,24 +310,24 @@ def _check_no_kraft(config: KafkaConfig) -> None:
 def _check_whole(config: KafkaConfig) -> None:
     _check_no_kraft(config)
     if not config.zookeeper_connect:
-        raise InvalidBrokerConfig("zookeeper.connect: missing; allowed is host:port[,host:port...][/chroot]")
+        raise InvalidBrokerConfig("zookeeper.connect: missing; must be host:port[,host:port...][/chroot]")
     try:
         connect_string.parse(config.zookeeper_connect)
     except InvalidConnectString as error:
-        problem = f"zookeeper.connect={config.zookeeper_connect}: allowed is another form: {error}"
+        problem = f"zookeeper.connect={config.zookeeper_connect}: not a valid connection string: {error}"
         raise InvalidBrokerConfig(problem) from None
     if config.broker_id < 0 and not config.broker_id_generation_enable:
         raise InvalidBrokerConfig(
-            "broker.id: missing; allowed is a number of at least 0 while broker.id.generation.enable=false"
+            "broker.id: missing; must be a number of at least 0 while broker.id.generation.enable=false"
         )
     if config.broker_id > config.reserved_broker_max_id and config.broker_id_generation_enable:
         raise InvalidBrokerConfig(
-            f"broker.id={config.broker_id}: allowed is at most reserved.broker.max.id "
+            f"broker.id={config.broker_id}: must be at most reserved.broker.max.id "
             f"({config.reserved_broker_max_id}) while broker.id.generation.enable=true"
         )
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         raise InvalidBrokerConfig(
-            f"queued.max.request.bytes={config.queued_max_request_bytes}: allowed is -1 or at least "
+            f"queued.max.request.bytes={config.queued_max_request_bytes}: must be -1 or at least "
             f"socket.request.max.bytes ({config.socket_request_max_bytes})"
         )
     config.of_listeners("max.connections")
@@ -335,7 +335,7 @@ def _check_whole(config: KafkaConfig) -> None:
     for entry in config.max_connections_per_ip_overrides:
         parse_connections_override(entry)
     if not config.log_directories:
-        raise InvalidBrokerConfig("log.dirs: missing; allowed is a comma-separated list of folders")
+        raise InvalidBrokerConfig("log.dirs: missing; must be a comma-separated list of folders")
     _check_listeners(config)
     for sentence in unbuilt_security(config.properties, config.listener_protocols):
         raise InvalidBrokerConfig(sentence)
@@ -349,12 +349,12 @@ def _check_whole(config: KafkaConfig) -> None:
         raise InvalidBrokerConfig(f"inter.broker.protocol.version: {error}") from None
     if config.replica_selector_class not in (None, RACK_AWARE_SELECTOR):
         raise InvalidBrokerConfig(
-            f"replica.selector.class={config.replica_selector_class}: allowed is {RACK_AWARE_SELECTOR}"
+            f"replica.selector.class={config.replica_selector_class}: must be {RACK_AWARE_SELECTOR}"
         )
     dedupe_bytes = config.log_cleaner_dedupe_buffer_size
     if config.log_cleaner_enable and dedupe_bytes // max(1, config.log_cleaner_threads) <= 1024 * 1024:
         raise InvalidBrokerConfig(
-            f"log.cleaner.dedupe.buffer.size={dedupe_bytes}: allowed is more than 1 MB for each of the "
+            f"log.cleaner.dedupe.buffer.size={dedupe_bytes}: must be more than 1 MB for each of the "
             f"log.cleaner.threads ({config.log_cleaner_threads})"
         )
 
@@ -362,7 +362,7 @@ def _check_whole(config: KafkaConfig) -> None:
 def _check_listeners(config: KafkaConfig) -> None:
     names = config.listener_names
     if not names:
-        raise InvalidBrokerConfig("listeners: missing; allowed is a list like PLAINTEXT://127.0.0.1:9092")
+        raise InvalidBrokerConfig("listeners: missing; must be a list like PLAINTEXT://127.0.0.1:9092")
     for listener in config.advertised_listener_list:
         if listener.name not in names:
             raise InvalidBrokerConfig(
@@ -371,8 +371,8 @@ def _check_listeners(config: KafkaConfig) -> None:
     is_named_twice = config.inter_broker_listener_name and "security.inter.broker.protocol" in config.properties
     if is_named_twice:
         raise InvalidBrokerConfig(
-            "inter.broker.listener.name and security.inter.broker.protocol: allowed is one of them, not both"
+            "inter.broker.listener.name and security.inter.broker.protocol: set only one of them"
         )
     if config.inter_broker_listener not in names:
         key = "inter.broker.listener.name" if config.inter_broker_listener_name else "security.inter.broker.protocol"
-        raise InvalidBrokerConfig(f"{key}={config.inter_broker_listener}: allowed is one of {sorted(names)}")
+        raise InvalidBrokerConfig(f"{key}={config.inter_broker_listener}: must be one of {sorted(names)}")

@@ -15,28 +15,28 @@ class SecurityKeys:
     """The base class of ``BrokerKeys``."""
 
     authorizer_class_name = STRING(
-        "", "Who decides what clients may do: Kafka's AclAuthorizer, or a Python class (module:Class).", use=READ,
+        "", "Authorizer: Kafka's AclAuthorizer, or a Python class (module:Class).", use=READ,
     )
     connection_failed_authentication_delay_ms = INT(
-        "100", "How long a refused login is held back before its connection ends.",
+        "100", "How long the response to a failed login is delayed.",
         low=0, use=READ,
     )
     connections_max_reauth_ms = LONG(
-        "0", "How long a SASL session lasts unless its client logs in again; 0: without limit.",
+        "0", "Maximum length of a SASL session without reauthentication; 0: no limit.",
         use=ACCEPTED, needs="SASL",
     )
     delegation_token_expiry_check_interval_ms = LONG(
-        "3600000", "How often the controller deletes delegation tokens that have expired.", low=1, use=READ,
+        "3600000", "Interval at which the controller deletes expired delegation tokens.", low=1, use=READ,
     )
     delegation_token_expiry_time_ms = LONG(
-        "86400000", "How long a delegation token lets its owner in before it has to be renewed.", low=1, use=READ,
+        "86400000", "How long a delegation token is valid before it must be renewed.", low=1, use=READ,
     )
     delegation_token_master_key = PASSWORD(None, "The former name of delegation.token.secret.key.", use=READ)
     delegation_token_max_lifetime_ms = LONG(
-        "604800000", "How long a delegation token can be renewed.", low=1, use=READ,
+        "604800000", "Maximum lifetime of a delegation token, including renewals.", low=1, use=READ,
     )
     delegation_token_secret_key = PASSWORD(
-        None, "Secret that all brokers share and delegation tokens are made of; none without it.", use=READ
+        None, "Secret of all brokers for delegation tokens; without it, there are no tokens.", use=READ
     )
     listener_security_protocol_map = ITEMS(
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
@@ -44,18 +44,18 @@ class SecurityKeys:
         is_built=True,
     )
     password_encoder_cipher_algorithm = STRING(
-        "AES/CBC/PKCS5Padding", "How passwords are encrypted in ZooKeeper; there is no other way.", use=ACCEPTED,
+        "AES/CBC/PKCS5Padding", "Cipher for passwords in ZooKeeper; the default is the only one.", use=ACCEPTED,
     )
-    password_encoder_iterations = INT("4096", "Iterations that make the key for it.", low=1024, use=ACCEPTED)
-    password_encoder_key_length = INT("128", "Bits of this key: 128, 192 or 256.", low=8, use=ACCEPTED)
+    password_encoder_iterations = INT("4096", "Iterations of the key derivation.", low=1024, use=ACCEPTED)
+    password_encoder_key_length = INT("128", "Length of the key in bits: 128, 192 or 256.", low=8, use=ACCEPTED)
     password_encoder_keyfactory_algorithm = STRING(
-        None, "What makes this key; PBKDF2WithHmacSHA512 if not set.", use=ACCEPTED,
+        None, "Key derivation function; PBKDF2WithHmacSHA512 if not set.", use=ACCEPTED,
     )
     password_encoder_old_secret = PASSWORD(
-        None, "The previous secret: passwords encrypted with it are encrypted again at the next start.", use=ACCEPTED,
+        None, "The previous secret: the next start encrypts passwords again that used it.", use=ACCEPTED,
     )
     password_encoder_secret = PASSWORD(
-        None, "Secret that passwords of key stores are encrypted with in ZooKeeper; none can be set without it.",
+        None, "Secret that encrypts passwords of key stores in ZooKeeper; required for setting them.",
         use=ACCEPTED,
     )
     sasl_enabled_mechanisms = LIST(
@@ -63,11 +63,11 @@ class SecurityKeys:
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
     sasl_jaas_config = PASSWORD(
-        None, "Under listener.name.<listener>.<mechanism>.: the login module that says who may log in.",
+        None, "Under listener.name.<listener>.<mechanism>.: the login module with the credentials.",
         use=ACCEPTED, update=PER_BROKER, needs="SASL",
     )
     sasl_kerberos_principal_to_local_rules = LIST(
-        "DEFAULT", "How Kerberos principals become user names; DEFAULT takes the first part of those of the own realm.",
+        "DEFAULT", "Rules that map Kerberos principals to users; DEFAULT: the first part, in the default realm.",
         use=ACCEPTED, update=PER_BROKER,
     )
     sasl_kerberos_service_name = STRING(
@@ -83,52 +83,52 @@ class SecurityKeys:
         use=ACCEPTED, update=PER_BROKER,
     )
     sasl_oauthbearer_clock_skew_seconds = INT(
-        "30", "How far the clocks of the OAuth provider and the broker may be apart.", use=ACCEPTED,
+        "30", "Maximum clock difference to the OAuth provider.", use=ACCEPTED,
     )
-    sasl_oauthbearer_expected_audience = LIST(None, "Audiences of which a token must name one.", use=ACCEPTED)
-    sasl_oauthbearer_expected_issuer = STRING(None, "The issuer that a token must name.", use=ACCEPTED)
+    sasl_oauthbearer_expected_audience = LIST(None, "Expected audiences; a token must name one.", use=ACCEPTED)
+    sasl_oauthbearer_expected_issuer = STRING(None, "Expected issuer of a token.", use=ACCEPTED)
     sasl_oauthbearer_jwks_endpoint_refresh_ms = LONG(
-        "3600000", "How often the keys of the OAuth provider are fetched.", use=ACCEPTED,
+        "3600000", "Interval at which the keys of the OAuth provider are fetched.", use=ACCEPTED,
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms = LONG(
-        "10000", "The longest wait after a failure to fetch them.", use=ACCEPTED,
+        "10000", "Maximum wait after a failed fetch.", use=ACCEPTED,
     )
     sasl_oauthbearer_jwks_endpoint_retry_backoff_ms = LONG(
-        "100", "The wait after the first failure.", use=ACCEPTED,
+        "100", "Wait after the first failed fetch.", use=ACCEPTED,
     )
     sasl_oauthbearer_jwks_endpoint_url = STRING(
-        None, "Where the public keys are with which tokens are verified: https://… or file:///…", use=ACCEPTED,
+        None, "URL of the public keys that verify tokens: https://… or file:///…", use=ACCEPTED,
     )
-    sasl_oauthbearer_scope_claim_name = STRING("scope", "Not used: no scope is asked for.", use=ACCEPTED)
+    sasl_oauthbearer_scope_claim_name = STRING("scope", "Not used: the broker requests no scope.", use=ACCEPTED)
     sasl_oauthbearer_sub_claim_name = STRING("sub", "The claim that names the user.", use=ACCEPTED)
     sasl_oauthbearer_token_endpoint_url = STRING(
-        None, "Where this broker gets the tokens with which it logs in to others.", use=ACCEPTED,
+        None, "URL from which this broker gets tokens for logins to other brokers.", use=ACCEPTED,
     )
     sasl_server_callback_handler_class = CLASS(
-        None, "Under listener.name.<listener>.<mechanism>.: who looks at logins, one of Kafka's classes or a Python "
-        "class, as module:Class.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
+        None, "Under listener.name.<listener>.<mechanism>.: callback that checks logins: one of Kafka's "
+        "classes, or a Python class as module:Class.", use=ACCEPTED, needs="SASL", unbuilt=_OF_A_MECHANISM,
     )
     security_inter_broker_protocol = STRING(
-        "PLAINTEXT", "The listener through which brokers reach each other, by its name; or inter.broker.listener.name.",
+        "PLAINTEXT", "Security protocol of the inter-broker listener; alternative: inter.broker.listener.name.",
         use=READ,
     )
     ssl_allow_dn_changes = BOOLEAN(
-        "false", "Whether a new key store may have a certificate with another subject.", use=ACCEPTED,
+        "false", "Whether the certificate of a new key store may have another subject.", use=ACCEPTED,
     )
     ssl_allow_san_changes = BOOLEAN(
-        "false", "Whether the certificate of a new key store may lack a host that the old one has.", use=ACCEPTED,
+        "false", "Whether the certificate of a new key store may lack a host of the old one.", use=ACCEPTED,
     )
     ssl_cipher_suites = LIST(
-        "", "Cipher suites by Java's names; empty for OpenSSL's choice.",
+        "", "Cipher suites with Java's names; empty: OpenSSL's defaults.",
         use=ACCEPTED, update=PER_BROKER,
     )
     ssl_client_auth = STRING(
-        "none", "Whether clients show a certificate: none, requested or required.",
+        "none", "Whether clients send a certificate: none, requested or required.",
         use=ACCEPTED, update=PER_BROKER, needs="SSL",
     )
     ssl_enabled_protocols = LIST("TLSv1.2,TLSv1.3", "TLS versions.", use=ACCEPTED, update=PER_BROKER)
     ssl_endpoint_identification_algorithm = STRING(
-        "https", "Between brokers: empty for no check that a certificate is for the host.",
+        "https", "Between brokers; empty: do not check the host name in a certificate.",
         use=ACCEPTED, update=PER_BROKER,
     )
     ssl_key_password = PASSWORD(
@@ -150,7 +150,7 @@ class SecurityKeys:
     )
     ssl_keystore_type = STRING("JKS", "Type of ssl.keystore.location.", use=ACCEPTED, update=PER_LISTENER)
     ssl_principal_mapping_rules = STRING(
-        "DEFAULT", "From the subject of a client's certificate to its user.",
+        "DEFAULT", "Rules that map the subject of a client's certificate to a user.",
         use=ACCEPTED,
     )
     ssl_truststore_certificates = PASSWORD(
@@ -164,10 +164,10 @@ class SecurityKeys:
     ssl_truststore_password = PASSWORD(None, "Password of ssl.truststore.location.", use=ACCEPTED, update=PER_LISTENER)
     ssl_truststore_type = STRING("JKS", "Type of ssl.truststore.location.", use=ACCEPTED, update=PER_LISTENER)
     zookeeper_set_acl = BOOLEAN(
-        "false", "Whether only this identity may change the znodes that the broker creates.", use=ACCEPTED,
+        "false", "Whether only this broker's identity may change the znodes that it creates.", use=ACCEPTED,
     )
     zookeeper_ssl_cipher_suites = LIST(
-        None, "Cipher suites for TLS 1.2 towards ZooKeeper, by OpenSSL's names.", use=ACCEPTED,
+        None, "Cipher suites for TLS 1.2 with ZooKeeper, with OpenSSL's names.", use=ACCEPTED,
     )
     zookeeper_ssl_client_enable = BOOLEAN("false", "Whether to connect to ZooKeeper over TLS.", use=ACCEPTED)
     zookeeper_ssl_crl_enable = BOOLEAN("false", use=ACCEPTED)
@@ -178,7 +178,7 @@ class SecurityKeys:
         "HTTPS", "Empty: the host name in a certificate is not checked.", use=ACCEPTED,
     )
     zookeeper_ssl_keystore_location = STRING(
-        None, "PEM file with the key and the certificates that are shown to ZooKeeper.", use=ACCEPTED,
+        None, "PEM file with the key and the certificates for ZooKeeper.", use=ACCEPTED,
     )
     zookeeper_ssl_keystore_password = PASSWORD(
         None, "Password of the key in zookeeper.ssl.keystore.location.", use=ACCEPTED,
@@ -194,7 +194,7 @@ class SecurityKeys:
     zookeeper_ssl_truststore_password = PASSWORD(use=ACCEPTED)
     zookeeper_ssl_truststore_type = STRING(use=ACCEPTED)
     allow_everyone_if_no_acl_found = BOOLEAN(
-        "false", "Whether everyone may do everything with what no ACL applies to.", use=READ, is_listed=False,
+        "false", "Whether everyone may access a resource to which no ACL applies.", use=READ, is_listed=False,
     )
     java_security_auth_login_config = STRING(use=ACCEPTED, is_listed=False)
     super_users = STRING(

@@ -196,7 +196,7 @@ class ActiveController:
         try:
             present = await self.store.repeated(lambda: read_features(self.client))
         except InvalidZnode as error:
-            _log.error("left as it is: {error}", error=error)
+            _log.error("/feature is not changed: {error}", error=error)
             return
         kept = present[0].features if present is not None and present[0].status == ENABLED else {}
         operation = write_operation(present, FinalizedFeatures(kept))

@@ -208,7 +208,7 @@ class BrokerChannel:
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
-            _log.failure("what broker {id} answered to {kind} was lost", id=self.info.broker_id, kind=request.api_key)
+            _log.failure("the response of broker {id} to {kind} failed", id=self.info.broker_id, kind=request.api_key)
 
     async def _exchange(self, request: ControlRequest) -> list[Answer]:
         connection = await self._connected()

@@ -252,7 +252,7 @@ class Controller:
                     self._end_reign(str(moved))
                 self._put_election()
             except SessionLost as lost:
-                _log.warn("[{actor}] {event} was given up: {error}", actor=self._actor, event=event.name, error=lost)
+                _log.warn("[{actor}] {event} was abandoned: {error}", actor=self._actor, event=event.name, error=lost)
             except Exception:
                 _log.failure(
                     "[{actor}] {event} failed", level=LogLevel.error, actor=self._actor, event=event.name

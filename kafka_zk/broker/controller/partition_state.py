@@ -91,7 +91,7 @@ def elect(
     refused: list[FailedChange] = []
     for tp, info in current.items():
         if info is None:
-            refused.append(FailedChange(tp, "it has no state znode that can be understood"))
+            refused.append(FailedChange(tp, "it has no valid state znode"))
         elif (reason := why_final(context, info)) is not None:
             refused.append(FailedChange(tp, reason))
         else:
@@ -111,7 +111,7 @@ def raise_leader_epochs(
     refused: list[FailedChange] = []
     for tp, info in current.items():
         if info is None:
-            refused.append(FailedChange(tp, "it has no state znode that can be understood"))
+            refused.append(FailedChange(tp, "it has no valid state znode"))
         elif (reason := why_final(context, info)) is not None:
             refused.append(FailedChange(tp, reason))
         else:
@@ -125,7 +125,7 @@ def why_final(context: Context, info: LeadershipInfo) -> str | None:
     if info.controller_epoch > context.epoch:
         return f"controller epoch {info.controller_epoch} wrote it already"
     if info.leader_epoch + 1 not in INT32:
-        return f"its leader epoch {info.leader_epoch} is the last there is"
+        return f"its leader epoch {info.leader_epoch} is the largest possible one"
     return None
 
 

@@ -101,7 +101,7 @@ def remove_from_isr(
         others = tuple(replica for replica in context.replicas(tp) if replica != broker_id)
         if info is None:
             if tp.topic not in context.topics_to_delete:
-                refused.append(FailedChange(tp, "it has no state znode that can be understood"))
+                refused.append(FailedChange(tp, "it has no valid state znode"))
         elif broker_id not in info.isr and info.controller_epoch <= context.epoch:
             unchanged.append(WriteState(tp, info, others))
         elif (reason := why_final(context, info)) is not None:

@@ -151,7 +151,7 @@ class ControllerReporter:
                 self._many_unreachable()
                 return
             _log.warn(
-                "[{actor}] {api} does not reach broker {broker_id}: {error!r}",
+                "[{actor}] {api} did not reach broker {broker_id}: {error!r}",
                 actor=self._actor,
                 api=request.api_key.name,
                 broker_id=broker_id,

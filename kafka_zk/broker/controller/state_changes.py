@@ -194,7 +194,7 @@ class StateChanges:
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]
         self._reporter.refused(
-            [FailedChange(tp, "its state znode cannot be understood") for tp in unknown], PartitionState.ONLINE.value
+            [FailedChange(tp, "its state znode is invalid") for tp in unknown], PartitionState.ONLINE.value
         )
         known = {tp: info for tp, info in states.items() if info is not None}
         for tp, info in known.items():

@@ -29,7 +29,7 @@ class HeldMemory:
         if not has_room and not self._is_full:
             self._is_full = True
             _log.error(
-                "{holders} hold {used} bytes, at most {limit} are allowed: new ones are refused, the first from {peer}",
+                "{holders} use {used} bytes, the limit is {limit}: new ones are rejected, the first from {peer}",
                 holders=self._holders, used=self.used_bytes, limit=self.limit_bytes, peer=peer or "an unknown address",
             )  # fmt: skip
         if not has_room and (peer in self.refused_counts or len(self.refused_counts) < _MOST_PEERS):
@@ -42,5 +42,5 @@ class HeldMemory:
         if self._is_full and self.used_bytes < self.limit_bytes // 2:
             self._is_full = False
             refused = ", ".join(f"{peer} {count} times" for peer, count in self.refused_counts.most_common(3))
-            _log.info("there is room for {holders} again; refused: {refused}", holders=self._holders, refused=refused)
+            _log.info("{holders} have memory again; rejected: {refused}", holders=self._holders, refused=refused)
             self.refused_counts.clear()

@@ -109,8 +109,8 @@ class InternalTopic:
     def _warn_of_few_replicas(self, replication_factor: int) -> None:
         if replication_factor < self._settings.replication_factor:
             _log.warn(
-                "{topic} was created with replication factor {count}, as no more brokers live; set {key} to have"
-                " the others waited for",
+                "{topic} was created with replication factor {count}, because no more brokers are live; set {key}"
+                " to wait for others",
                 topic=self._settings.name,
                 count=replication_factor,
                 key=self._settings.replication_factor_key,

@@ -130,7 +130,7 @@ def _batches_of(
         try:
             _, found = replicas.read(tp, offset, buffer_bytes, FetchIsolation.LOG_END)
         except StorageError as error:
-            return skip(offset, f"{error}; nothing can be read from there on")
+            return skip(offset, f"{error}; the rest of the log cannot be read")
         if found.slice is None:
             return None
         try:
@@ -144,8 +144,8 @@ def _batches_of(
                 yield data, position, header
                 following = header.next_offset
         except StorageError as error:
-            return skip(following, f"{error}; nothing can be read from there on")
+            return skip(following, f"{error}; the rest of the log cannot be read")
         if following == offset:
-            return skip(offset, "a batch that does not end; nothing can be read from there on")
+            return skip(offset, "an incomplete batch; the rest of the log cannot be read")
         offset = following
         yield None

@@ -181,7 +181,7 @@ class Group(GroupMetadata):
         if self.earliest_deadline_ms is None or now_ms < self.earliest_deadline_ms:
             return []
         for member_id in [member_id for member_id, until_ms in self.members.pending.items() if until_ms <= now_ms]:
-            self._remove(member_id, Departure.DROPPED, "did not join with the id it was given")
+            self._remove(member_id, Departure.DROPPED, "did not join with its assigned id")
         for member in self.members:
             if member.deadline_ms is not None and member.deadline_ms <= now_ms:
                 member.deadline_ms = None
@@ -371,7 +371,7 @@ class Group(GroupMetadata):
         """Begin the next generation with the members that joined. Static members stay without joining."""
         for member in self.members:
             if member.joining is None and member.group_instance_id is None:
-                self._remove(member.member_id, Departure.DROPPED, "did not join again in time")
+                self._remove(member.member_id, Departure.DROPPED, "did not rejoin in time")
         if not self.members.elect_joined_leader() and len(self.members):
             # Only static members are left, and none has joined: wait for another rebalance timeout.
             self._join = DelayedJoin(now.monotonic_ms + self.members.rebalance_timeout_ms)
@@ -382,7 +382,7 @@ class Group(GroupMetadata):
         self.begin_generation()
         self.enter(Event.MEMBERS_JOINED if len(self.members) else Event.NO_MEMBER_JOINED, now)
         generation = self.generation_id, self.protocol_name or "", self.members.leader or "", self.members.ids
-        self._tell(JoinCompleted, "all members joined, or their time is over", *generation)
+        self._tell(JoinCompleted, "all members joined, or the time limit passed", *generation)
         if self.state is _EMPTY:
             self._store({}, EmptyStored(self.generation_id))
         else:
@@ -411,7 +411,7 @@ class Group(GroupMetadata):
 
     def _sync_deadline_passed(self, now: Now) -> None:
         for member_id in sorted(self._awaited_syncs):
-            self._remove(member_id, Departure.DROPPED, "did not ask for its assignment in time")
+            self._remove(member_id, Departure.DROPPED, "did not request its assignment in time")
         self._end_of_syncs()
         self._rebalance(Event.SYNC_TIMED_OUT, Event.SYNC_TIMED_OUT.value, now)
         self._complete_join_if_all_came(now)

@@ -81,7 +81,7 @@ class LoadedPartition(LogReading):
                 try:
                     key = decode_key(raw_key)
                     if not isinstance(key, OffsetKey):
-                        raise ProtocolError("a transaction with something else than committed offsets")
+                        raise ProtocolError("a transaction with records other than committed offsets")
                     written = Written(decode_offset_value(value), base_offset)
                 except ProtocolError as error:
                     self._skip(base_offset, str(error))

@@ -225,7 +225,7 @@ class OffsetManager:
         )
         if error is not ErrorCode.NONE:
             _log.error(
-                "what was removed of group {group} may come back: {error}", group=group_id, error=error.name
+                "removed offsets of group {group} may reappear: {error}", group=group_id, error=error.name
             )
 
 

@@ -268,7 +268,7 @@ def decode_group_value(value: Buffer) -> GroupMetadataValue:
 
 def _check_version(version: int) -> None:
     if version not in _VALUE_VERSIONS:
-        raise ProtocolError(f"a value of version {version} in __consumer_offsets, at most 4 is known")
+        raise ProtocolError(f"a value of version {version} in __consumer_offsets, at most 4 is supported")
 
 
 def _read_member(value: Buffer, position: int, version: int) -> tuple[StoredMember, int]:
@@ -300,5 +300,5 @@ def _read_member(value: Buffer, position: int, version: int) -> tuple[StoredMemb
 def _read_bytes(value: Buffer, position: int, flexible: bool) -> tuple[bytes, int]:
     size, position = read_length(value, position, flexible)
     if size < 0:
-        raise ProtocolError("null where bytes must stand")
+        raise ProtocolError("null instead of bytes")
     return bytes(value[position : position + size]), position + size

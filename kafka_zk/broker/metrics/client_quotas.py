@@ -37,7 +37,7 @@ def client_quota_metrics(enforcement: Enforcement) -> Iterator[Metric]:
                 throttles.add_metric(list(usage.owner), usage.throttle_ms)
         yield values
         yield throttles
-    text = "Partitions created or deleted a second."
+    text = "Partitions created or deleted per second."
     rates = GaugeMetricFamily("kafka_server_controllermutation_mutation_rate", text, labels=_LABELS)
     for usage in usages:
         if usage.key is QuotaKey.MUTATION:
@@ -45,7 +45,7 @@ def client_quota_metrics(enforcement: Enforcement) -> Iterator[Metric]:
     yield rates
     yield GaugeMetricFamily(
         "kafka_server_request_exempt_request_time",
-        "Percent of a thread that requests of brokers use.",
+        "Percentage of a thread that requests of brokers use.",
         enforcement.exempt_time.per_second(now_ms),
     )
 
@@ -59,7 +59,7 @@ def connection_rate_metrics(rates: ConnectionRates, listeners: Sequence[str], no
     yield accepted
     for prefix, throttled in (("", rates.throttled_ms), ("ip_", rates.address_throttled_ms)):
         times = CounterMetricFamily(
-            f"{name}{prefix}connection_accept_throttle_time_ms", "Throttles together, in ms.", labels=["listener"]
+            f"{name}{prefix}connection_accept_throttle_time_ms", "Total throttle time in ms.", labels=["listener"]
         )
         for listener in listeners:
             times.add_metric([listener], throttled.get(listener, (0, 0))[1])

@@ -20,6 +20,7 @@ from kafka_zk.broker.metrics.log_cleaner import log_cleaner_metrics
 from kafka_zk.broker.metrics.logins import login_metrics
 from kafka_zk.broker.metrics.request_stats import RequestStats
 from kafka_zk.broker.metrics.watchdog import Watchdog
+from kafka_zk.native.loading import implementation
 from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.registry.client.client import SessionState
 
@@ -63,6 +64,8 @@ class BrokerCollector(Collector):
         yield from self._zookeeper()
         yield from self._reactor()
         yield from self._authorizer()
+        is_native = implementation().native is not None
+        yield GaugeMetricFamily("kafka_zk_native", "1 if the native module runs, 0 if Python does the same.", is_native)
 
     def _logs(self) -> list[tuple[TopicPartition, Any]]:
         partitions = self._services.replicas.partitions
@@ -84,12 +87,12 @@ class BrokerCollector(Collector):
         name = "kafka_server_brokertopicmetrics_"
         to_followers = self._services.replicas.replication_bytes_out
         to_clients = self._stats.fetched_bytes - to_followers
-        yield _counter(name + "bytesout", "Bytes of Fetch answers to clients.", to_clients)
-        yield _counter(name + "replicationbytesout", "Bytes of Fetch answers to followers.", to_followers)
+        yield _counter(name + "bytesout", "Bytes of Fetch responses to clients.", to_clients)
+        yield _counter(name + "replicationbytesout", "Bytes of Fetch responses to followers.", to_followers)
         fetched = self._replica_fetchers.bytes_in
         yield _counter(name + "replicationbytesin", "Bytes of records fetched from leaders.", fetched)
         unchecked = self._services.replicas.record_checks.unchecked_count
-        yield _counter("kafka_zk_uncheckedbatches", "Produced batches whose records were not checked.", unchecked)
+        yield _counter("kafka_zk_uncheckedbatches", "Batches appended without a check of their records.", unchecked)
         yield from self._throttles()
 
     def _replicas(self) -> Iterator[Metric]:
@@ -97,26 +100,26 @@ class BrokerCollector(Collector):
         name = "kafka_server_replicamanager_"
         yield GaugeMetricFamily(name + "partitioncount", "Replicas on this broker.", len(partitions))
         leading = [partition for partition in partitions if partition.is_leader]
-        yield GaugeMetricFamily(name + "leadercount", "Partitions that it leads.", len(leading))
+        yield GaugeMetricFamily(name + "leadercount", "Partitions that this broker leads.", len(leading))
         lacking = sum(len(partition.isr) < len(partition.replicas) for partition in leading)
-        yield GaugeMetricFamily(name + "underreplicatedpartitions", "Led, with a replica out of sync.", lacking)
+        yield GaugeMetricFamily(name + "underreplicatedpartitions", "Led partitions with lagging replicas.", lacking)
         offline = sum(partition.log is None for partition in partitions)
         yield GaugeMetricFamily(name + "offlinereplicacount", "Replicas without a usable log.", offline)
         below = sum(len(partition.isr) < partition.min_insync_replicas for partition in leading)
-        yield GaugeMetricFamily(name + "underminisrpartitioncount", "Led, with too few in sync for acks=all.", below)
+        yield GaugeMetricFamily(name + "underminisrpartitioncount", "Led partitions below min.insync.replicas.", below)
         updates = self._services.replicas.isr_updates
         yield _counter(name + "isrshrinks", "Times that replicas left the ISR.", updates.shrinks)
         yield _counter(name + "isrexpands", "Times that a replica joined the ISR.", updates.expands)
-        yield _counter(name + "failedisrupdates", "Changes of the ISR that were not made.", updates.failed_updates)
+        yield _counter(name + "failedisrupdates", "Changes of the ISR that failed.", updates.failed_updates)
         yield self._lags(leading)
         yield GaugeMetricFamily(
             "kafka_server_replicafetchermanager_maxlag",
-            "Records that the replica furthest behind its leader lacks.",
+            "Records that the most lagging replica lacks.",
             self._replica_fetchers.max_lag,
         )
         yield GaugeMetricFamily(
             "kafka_server_replicafetchermanager_failedpartitionscount",
-            "Replicas that are not fetched any more after an error of this broker's.",
+            "Replicas that are no longer fetched after a local error.",
             self._replica_fetchers.failed_count,
         )
 
@@ -137,14 +140,14 @@ class BrokerCollector(Collector):
         replicas = self._services.replicas
         now_ms = replicas.isr_updates.now_ms()
         for side, quota in (("leader", replicas.quotas.leader), ("follower", replicas.quotas.follower)):
-            text = f"Bytes a second of throttled replicas, as {side}."
+            text = f"Bytes per second of throttled replicas, as {side}."
             yield GaugeMetricFamily(f"kafka_server_{side}replication_byte_rate", text, quota.byte_rate(now_ms))
 
     def _controller(self) -> Iterator[Metric]:
         controller = self._services.controller
         context = controller.context
         name = "kafka_controller_kafkacontroller_"
-        yield GaugeMetricFamily(name + "activecontrollercount", "1 on the controller.", int(controller.is_active))
+        yield GaugeMetricFamily(name + "activecontrollercount", "1 on the controller, or 0.", int(controller.is_active))
         offline = len(context.partitions_with_offline_leader())
         yield GaugeMetricFamily(name + "offlinepartitionscount", "Partitions without a live leader.", offline)
         yield GaugeMetricFamily(name + "globaltopiccount", "Topics of the cluster.", len(context.topics))
@@ -155,21 +158,21 @@ class BrokerCollector(Collector):
         """Number and memory of transactional ids, for which Kafka has no metric."""
         counts = self._services.transactions.counts
         name = "kafka_coordinator_transaction_transactionmarkerchannelmanager_"
-        text = "Ends of transactions that wait for a leader, or for another try."
+        text = "Endings of transactions that wait for a leader or a retry."
         yield GaugeMetricFamily(name + "unknowndestinationqueuesize", text, counts.unknown_destinations)
         text = "Complete transactions whose record could not be written yet."
         yield GaugeMetricFamily(name + "logappendretryqueuesize", text, counts.append_retries)
         name = "kafka_zk_transactions_"
         yield GaugeMetricFamily(name + "transactionalids", "Transactional ids.", counts.transactional_ids)
         yield GaugeMetricFamily(name + "ongoing", "Open transactions.", counts.ongoing)
-        yield GaugeMetricFamily(name + "heldbytes", "What transactional ids hold of their bound.", counts.held_bytes)
+        yield GaugeMetricFamily(name + "heldbytes", "Memory of transactional ids.", counts.held_bytes)
 
     def _requests(self) -> Iterator[Metric]:
         name = "kafka_network_requestmetrics_"
         labels = ["request", "version"]
         requests = CounterMetricFamily(name + "requests", "Requests answered.", labels=labels)
-        errors = CounterMetricFamily(name + "errors", "Requests that ended their connection.", labels=labels)
-        times = SummaryMetricFamily(name + "totaltimems", "Time until the answer was ready, in ms.", labels=labels)
+        errors = CounterMetricFamily(name + "errors", "Requests that closed their connection.", labels=labels)
+        times = SummaryMetricFamily(name + "totaltimems", "Time until the response was ready, in ms.", labels=labels)
         for key, (count, seconds) in sorted(self._stats.requests.items()):
             requests.add_metric(_labels(key), count)
             times.add_metric(_labels(key), count_value=int(count), sum_value=seconds * 1000)
@@ -212,8 +215,7 @@ class BrokerCollector(Collector):
             count, seconds = self._watchdog.long_turn_count, self._watchdog.long_turns_s
             name = "kafka_zk_reactor_longturn"
             yield _counter(name + "s", "Turns of a second or longer: all clients waited.", count)
-            yield _counter(name + "seconds", "How long these turns took together.", seconds)
-
+            yield _counter(name + "seconds", "Total duration of these turns.", seconds)
 
     def _authorizer(self) -> Iterator[Metric]:
         authorizer = self._services.authorizer
@@ -221,7 +223,7 @@ class BrokerCollector(Collector):
             name, counts = "kafka_zk_authorizer_", authorizer.counts
             yield _counter(name + "denials", "Requests that the authorizer has denied.", counts.denials)
             yield GaugeMetricFamily(name + "patterns", "Resource patterns that have ACLs.", counts.patterns)
-            text = "Patterns that are denied to everyone, because their ACLs cannot be understood or read."
+            text = "Patterns that are denied to everyone, because their ACLs are invalid or unreadable."
             yield GaugeMetricFamily(name + "unreadable", text, counts.unreadable)
 
 

@@ -19,19 +19,19 @@ def log_cleaner_metrics(cleaner: Any, now_ms: int) -> Iterator[Metric]:
     """All gauges of a ``LogCleaner``. Values about a cleaning are those of each thread's last one."""
     stats, manager = cleaner.last_stats, cleaner.manager
     yield _gauge(
-        _CLEANER + "cleaner_recopy_percent", "Share of the bytes that was written again.", recopy_percent(stats)
+        _CLEANER + "cleaner_recopy_percent", "Percentage of read bytes that were kept.", recopy_percent(stats)
     )
     slowest_s = int(max((each.elapsed_s for each in stats), default=0))
-    yield _gauge(_CLEANER + "max_clean_time_secs", "Seconds that the slowest thread took.", slowest_s)
+    yield _gauge(_CLEANER + "max_clean_time_secs", "Duration of the longest cleaning in s.", slowest_s)
     fullest = int(100 * max((each.buffer_utilization for each in stats), default=0))
-    yield _gauge(_CLEANER + "max_buffer_utilization_percent", "How full the fullest offset map was.", fullest)
+    yield _gauge(_CLEANER + "max_buffer_utilization_percent", "Maximum utilization of an offset map, in %.", fullest)
     delay_s = manager.compaction_delay_ms // 1000
     yield _gauge(_CLEANER + "max_compaction_delay_secs", "Longest delay by max.compaction.lag.ms.", delay_s)
-    yield _gauge(_CLEANER + "deadthreadcount", "Threads that ended by themselves.", cleaner.dead_thread_count)
+    yield _gauge(_CLEANER + "deadthreadcount", "Threads that ended because of an error.", cleaner.dead_thread_count)
     dirty = int(100 * manager.dirtiest_ratio)
-    yield _gauge(_MANAGER + "max_dirty_percent", "Dirty share of the dirtiest log.", dirty)
+    yield _gauge(_MANAGER + "max_dirty_percent", "Dirty percentage of the dirtiest log.", dirty)
     since_ms = now_ms - manager.looked_ms if manager.looked_ms else 0
-    yield _gauge(_MANAGER + "time_since_last_run_ms", "Since the last look for dirty logs; 0 before it.", since_ms)
+    yield _gauge(_MANAGER + "time_since_last_run_ms", "Time since the last search for dirty logs.", since_ms)
     yield _uncleanable(cleaner)
 
 
@@ -46,7 +46,7 @@ def _uncleanable(cleaner: Any) -> Metric:
     for tp in cleaner.manager.uncleanable:
         directory = str(cleaner.logs.log_dir_of(tp))
         counts[directory] = counts.get(directory, 0) + 1
-    text = "Partitions that could not be cleaned and are left alone."
+    text = "Partitions that could not be cleaned and are ignored."
     family = GaugeMetricFamily(_MANAGER + "uncleanable_partitions_count", text, labels=["logDirectory"])
     for directory, count in sorted(counts.items()):
         family.add_metric([directory], count)

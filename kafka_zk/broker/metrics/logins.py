@@ -28,9 +28,9 @@ def login_metrics(logins: Mapping[str, LoginStats]) -> Iterator[Metric]:
         for listener, stats in logins.items():
             counter.add_metric([listener], getattr(stats, attribute))
         yield counter
-    text = "Connections closed because their session was over."
+    text = "Connections closed because their session had ended."
     expired = GaugeMetricFamily(name + "expired_connections_killed_count", text, labels=["listener"])
-    text = "How long logging in again took lately, in ms."
+    text = "Latency of recent reauthentications in ms."
     average = GaugeMetricFamily(name + "reauthentication_latency_avg", text, labels=["listener"])
     longest = GaugeMetricFamily(name + "reauthentication_latency_max", text, labels=["listener"])
     for listener, stats in logins.items():

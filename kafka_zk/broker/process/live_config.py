@@ -138,7 +138,7 @@ class LiveConfig:
         except RegistryError as error:
             self._quotas_are_unread = True
             if not failed_before:
-                _log.error("cannot read the quotas, and tries again: {error}", error=error)
+                _log.error("cannot read the quotas; retrying: {error}", error=error)
 
     def _hidden(self, entity_type: str) -> list[str]:
         return sorted(name for kind, name in self._services.configs.hidden if kind == entity_type)
@@ -152,7 +152,7 @@ class LiveConfig:
         except RegistryError as error:
             self._users_are_unread = True
             if not failed_before:
-                _log.error("cannot read the users of SCRAM, and tries again: {error}", error=error)
+                _log.error("cannot read the SCRAM users; retrying: {error}", error=error)
 
     async def _read_topics_again(self) -> None:
         self._topics_are_unread = False
@@ -160,7 +160,7 @@ class LiveConfig:
             await self._reload_topics(self._hosted_topics())
         except RegistryError as error:
             self._topics_are_unread = True
-            _log.warn("cannot read the configurations of topics, and tries in the next session: {error}", error=error)
+            _log.warn("cannot read the topics' configurations; retrying in the next session: {error}", error=error)
 
     def _hosted_topics(self) -> list[str]:
         return sorted({partition.topic for partition in self._services.replicas.partitions})

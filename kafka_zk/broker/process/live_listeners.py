@@ -236,7 +236,7 @@ class LiveListeners:
                 stays = "stays where it is" if listener.is_bound else "is closed, as its old address is taken, too"
                 self._tell(wanted.name, f"the listener {stays}: {_cannot_bind(wanted, error)}")
             else:
-                _log.info("{name}: the listener is at another address", name=wanted.name)
+                _log.info("{name}: the listener moved to another address", name=wanted.name)
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
         """Listeners whose address changes, or that have lost their address, with their new settings."""

@@ -92,8 +92,8 @@ def tell_finding(finding: Finding) -> None:
 def log_full_producers(limit: int) -> None:
     """Log that the log manager has reached its limit of remembered producers."""
     _log.error(
-        "{limit} producers are remembered, no more are allowed: batches of new ones are refused until some have not"
-        " written for producer.id.expiration.ms",
+        "the broker remembers {limit} producers, the limit, and rejects batches of new producers until others have"
+        " not written for producer.id.expiration.ms",
         limit=limit,
     )
 
@@ -123,7 +123,7 @@ def _tell_findings(report: StartReport, seconds: float) -> None:
             kept_as=lost.kept_as,
         )
         for path in lost.segments_dropped:
-            _log.warn("{path} lies behind the new end of the log: moved to {kept_as}", path=path, kept_as=lost.kept_as)
+            _log.warn("{path} is after the new end of the log; moved to {kept_as}", path=path, kept_as=lost.kept_as)
     for directory, reason in report.offline_directories.items():
         _log.error("log directory {directory} cannot be used: {reason}", directory=directory, reason=reason)
     _log.info(

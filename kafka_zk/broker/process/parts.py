@@ -317,7 +317,7 @@ class BrokerParts:
             if self._base.delegation_tokens is not None:
                 await self._base.delegation_tokens.purge_changes()
         except RegistryError as error:
-            _log.info("old notes of changes stay for now: {error}", error=error)
+            _log.info("old change notifications are deleted later: {error}", error=error)
 
     # -- stop ---------------------------------------------------------------------------------------------------------
 

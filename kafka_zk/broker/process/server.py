@@ -21,6 +21,7 @@ from kafka_zk.broker.process.broker import Broker
 from kafka_zk.broker.process.machine import Machine
 from kafka_zk.broker.process.opening_logs import StartAbandoned
 from kafka_zk.broker.process.signals import ending_signals
+from kafka_zk.native.loading import NativeUnusable, implementation
 from kafka_zk.network.reactor import install
 from kafka_zk.registry import cluster_id
 from kafka_zk.registry.client.errors import ConnectionLoss, RegistryError, SessionLost
@@ -103,6 +104,7 @@ class _Process:
     async def _start(self) -> None:
         config = self._config
         try:
+            _log_implementation()
             client = KazooTwistedClient(
                 self._reactor,
                 config.zookeeper_connect,
@@ -124,7 +126,7 @@ class _Process:
                 host, port = self._metrics_address
                 endpoint.listen(self._reactor, self._broker.parts, client, stats, port, host, self._watchdog)
                 _log.info("metrics are served", host=host or "all interfaces", port=port)
-        except (InvalidBrokerConfig, RegistryError, StorageError, OSError, CannotListenError) as error:
+        except (InvalidBrokerConfig, NativeUnusable, RegistryError, StorageError, OSError, CannotListenError) as error:
             if not self._stopping:  # otherwise it is a consequence of the stop
                 self._fatal(_sentence(error))
         except StartAbandoned:
@@ -153,6 +155,14 @@ class _Process:
             self.exit_code = 1
         finally:
             self._reactor.stop()
+
+
+def _log_implementation() -> None:
+    """Raises: NativeUnusable."""
+    found = implementation()
+    if found.problem:
+        _log.warn("{problem}", problem=found.problem)
+    _log.info("this broker runs as {implementation}", implementation=str(found))
 
 
 def _sentence(error: Exception) -> str:

@@ -72,7 +72,7 @@ class QuotaConfigs:
             await self._set_ip(name, properties)
             return
         for fault in self._enforcement.quotas.set(entity_type, name, properties):
-            _log.error("a quota cannot be understood, and does not count: {fault}", fault=fault)
+            _log.error("ignored an invalid quota: {fault}", fault=fault)
 
     async def _set_ip(self, name: str, properties: Mapping[str, str]) -> None:
         text = properties.get(IP_KEY)
@@ -89,7 +89,7 @@ class QuotaConfigs:
             self._set_ip_rate(address, rate)
         elif text is not None:
             _log.error(
-                "a quota cannot be understood, and does not count: /config/ips/{name}: {key}={text}",
+                "ignored an invalid quota: /config/ips/{name}: {key}={text}",
                 name=name,
                 key=IP_KEY,
                 text=text,

@@ -124,5 +124,5 @@ def parse_bound(text: str) -> float:
     """Parse a bound from a znode; negative values count as 0. Raises ValueError."""
     bound = float(text)
     if math.isnan(bound):
-        raise ValueError(f"{text} is no number")
+        raise ValueError(f"{text} is not a valid number")
     return math.inf if bound >= _LONG_MAX else max(bound, 0.0)

@@ -146,7 +146,7 @@ class AlterPartitionManager:
     def _failed(self, why: str) -> None:
         """Log a failure once, not at every retry."""
         if why != self._last_failure and not self._is_closed:
-            _log.warn("AlterPartition is sent again until it is answered: {why}", why=why)
+            _log.warn("AlterPartition failed and is sent again: {why}", why=why)
         self._last_failure = why
 
     async def _exchange(self, items: Sequence[_Item]) -> bool:

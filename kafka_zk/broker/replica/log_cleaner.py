@@ -337,7 +337,7 @@ class _Lane:
 
 
 def _tell_uncleanable(tp: TopicPartition, reason: str) -> None:
-    _log.error("{tp} cannot be compacted and is left as it is until a restart: {reason}", tp=tp, reason=reason)
+    _log.error("{tp} cannot be compacted and is not cleaned until a restart: {reason}", tp=tp, reason=reason)
 
 
 def _tell_cleaned(cleaning: Cleaning, cleaned: Cleaned) -> None:

@@ -378,7 +378,7 @@ class ReplicaManager:
             try:
                 code = self._take_state(state)
             except Exception:
-                _log.failure("what the controller said of {tp} was not carried out", tp=state.tp)
+                _log.failure("the controller's decision on {tp} was not carried out", tp=state.tp)
                 code = ErrorCode.UNKNOWN_SERVER_ERROR
             yield state.tp, code
 

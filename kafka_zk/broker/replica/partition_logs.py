@@ -59,7 +59,7 @@ class PartitionLogs:
             partition.log.update_config(config)
             return None
         if not is_new and self._logs.get(tp) is None and self._logs.has_failed_directory:
-            _log.error("the log of {tp} may lie in a log directory that failed", tp=tp)
+            _log.error("the log of {tp} may be in a log directory that failed", tp=tp)
             return ErrorCode.KAFKA_STORAGE_ERROR
         topic_id = None if partition.topic_id == uuids.ZERO else uuids.to_text(partition.topic_id)
         log = self._logs.get_or_create(tp, config, topic_id)

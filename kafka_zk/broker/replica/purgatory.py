@@ -107,7 +107,7 @@ class Purgatory:
                 entry.changed(key)
             return entry.condition()
         except Exception:
-            _log.failure("a request that waits for {key} cannot be looked at", key=key)
+            _log.failure("the condition of a request that waits for {key} failed", key=key)
             return True
 
     def abandon_all(self) -> None:

@@ -257,7 +257,7 @@ class ReplicaAlterLogDirsManager:
         partition = self._replicas.partitions[tp]
         partition.log = self._logs.moves.replace_by_future(tp)
         self._replicas.log_replaced(tp)
-        _log.info("{tp} lies in {directory} now", tp=tp, directory=self._logs.log_dir_of(tp))
+        _log.info("{tp} is in {directory} now", tp=tp, directory=self._logs.log_dir_of(tp))
 
 
 def _release(move: _Move) -> None:

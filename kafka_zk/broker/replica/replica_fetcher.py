@@ -158,7 +158,7 @@ class ReplicaFetcher:
             if log is not None:
                 self._directory_failed(log, error)
         except Exception:
-            _log.failure("{tp} is not fetched any more in this leader epoch", tp=tp)
+            _log.failure("{tp} is no longer fetched in this leader epoch", tp=tp)
             self._give_up(tp)
 
     def _give_up(self, tp: TopicPartition) -> None:

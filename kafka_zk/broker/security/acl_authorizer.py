@@ -40,7 +40,7 @@ def warn_if_open(security: Security) -> None:
     """Log a warning if clients can change the ACLs in ZooKeeper."""
     if not security.set_acl:
         _log.warn(
-            "everybody who reaches ZooKeeper can change ACLs and users there; protect them with "
+            "everyone who can connect to ZooKeeper can change ACLs and users there; protect them with "
             "zookeeper.set.acl=true, and log in to ZooKeeper with zookeeper.sasl.client or a client certificate"
         )
 
@@ -197,7 +197,7 @@ class AclAuthorizer(Authorizer):
             _log.error("only super users may do anything, because the ACLs cannot be read: {error}", error=error)
             self._forget()
         except Exception:  # a bug: DENY rules may be missing
-            _log.failure("only super users may do anything, because the ACLs cannot be taken in")
+            _log.failure("only super users may do anything, because the ACLs could not be processed")
             self._forget()
         finally:
             self._is_following = False
@@ -253,7 +253,7 @@ class AclAuthorizer(Authorizer):
             self.rules.put(pattern, stored)
         else:
             if self.rules.unknown.get(pattern) != str(stored):
-                _log.error("{pattern} is denied to everybody: {why}", pattern=str(pattern), why=str(stored))
+                _log.error("{pattern} is denied to everyone: {why}", pattern=str(pattern), why=str(stored))
             self.rules.put(pattern, frozenset(), str(stored))
         if self._generation != self.rules.generation:
             self._decide_anew()

@@ -194,9 +194,9 @@ class DelegationTokens:
     ) -> TokenInformation:
         """Create a token. Raises ApiError; RegistryError."""
         if len(self._tokens) >= MOST_TOKENS:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has {MOST_TOKENS} delegation tokens, the most")
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"The cluster has its maximum of {MOST_TOKENS} tokens")
         if self._counts[owner] >= MOST_OF_OWNER:
-            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{owner} has {MOST_OF_OWNER} delegation tokens, the most")
+            raise ApiError(ErrorCode.POLICY_VIOLATION, f"{owner} has the maximum of {MOST_OF_OWNER} tokens")
         token_id = rules.token_id_of(self._random.randbytes(rules.ID_BYTES))
         now_ms = self._clock.wall_ms()
         token = rules.new_token(token_id, owner, requester, renewers, lifetime_ms, now_ms, self._limits)

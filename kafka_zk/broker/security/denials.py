@@ -92,7 +92,7 @@ class Denials:
     def failed(self, asked: tuple[object, ...]) -> None:
         """Log the exception of an authorizer, which counts as a denial. Call this in an ``except`` block."""
         if not self._failures:
-            _own_log.failure("the authorizer failed, so it is denied: {asked}", asked=asked)
+            _own_log.failure("the authorizer failed, so the operation is denied: {asked}", asked=asked)
             self._clock.callLater(SUMMARY_S, self._summarise_failures)
         self._failures += 1
 
@@ -130,8 +130,8 @@ class Denials:
         if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
             self._strange_brokers.add(who)
             _own_log.warn(
-                "{principal} at {host} sent a request that only brokers may send, and may not; if it is a broker, add "
-                "{principal} to super.users, or an ACL that allows it ClusterAction on the cluster",
+                "{principal} at {host} was denied a request that only brokers may send. If it is a broker, add"
+                " {principal} to super.users, or add an ACL that allows {principal} ClusterAction on the cluster",
                 principal=_printable(context.principal),
                 host=context.peer_host,
             )

@@ -261,7 +261,7 @@ class TransactionMarkerChannels:
     def _not_written(self, leader: int, endings: list[MarkersToSend], error: Exception) -> None:
         if self._failures.get(leader) != repr(error):
             self._failures[leader] = repr(error)
-            _log.info("broker {id} has not written markers: {error}", id=leader, error=error)
+            _log.info("broker {id} did not write markers: {error}", id=leader, error=error)
         for ending in endings:
             self._retry_later(ending)
 

@@ -63,4 +63,4 @@ class ProducerIdManager:
         """Log an error that an operator must fix, once, because producers retry."""
         if isinstance(failed, InvalidZnode | TooManyProducerIds) and str(failed) != self._fault:
             self._fault = str(failed)
-            _log.error("no producer ids can be given out: {error}", error=failed)
+            _log.error("no producer ids can be assigned: {error}", error=failed)

@@ -129,7 +129,7 @@ def decode_value(value: Buffer) -> TransactionMetadata:
     try:
         (version,) = _INT16.unpack_from(value, 0)
         if version not in _VALUE_VERSIONS:
-            raise ProtocolError(f"a value of version {version} in __transaction_state, at most 1 is known")
+            raise ProtocolError(f"a value of version {version} in __transaction_state, at most 1 is supported")
         flexible = version >= _FLEXIBLE_SINCE
         _, producer_id, producer_epoch, timeout_ms, state_id = _HEAD.unpack_from(value, 0)
         tps, position = _read_partitions(value, _HEAD.size, flexible)

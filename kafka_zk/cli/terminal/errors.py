@@ -18,6 +18,7 @@ _SENTENCES = frozenset(
         "kafka_zk.clients.connection.errors": ("KafkaError", "ConfigError"),
         "kafka_zk.learn.demo.errors": ("DemoFailed",),
         "kafka_zk.learn.lesson.errors": ("LessonFailed",),
+        "kafka_zk.native.loading": ("NativeUnusable",),
         "kafka_zk.protocol.errors": ("ApiError", "ProtocolError"),
         "kafka_zk.rebalance.topic_filter": ("InvalidTopicFilter",),
         "kafka_zk.registry.client.errors": ("RegistryError",),

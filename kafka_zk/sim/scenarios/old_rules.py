@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from twisted.internet.defer import Deferred, ensureDeferred
 
+from kafka_zk.base.turns import worked_off
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.broker.controller.deletions import Deletions
 from kafka_zk.broker.controller.store import ControllerStore
@@ -25,6 +26,7 @@ from kafka_zk.registry.client.errors import ConnectionLoss, MultiFailed, Session
 from kafka_zk.registry.client.watches import Rereader
 from kafka_zk.registry.offsets import Commit, OffsetRefused, OffsetRegistry
 from kafka_zk.registry.znodes import consumers as znodes
+from kafka_zk.registry.znodes.topics import TopicAssignment, decode_assignment_in_steps
 
 _RETRY_S = 0.001
 
@@ -136,7 +138,11 @@ def one_bad_znode_fails_all(patch: Patch) -> None:
     def strict(self: ControllerStore, path: str, decode: Callable[[], Any]) -> Any:
         return decode()
 
+    async def strict_assignment(self: ControllerStore, topic: str, path: str, data: bytes | None) -> TopicAssignment:
+        return await worked_off(self._clock, decode_assignment_in_steps(topic, data))
+
     patch.setattr(ControllerStore, "_understood", strict)
+    patch.setattr(ControllerStore, "_assignment", strict_assignment)
 
 
 def a_found_start_always_counts(patch: Patch) -> None:

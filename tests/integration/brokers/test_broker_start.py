@@ -109,6 +109,23 @@ def test_what_keeps_a_broker_from_starting_is_said_in_one_sentence(
     assert "Traceback" not in log
 
 
+@pytest.mark.parametrize(
+    ("choice", "said", "exit_code"),
+    [("0", "this broker runs as pure Python: KAFKA_ZK_NATIVE is 0", 0), ("yes", "must be one of 0, 1, require", 1)],
+)
+@pytest.mark.embedded
+def test_a_broker_says_whether_the_native_module_runs(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, choice: str, said: str, exit_code: int
+) -> None:
+    monkeypatch.setenv("KAFKA_ZK_NATIVE", choice)
+    broker = make_broker({})
+    broker.start()
+    log = broker.folder / "broker.log"
+    wait_for(lambda: said in log.read_text(), said)
+    assert broker.stop() == exit_code
+    assert "Traceback" not in log.read_text()
+
+
 @pytest.mark.parametrize("reached", ["", "logs opened", "started"])
 def test_a_broker_that_is_stopped_while_it_starts_ends_cleanly(make_broker: MakeBroker, reached: str) -> None:
     """Whenever the signal comes; the first time Python itself may not be up yet."""

@@ -145,7 +145,7 @@ def test_complaint_24_a_wrong_password_for_sasl_is_refused_at_once_and_named(
     wrong = write_login(tmp_path / "wrong.conf", "Client", username=USER, password="wrong")
     with pytest.raises(AuthenticationFailed, match=rf"refused user '{USER}' or its password \(SASL DIGEST-MD5\)"):
         client_of(server, {JAAS_FILE: str(wrong)}).start()
-    with pytest.raises(AuthenticationFailed, match="asks for a SASL login"):
+    with pytest.raises(AuthenticationFailed, match="requires a SASL login"):
         client_of(server, {JAAS_FILE: "", "zookeeper.set.acl": ""}).start()
     with client_of(server) as client:
         run_blocking(create(client, "/right"))

@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.native.loading import Native
 from tests import readme
 from tests.documented import ROOT, Block
-from tests.fresh_environment import PACKAGES, MakeEnvironment, build_wheel, clean_environ, run
+from tests.fresh_environment import PACKAGES, MakeEnvironment, build_wheel, clean_environ, fresh_environment, run
 from tests.integration.spark.sessions import LOCAL
 from tests.terminal import Shell
 
@@ -27,9 +28,14 @@ TIMEOUT_S = 60
 HELP_THREADS = 2
 READS_README = ("embedded", "spark")
 """The extras that README's blocks install."""
-STAYS_IN_THE_TREE = ("*.md", "__pycache__/*", "rebalance/py.typed", "registry/py.typed", "spark_jobs/py.typed",
+STAYS_IN_THE_TREE = ("*.md", "*.so", "__pycache__/*", "rebalance/py.typed", "registry/py.typed", "spark_jobs/py.typed",
                      "storage/py.typed")  # fmt: skip
 """Files beside the code that an installation does without."""
+
+NOT_NATIVE = [
+    ({"KAFKA_ZK_NATIVE": "0"}, "pure Python: the native module is not built"),
+    ({"CC": "/no/such/compiler"}, "pure Python: the native module is not built"),
+]
 
 COMMANDS = """
 import click
@@ -83,6 +89,32 @@ def test_every_file_of_the_packages_is_in_sdist_and_wheel(tmp_path: Path) -> Non
     assert expected - in_wheel == set()
     outside = {name for name in in_wheel if not name.startswith("kafka_zk/") and ".dist-info/" not in name}
     assert outside == set(), "the wheel adds nothing to site-packages but kafka_zk"
+
+
+def test_the_native_module_is_installed(native: Native, tmp_path: Path, make_environment: MakeEnvironment) -> None:
+    """One file for all Pythons from 3.11 on."""
+    path = make_environment([ours("")])
+    shown = run(path / "kafka-zk", "--version", cwd=tmp_path)
+    assert shown.endswith(" (native)\n"), native
+    [module] = path.parent.glob("lib/*/site-packages/kafka_zk/native/_native.*")
+    assert module.name == "_native.abi3.so"
+    [about] = path.parent.glob("lib/*/site-packages/kafka_zk-*.dist-info/WHEEL")
+    assert "Tag: cp311-abi3-" in about.read_text() and "Root-Is-Purelib: false" in about.read_text()
+
+
+@pytest.mark.parametrize(("variables", "runs"), NOT_NATIVE)
+def test_a_wheel_without_the_native_module_works(
+    variables: dict[str, str], runs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left out by request, or because there is no compiler."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    wheel = build_wheel(tmp_path)
+    monkeypatch.undo()
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".so")]
+    path = fresh_environment(tmp_path / "venv", wheel, [ours("")])
+    assert run(path / "kafka-zk", "--version", cwd=tmp_path).endswith(f" ({runs})\n")
 
 
 @pytest.mark.parametrize("extra", extras())

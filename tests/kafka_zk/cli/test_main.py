@@ -86,12 +86,12 @@ def test_a_bad_broker_value_names_the_key_and_what_is_allowed(
     properties = tmp_path / "server.properties"
     properties.write_text("zookeeper.connect=127.0.0.1:1\nnum.partitions=many\n")
     assert run(["broker", str(properties)]) == 1
-    assert capsys.readouterr().err == "Error: num.partitions=many: allowed is a number\n"
+    assert capsys.readouterr().err == "Error: num.partitions=many: must be a number\n"
 
 
 def test_up_refuses_a_bad_override_before_it_starts_anything(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["up", "-o", "num.partitions=0"]) == 1
-    assert "num.partitions=0: allowed is a number of at least 1" in capsys.readouterr().err
+    assert "num.partitions=0: must be a number of at least 1" in capsys.readouterr().err
     assert run(["up", "-o", "broker.id=5"]) == 2
     assert "up sets it" in capsys.readouterr().err
 

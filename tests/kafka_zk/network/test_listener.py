@@ -296,7 +296,7 @@ def test_a_slow_request_is_given_up_when_others_need_its_memory(
     drips = [drip(reactor, peer) for peer in slow]
     assert receive_all(reactor, honest, 8) == answer(1)
     assert warnings
-    assert all("of a request came, then too little" in line for line in warnings)
+    assert all("of a request arrived, then too few" in line for line in warnings)
     for dripping in drips:
         if dripping.running:
             dripping.stop()
@@ -364,7 +364,7 @@ def test_connections_leave_the_logs_their_descriptors(
         reactor.turn(0)
     assert len(server.listener.connections) == 10
     assert len(warnings) == 1
-    assert "no more are accepted" in warnings[0]
+    assert "refusing new connections" in warnings[0]
     peers[0].close()
     assert receive_all(reactor, waiting, 8) == answer(2)
     another = server.connect(accepted=False)

@@ -37,7 +37,7 @@ def test_the_slices_before_it_are_given_back(
     reactor.until(lambda: is_closed(peer))
     reactor.until(lambda: not server.listener.connections)
     assert len(warnings) == 1
-    assert "closed: its answer cannot be read: " in warnings[0]
+    assert "closed: its response cannot be read: " in warnings[0]
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -58,4 +58,4 @@ def test_reading_ahead_gives_the_others_back(
     reactor.until(lambda: not server.listener.connections)
     read[0].callback(None)
     assert len(warnings) == 1
-    assert "closed: its answer cannot be read: " in warnings[0]
+    assert "closed: its response cannot be read: " in warnings[0]

@@ -163,7 +163,7 @@ def test_a_peer_that_does_not_take_its_answer_is_given_up_when_others_need_the_m
     overdrawn.close()
     reactor.until(lambda: not pool.used_bytes)
     assert len(warnings) == 2
-    assert all("of an answer" in line and " closed: " in line for line in warnings)
+    assert all("read its response" in line and " closed: " in line for line in warnings)
     assert is_closed(mute)
 
 

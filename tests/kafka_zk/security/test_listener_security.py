@@ -117,7 +117,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["-1", "1h", "1.5", str(2**63)])
 def test_the_lifetime_of_sessions_is_a_number(text: str) -> None:
     keys = {"sasl.enabled.mechanisms": "PLAIN", "listener.name.a.plain.sasl.jaas.config": PLAIN}
-    with pytest.raises(InvalidSecurity, match=f"connections.max.reauth.ms={text}: it is a number of ms"):
+    with pytest.raises(InvalidSecurity, match=f"connections.max.reauth.ms={text}: must be a number of ms"):
         listener_security({**keys, "connections.max.reauth.ms": text}, "A", "SASL_PLAINTEXT")
 
 

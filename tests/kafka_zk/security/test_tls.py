@@ -98,4 +98,4 @@ def test_a_connection_that_is_closed_early_has_a_likely_reason() -> None:
     without, with_key = TlsSettings(), TlsSettings(identity=Identity(Password("k"), "c"))
     assert "speak TLS at this port" in closed_early(without, in_handshake=True)
     assert "asks for a client certificate" in closed_early(without, in_handshake=False)
-    assert "does not accept our client certificate" in closed_early(with_key, in_handshake=False)
+    assert "does not accept this client's certificate" in closed_early(with_key, in_handshake=False)

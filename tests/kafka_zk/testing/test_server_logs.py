@@ -146,4 +146,4 @@ def test_a_failed_test_shows_what_its_servers_warned_of_and_no_other_does(tmp_pa
     said = {number: text.partition(TITLE)[2] for number, text in reports.items()}
     assert "ZooKeeper (/" in said["1"] and " WARN NIOServerCnxn: Close of session" in said["1"]
     assert "broker 0 (/" in said["1"] and "a frame of -1 bytes" in said["1"]
-    assert "Error: log.retention.hours=many: allowed is a number" in said["5"]
+    assert "Error: log.retention.hours=many: must be a number" in said["5"]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_zk.native.loading import Implementation
 from kafka_zk.storage.cleaner import cleaner
 from kafka_zk.storage.cleaner.cleaner import CleanerConfig, SegmentFile, SegmentSize, Throttler, group_segments
-from kafka_zk.storage.cleaner.cleaner_kernel import load_loops
 from kafka_zk.storage.cleaner.log_to_clean import Cleaning, look_at
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.log.log import Log
@@ -105,14 +105,17 @@ def test_a_small_map_takes_more_rounds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("deltas", [(-2, 1), (0, 4), (1, 1), (1, 0)])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
 def test_offsets_that_are_not_their_batchs_cost_no_other_record(
-    tmp_path: Path, deltas: tuple[int, int], compiled: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    deltas: tuple[int, int],
+    is_native: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
     """A producer may write what it likes into a record; that of another one must not go for it."""
-    if compiled:
-        assert pytest.importorskip("numba") and load_loops(compiles=True)
-        monkeypatch.setattr(cleaner, "KERNEL_BYTES", 0)
+    found = Implementation(request.getfixturevalue("native") if is_native else None)
+    monkeypatch.setattr(cleaner, "implementation", lambda: found)
     log = new_log(tmp_path, cleanup_policy=("compact",), segment_bytes=400)
     append(log, batch(key=b"first"))
     append(log, batch(key=b"second"))

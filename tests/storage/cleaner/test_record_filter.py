@@ -16,11 +16,20 @@ from kafka_zk.storage.cleaner.record_filter import (
     filter_batch,
     filter_entry,
 )
+from kafka_zk.storage.files.config_table import LONG_MAX
 from kafka_zk.storage.files.errors import CorruptRecord
 from kafka_zk.storage.records.compression import Compression
 from kafka_zk.storage.records.legacy_message_set import LegacyMessage, read_message_set, write_message_set
-from kafka_zk.storage.records.record_batch import HEADER_SIZE, RecordBatchBuilder, assemble_batch, read_header, set_crc
+from kafka_zk.storage.records.record_batch import (
+    HEADER_SIZE,
+    RecordBatchBuilder,
+    assemble_batch,
+    encode_record,
+    read_header,
+    set_crc,
+)
 from kafka_zk.storage.records.record_decoder import Record, decode_records
+from kafka_zk.storage.records.varint import as_long
 from kafka_zk.storage.segments.segment_scan import BatchSpan
 from tests.storage.helpers import T0
 
@@ -224,3 +233,29 @@ def test_a_compressed_set_is_built_anew(magic: int, codec: Compression) -> None:
     assert {message.magic for message in messages} == {magic} and data_of(found)[17] & 7 == codec
     assert found.last_offset == 103 and (found.read_count, found.kept_count) == (4, 2)
     assert filter_entry(data, span, retention({}), True).data is data
+
+
+@pytest.mark.parametrize("delta", [LONG_MAX, -LONG_MAX - 1])
+@pytest.mark.parametrize("value", [None, b"v"])
+def test_timestamps_overflow_as_they_do_in_java(delta: int, value: bytes | None) -> None:
+    """A producer may send such a record, and Kafka stores it. It must not stop the cleaner."""
+    data = encode_record(delta, 0, b"a", value) + encode_record(0, 1, b"b", b"v")
+    batch = assemble_batch(data, attributes=0, record_count=2, base_timestamp=T0, max_timestamp=T0)
+    [kept] = left(filter_batch(batch, retention({b"a": 0, b"b": 5})))
+    assert as_long(kept.timestamp_ms) == as_long(T0 + delta)
+
+
+def test_a_delete_horizon_beyond_64_bits_is_the_last_moment() -> None:
+    """The largest ``delete.retention.ms`` keeps tombstones for ever."""
+    found = filter_batch(made((b"a", None)), retention({b"a": 100}, delete_retention_ms=LONG_MAX))
+    header = read_header(data_of(found))
+    assert header.has_delete_horizon and header.base_timestamp == LONG_MAX
+
+
+@pytest.mark.parametrize("base_offset", [-1, LONG_MAX])
+def test_an_impossible_base_offset_is_refused(base_offset: int) -> None:
+    """The CRC does not cover it."""
+    batch = bytearray(made((b"a", b"v")))
+    batch[:8] = base_offset.to_bytes(8, "big", signed=True)
+    with pytest.raises(CorruptRecord, match=f"cannot begin at offset {base_offset}"):
+        filter_batch(batch, KEPT)

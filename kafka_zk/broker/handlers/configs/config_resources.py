@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_zk.base.integers import INT32, decimal_integer
 from kafka_zk.broker.config import values as config_values
+from kafka_zk.broker.config.dynamic_config import check_count
 from kafka_zk.broker.config.values import BadValue
 from kafka_zk.broker.handlers.error_map import EXPECTED, error_code, error_message
 from kafka_zk.broker.handlers.long_responses import ResponseTurns
@@ -54,7 +55,8 @@ def repeated(resources: Iterable[Any]) -> set[tuple[int, str]]:
 
 
 def check_entries(resource: Any, may_be_null: Callable[[Any], bool] = lambda entry: False) -> None:
-    """Raise ApiError for duplicate keys and missing values."""
+    """Raise ApiError for duplicate keys, missing values, and more keys than a resource may have."""
+    check_count(len(resource.configs))
     names = [entry.name for entry in resource.configs]
     if len(set(names)) != len(names):
         raise invalid_request("Error due to duplicate config keys")

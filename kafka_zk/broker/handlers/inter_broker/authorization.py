@@ -54,7 +54,7 @@ def _tell_unconfirmed(services: Services, context: RequestContext, controller_ep
     said = services.unconfirmed_peers.mention(context.peer_host, services.clock.seconds())
     if said is not None:
         _log.warn(
-            "{connection} refused: its controller epoch {epoch} was never given out, /controller_epoch is {newest}. "
+            "{connection} refused: no controller with epoch {epoch} was elected; /controller_epoch is {newest}. "
             "Only brokers should reach the listener {listener}.{said}",
             connection=context.connection_id,
             epoch=controller_epoch,

@@ -150,8 +150,11 @@ async def alter(services: Services, context: RequestContext, header: RequestHead
     is_allowed = services.authorizer.authorize(context, Operation.ALTER_CONFIGS, CLUSTER)
     entries = {tuple((each.entity_type, each.entity_name) for each in entry.entity): entry for entry in request.entries}
     outcomes = await side_by_side(
-        _alter(services, entity, entry.ops, is_allowed=is_allowed, validate_only=request.validate_only)
-        for entity, entry in entries.items()
+        services.clock,
+        (
+            _alter(services, entity, entry.ops, is_allowed=is_allowed, validate_only=request.validate_only)
+            for entity, entry in entries.items()
+        ),
     )
     return AlterResponse(
         throttle_time_ms=0,

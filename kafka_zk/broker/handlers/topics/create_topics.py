@@ -57,7 +57,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     created = [] if request.validate_only else [plan for plan in plans if isinstance(plan, NewTopic)]
     turns.keep_objects()
     quota = services.client_quotas.mutation_quota(context, header)
-    outcomes = await side_by_side(_create(services, planned, quota) for planned in created)
+    outcomes = await side_by_side(services.clock, (_create(services, planned, quota) for planned in created))
     failed = {planned.name: o for planned, o in zip(created, outcomes, strict=True) if isinstance(o, Exception)}
     plans = [failed.get(name, plan) for name, plan in zip(wanted_topics, plans, strict=True)]
     created = [planned for planned in created if planned.name not in failed]

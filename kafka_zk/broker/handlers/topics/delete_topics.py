@@ -36,8 +36,11 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
     ids = [services.metadata.topic_ids.get(name or "", uuids.ZERO) for name in names]  # before their deletion
     quota = services.client_quotas.mutation_quota(context, header)
     outcomes = await side_by_side(
-        _delete(services, context, header.api_version, name, quota, by_id=topic_id != uuids.ZERO)
-        for name, (_, topic_id) in zip(names, wanted, strict=True)
+        services.clock,
+        (
+            _delete(services, context, header.api_version, name, quota, by_id=topic_id != uuids.ZERO)
+            for name, (_, topic_id) in zip(names, wanted, strict=True)
+        ),
     )
     results = []
     deleted = []

@@ -6,6 +6,8 @@ from typing import Any, TypeVar
 
 from twisted.internet.defer import ensureDeferred
 
+from kafka_zk.base.clock import Timers
+from kafka_zk.base.turns import Turns
 from kafka_zk.broker.handlers.error_map import EXPECTED
 
 T = TypeVar("T")
@@ -13,8 +15,10 @@ T = TypeVar("T")
 AT_ONCE = 200
 
 
-async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
-    """Results in order; an exception in EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time."""
+async def side_by_side(clock: Timers, work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
+    """Results in order; an exception in EXPECTED is a result. At most AT_ONCE coroutines of ``work`` run at a time, and
+    other requests get their turn between them."""
+    turns = Turns(clock, goes_on=True)
     outcomes: list[T | Exception] = []
     remaining = iter(work)
     while begun := [ensureDeferred(one) for one in islice(remaining, AT_ONCE)]:
@@ -22,5 +26,7 @@ async def side_by_side(work: Iterable[Coroutine[Any, Any, T]]) -> list[T | Excep
             try:
                 outcomes.append(await under_way)
             except EXPECTED as error:
-                outcomes.append(error)
+                outcomes.append(error.with_traceback(None))  # 40,000 of them would hold as many frames
+        if turns.is_over:
+            await turns.next()
     return outcomes

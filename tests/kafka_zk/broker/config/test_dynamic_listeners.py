@@ -150,3 +150,10 @@ def test_a_running_broker_keeps_its_listeners_when_the_new_ones_cannot_be_unders
 def test_a_broker_does_not_start_with_other_listeners_than_it_had() -> None:
     with pytest.raises(InvalidBrokerConfig, match="dynamic configuration in ZooKeeper: listeners=nonsense"):
         dynamic().refuse_unbuilt_security({"listeners": "nonsense"}, {})
+
+
+def test_a_broker_has_at_most_1000_keys() -> None:
+    """Each change examines all of them, while no client is served."""
+    dynamic().validate({f"of.a.plugin.{number}": "x" for number in range(1_000)}, per_broker=True)
+    many = {f"of.a.plugin.{number}": "x" for number in range(1_001)}
+    assert "1001 configuration keys" in refusal(dynamic(), many)

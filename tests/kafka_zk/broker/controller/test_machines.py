@@ -184,8 +184,8 @@ def test_an_unclean_leader_recovers() -> None:
 @pytest.mark.parametrize(
     ("current", "reason"),
     [
-        (None, "it has no state znode that can be understood"),
-        (info(1, [1], leader_epoch=2**31 - 1), "its leader epoch 2147483647 is the last there is"),
+        (None, "it has no valid state znode"),
+        (info(1, [1], leader_epoch=2**31 - 1), "its leader epoch 2147483647 is the largest possible one"),
         (info(1, [1], controller_epoch=EPOCH + 1), "controller epoch 8 wrote it already"),
         (info(-1, [9]), "no leader can be elected (offline), ISR [9]"),
     ],

@@ -291,7 +291,7 @@ class World:
                     self.broken.append(f"generation {generation} has members that did not join")
                 if leader and leader not in answered:
                     self.broken.append(f"generation {generation} is led by who did not join")
-            elif kind is RebalancePrepared and "did not ask" in cause and not removed:
+            elif kind is RebalancePrepared and "did not request" in cause and not removed:
                 self.broken.append("a rebalance for a member that did not sync, and nobody was removed")
 
     def check(self) -> None:

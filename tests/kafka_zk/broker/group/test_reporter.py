@@ -111,7 +111,7 @@ def test_how_members_go(world: World) -> None:
         world.heartbeat(first)
         world.clock.advance(8)
     late = [(event.departure, event.cause) for event in told(world) if isinstance(event, MemberDeparted)]
-    assert late == [(Departure.DROPPED, "did not join again in time")]
+    assert late == [(Departure.DROPPED, "did not rejoin in time")]
 
 
 def test_a_static_member_returns(world: World) -> None:

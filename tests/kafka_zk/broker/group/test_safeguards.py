@@ -26,7 +26,7 @@ SAFEGUARDS = {
         "if self.state is not _COMPLETING or then.generation_id != self.generation_id:",
         "if self.state is not _COMPLETING:",
     ),
-    "who did not join again in time is removed": (
+    "who did not rejoin in time is removed": (
         "if member.joining is None and member.group_instance_id is None:",
         "if False:",
     ),

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.task import Clock
 
 from kafka_zk.base.turns import SLICE_S
 from kafka_zk.base.types import TopicPartition
@@ -193,7 +194,7 @@ def test_topics_of_one_request_are_written_side_by_side() -> None:
             raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS)
         return await waiting
 
-    done = ensureDeferred(side_by_side([write(number) for number in range(AT_ONCE + 3)]))
+    done = ensureDeferred(side_by_side(Clock(), [write(number) for number in range(AT_ONCE + 3)]))
     assert len(under_way) == AT_ONCE
     for number, waiting in enumerate(list(under_way)):
         waiting.callback(number)
@@ -203,6 +204,22 @@ def test_topics_of_one_request_are_written_side_by_side() -> None:
     first, second, *others = result_of(done)
     assert (first, others) == (0, list(range(2, AT_ONCE + 3)))
     assert isinstance(second, ApiError) and second.code is ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+def test_topics_that_need_no_write_are_refused_in_turns() -> None:
+    """40,000 names of topics that do not exist kept other requests waiting for seconds."""
+    clock = Clock()
+    begun: list[int] = []
+
+    async def refuse(number: int) -> int:
+        begun.append(number)
+        clock.rightNow += SLICE_S / 100
+        return number
+
+    done = ensureDeferred(side_by_side(clock, map(refuse, range(10 * AT_ONCE))))
+    assert len(begun) == AT_ONCE
+    clock.pump([0.0] * 20)
+    assert result_of(done) == list(range(10 * AT_ONCE))
 
 
 def test_news_are_taken_over_in_the_order_in_which_they_came(harness: Make, monkeypatch: pytest.MonkeyPatch) -> None:

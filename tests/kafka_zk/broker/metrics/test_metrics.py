@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_zk.broker.metrics import endpoint
 from kafka_zk.broker.metrics.request_stats import RequestStats
+from kafka_zk.native.loading import implementation
 from kafka_zk.protocol.fetch import Part
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 from tests.fuzz.target import Target
@@ -63,6 +64,7 @@ def test_a_scrape_of_a_broker_under_load_shows_what_it_did(target: Target) -> No
     assert values["kafka_zk_authorizer_patterns"] == 0, "a test's own authorizer has none"
     assert values[f"kafka_server_brokertopicmetrics_messagesin_total,topic={NEIGHBOUR}"] == 50
     assert values["kafka_zk_uncheckedbatches_total"] == 0
+    assert values["kafka_zk_native"] == (implementation().native is not None)
     assert values["kafka_network_requestmetrics_requests_total,request=Produce,version=9"] == 50
     assert values["kafka_network_requestmetrics_requests_total,request=Fetch,version=11"] == 50
     assert values["kafka_network_requestmetrics_errors_total,request=Produce,version=9"] == 1

@@ -79,7 +79,7 @@ def test_progress_and_findings_are_told_with_their_figures(caplog: Any) -> None:
     opening(clock, Logs(clock, [PROGRESS_INTERVAL_S], is_waiting=False))
     clock.advance(0)
     progress, dropped, segment, offline, done = caplog.records
-    assert segment.levelname == "WARNING" and "new end of the log: moved to /aside" in segment.getMessage()
+    assert segment.levelname == "WARNING" and "new end of the log; moved to /aside" in segment.getMessage()
     assert progress.fields == {"opened": 1, "count": 3, "scanned_bytes": 300, "bytes_to_scan": 900}
     assert "torn" in dropped.getMessage()
     assert {"topic": "t", "partition": 1, "position": 70, "bytes_dropped": 30}.items() <= dropped.fields.items()

@@ -105,7 +105,7 @@ def test_an_error_of_ours_ends_the_fetching_of_one_partition_only(
 ) -> None:
     """It is logged with its traceback, and the fetcher starts again in the next leader epoch."""
     err_in(FetcherState, "answered")
-    assert caplog.text.count("is not fetched any more in this leader epoch") == 1
+    assert caplog.text.count("is no longer fetched in this leader epoch") == 1
     assert raised(caplog) == [KeyError]
     assert world.fetchers.failed_count == 1
     world.pass_time(5)

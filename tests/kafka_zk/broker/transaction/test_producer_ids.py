@@ -62,5 +62,5 @@ def test_garbage_in_the_block_is_told_once_and_heals(caplog: pytest.LogCaptureFi
     world.allocations[-1].callback(range(5))
     assert (world.ids, len(world.failures)) == ([0], 3)
     assert [record.getMessage() for record in caplog.records] == [
-        "no producer ids can be given out: /latest_producer_id_block: not JSON"
+        "no producer ids can be assigned: /latest_producer_id_block: not JSON"
     ]

@@ -37,4 +37,4 @@ def test_every_group_has_a_name(kind: str, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("name", ["", "..", "a/b", "my group"])
 def test_what_no_consumer_can_join_is_one_sentence(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["consume", *NOWHERE, "--topic", "t", "--group", name]) == 1
-    assert capsys.readouterr().err.startswith(f"Error: group.id: {name!r} is no name for a group")
+    assert capsys.readouterr().err.startswith(f"Error: group.id: {name!r} is not valid: use letters")

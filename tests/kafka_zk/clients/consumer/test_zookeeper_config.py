@@ -102,10 +102,10 @@ def test_zookeeper_can_be_secured_by_the_same_keys_as_a_brokers() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"group.id": ""}, "group.id: '' is no name for a group"),
-        ({"group.id": "a/b"}, "group.id: 'a/b' is no name for a group"),
-        ({"group.id": ".."}, "group.id: '..' is no name for a group"),
-        ({"group.id": "a b"}, "group.id: 'a b' is no name for a group"),
+        ({"group.id": ""}, "group.id: '' is not valid: use letters"),
+        ({"group.id": "a/b"}, "group.id: 'a/b' is not valid: use letters"),
+        ({"group.id": ".."}, "group.id: '..' is not valid: use letters"),
+        ({"group.id": "a b"}, "group.id: 'a b' is not valid: use letters"),
         ({"offsets.storage": "disk"}, "offsets.storage: 'disk' is not one of zookeeper, kafka"),
         ({"dual.commit.enabled": "true"}, "dual.commit.enabled has an effect only with offsets.storage=kafka"),
         ({"offsets.storage": "kafka", "dual.commit.enabled": "both"}, "dual.commit.enabled: 'both' is neither"),

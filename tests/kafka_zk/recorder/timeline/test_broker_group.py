@@ -119,7 +119,7 @@ def test_the_three_ways_to_go() -> None:
     for departure, why in (
         (Departure.LEFT, "b left: b→a t-1"),
         (Departure.SESSION_ENDED, "the session of b ended: b→a t-1"),
-        (Departure.DROPPED, "b is gone, b did not join again in time: b→a t-1"),
+        (Departure.DROPPED, "b is gone, b did not rejoin in time: b→a t-1"),
     ):
         rebalances = with_anna()
         fed(
@@ -129,7 +129,7 @@ def test_the_three_ways_to_go() -> None:
         )  # fmt: skip
         *_, found = fed(
             rebalances,
-            departed(6_000, "b", departure, "did not join again in time"), prepared(6_000), joins(6_010, "a"),
+            departed(6_000, "b", departure, "did not rejoin in time"), prepared(6_000), joins(6_010, "a"),
             completed(6_010, 3, "a"), assigned(6_015, 3, {"a": (T0, T1)}),
         )  # fmt: skip
         assert Summaries("g").line(found).startswith(f"{why}; 1 stopped and went on; silent at most 15 ms")

@@ -108,7 +108,7 @@ def test_followers_and_old_versions_are_not_sent_away(leader: Racks) -> None:
 
 
 def test_an_unknown_selector_is_refused() -> None:
-    with pytest.raises(InvalidBrokerConfig, match=r"^replica\.selector\.class=my\.Selector: allowed is org"):
+    with pytest.raises(InvalidBrokerConfig, match=r"^replica\.selector\.class=my\.Selector: must be org"):
         KafkaConfig({"zookeeper.connect": "z:1", "log.dirs": "/d", "replica.selector.class": "my.Selector"})
 
 

@@ -79,7 +79,7 @@ def test_the_log_has_one_line_about_a_peer_that_forges(broker: Harness) -> None:
         for epoch in (FORGED, FORGED - 1):
             for api_key, version, request in controllers_requests(epoch, topic_id):
                 broker.ask(api_key, version, request)
-    assert len([event for event in logged if "was never given out" in (formatEvent(event) or "")]) == 1
+    assert len([event for event in logged if "was elected" in (formatEvent(event) or "")]) == 1
 
 
 def test_a_newer_controller_is_obeyed_once_zookeeper_confirms_it(broker: Harness, epochs: FakeControllerEpochs) -> None:

@@ -1,0 +1,80 @@
+"""Loads the native module if it was built and fits; without it, Python code does the same.
+
+The environment variable KAFKA_ZK_NATIVE chooses: ``0`` never uses it, ``require`` fails instead of falling back, and
+``1`` (the default) uses it where it is. What is native and why: docs/explanation/native.md.
+Tests: tests/kafka_zk/native/test_loading.py.
+"""
+
+import os
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from kafka_zk.native.sources import fingerprint
+
+VARIABLE = "KAFKA_ZK_NATIVE"
+NEVER, WHERE_BUILT, REQUIRE = CHOICES = ("0", "1", "require")
+_FOLDER = Path(__file__).parent
+
+
+class NativeUnusable(Exception):
+    """KAFKA_ZK_NATIVE requires the native module and it cannot be used, or the variable has another value."""
+
+
+class Native(Protocol):
+    """The module's functions; ``module.c`` describes them. Offset maps: ``storage.cleaner.offset_map``."""
+
+    def digest(self, secret: bytes, key: Any, /) -> bytes: ...
+
+    def note_keys(
+        self, data: bytes, start: int, count: int, base_offset: int, last_offset_delta: int, start_offset: int,
+        secret: bytes, table: Any, size: int, max_size: int, first_offset: int, replaced: bytearray, /,
+    ) -> tuple[int, bool, bool]: ...  # fmt: skip
+
+    def choose(
+        self, data: bytes, start: int, count: int, base_offset: int, latest_offset: int, keeps_tombstones: bool,
+        secret: bytes, table: Any, first_offset: int, replaced: bytearray, /,
+    ) -> tuple[int, int, bool, int, bytes]: ...  # fmt: skip
+
+
+class Implementation(NamedTuple):
+    """What runs. ``problem``: why an existing native module is not used, for a warning."""
+
+    native: Native | None
+    reason: str = ""
+    problem: str = ""
+
+    def __str__(self) -> str:
+        return "native" if self.native is not None else f"pure Python: {self.reason or self.problem}"
+
+
+@cache
+def implementation() -> Implementation:
+    """What this process runs. Raises: NativeUnusable."""
+    return chosen(os.environ.get(VARIABLE) or WHERE_BUILT)
+
+
+def chosen(choice: str, load: Callable[[], Any] = lambda: import_module("._native", __package__)) -> Implementation:
+    """What runs for a value of KAFKA_ZK_NATIVE. Raises: NativeUnusable."""
+    if choice not in CHOICES:
+        raise NativeUnusable(f"{VARIABLE} is {choice!r}; it must be one of {', '.join(CHOICES)}")
+    if choice == NEVER:
+        return Implementation(None, f"{VARIABLE} is {NEVER}")
+    found = _loaded(load)
+    if found.native is None and choice == REQUIRE:
+        raise NativeUnusable(f"{VARIABLE} is {REQUIRE}, but {found.reason or found.problem}")
+    return found
+
+
+def _loaded(load: Callable[[], Any]) -> Implementation:
+    try:
+        module = load()
+    except ModuleNotFoundError:
+        return Implementation(None, "the native module is not built")
+    except ImportError as error:
+        return Implementation(None, problem=f"the native module cannot be loaded: {error}")
+    if fingerprint(_FOLDER) != module.SOURCES:
+        return Implementation(None, problem="the native module was built from other sources; build it again")
+    return Implementation(module)

@@ -1,0 +1,175 @@
+/* What Python sees of the native code: arguments are checked here, everything else is in files without Python. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "compaction.h"
+
+static int is_map(const Py_buffer *secret, const Py_buffer *table)
+{
+    if (secret->len == SECRET_BYTES && table->len % (Py_ssize_t)sizeof(Entry) == 0
+        && table->len >= 2 * (Py_ssize_t)sizeof(Entry) && (uintptr_t)table->buf % sizeof(uint64_t) == 0)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "a secret has 16 bytes; a table has at least two aligned entries of 24 bytes");
+    return 0;
+}
+
+static int is_inside(const Py_buffer *data, Py_ssize_t start)
+{
+    if (start >= 0 && start <= data->len)
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "the records start outside of the data");
+    return 0;
+}
+
+static PyObject *malformed(void)
+{
+    PyErr_SetString(PyExc_ValueError, "a record of the batch is malformed or not there");
+    return NULL;
+}
+
+PyDoc_STRVAR(digest_doc, "digest(secret, key) -> bytes\n\nThe key's 128-bit SipHash with a secret of 16 bytes.");
+
+static PyObject *py_digest(PyObject *module, PyObject *args)
+{
+    Py_buffer secret, key;
+    PyObject *found = NULL;
+    if (!PyArg_ParseTuple(args, "y*y*", &secret, &key))
+        return NULL;
+    if (secret.len == SECRET_BYTES) {
+        Digest digest = siphash(secret.buf, key.buf, (size_t)key.len);
+        uint8_t bytes[16];
+        for (unsigned index = 0; index < 8; index++) {
+            bytes[index] = (uint8_t)(digest.low >> 8 * index);
+            bytes[8 + index] = (uint8_t)(digest.high >> 8 * index);
+        }
+        found = PyBytes_FromStringAndSize((const char *)bytes, sizeof bytes);
+    } else {
+        PyErr_SetString(PyExc_ValueError, "a secret has 16 bytes");
+    }
+    PyBuffer_Release(&secret);
+    PyBuffer_Release(&key);
+    return found;
+}
+
+PyDoc_STRVAR(note_keys_doc,
+    "note_keys(data, start, count, base_offset, last_offset_delta, start_offset,\n"
+    "          secret, table, size, max_size, first_offset, replaced) -> (size, is_full, in_order)\n\n"
+    "Store the last offset of each key of a batch in the table of an offset map. Raises ValueError.");
+
+static PyObject *py_note_keys(PyObject *module, PyObject *args)
+{
+    Py_buffer data, secret, table, replaced;
+    Py_ssize_t start;
+    int count, last_offset_delta;
+    long long base_offset, start_offset, first_offset;
+    unsigned long long size, max_size;
+    PyObject *found = NULL;
+    if (!PyArg_ParseTuple(
+            args, "y*niLiLy*w*KKLw*:note_keys", &data, &start, &count, &base_offset, &last_offset_delta, &start_offset,
+            &secret, &table, &size, &max_size, &first_offset, &replaced))
+        return NULL;
+    if (!is_map(&secret, &table) || !is_inside(&data, start))
+        goto release;
+    OffsetMap map = {
+        secret.buf, table.buf, (uint64_t)table.len / sizeof(Entry), size, max_size,
+        replaced.buf, first_offset, (uint64_t)replaced.len * 8,
+    };
+    Records records = {
+        (const uint8_t *)data.buf + start, (const uint8_t *)data.buf + data.len, count, last_offset_delta, base_offset,
+    };
+    if (max_size >= map.slots || start_offset < 0) {
+        PyErr_SetString(PyExc_ValueError, "a slot stays free, and no offset is negative");
+        goto release;
+    }
+    bool in_order;
+    Status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = note_keys(&map, &records, start_offset, &in_order);
+    Py_END_ALLOW_THREADS
+    if (status == MALFORMED)
+        malformed();
+    else
+        found = Py_BuildValue(
+            "(KOO)", (unsigned long long)map.size, status == FULL ? Py_True : Py_False, in_order ? Py_True : Py_False);
+release:
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&secret);
+    PyBuffer_Release(&table);
+    PyBuffer_Release(&replaced);
+    return found;
+}
+
+PyDoc_STRVAR(choose_doc,
+    "choose(data, start, count, base_offset, latest_offset, keeps_tombstones, secret, table, first_offset, replaced)\n"
+    "    -> (kept count, keyless count, has a tombstone, largest timestamp delta, kept records)\n\n"
+    "The records of a batch that a cleaning keeps. Raises ValueError.");
+
+static PyObject *py_choose(PyObject *module, PyObject *args)
+{
+    Py_buffer data, secret, table, replaced;
+    Py_ssize_t start;
+    int count, keeps_tombstones;
+    long long base_offset, latest_offset, first_offset;
+    uint8_t *out = NULL;
+    PyObject *found = NULL;
+    if (!PyArg_ParseTuple(
+            args, "y*niLLpy*y*Ly*:choose", &data, &start, &count, &base_offset, &latest_offset, &keeps_tombstones,
+            &secret, &table, &first_offset, &replaced))
+        return NULL;
+    if (!is_map(&secret, &table) || !is_inside(&data, start))
+        goto release;
+    OffsetMap map = {
+        .secret = secret.buf, .entries = table.buf, .slots = (uint64_t)table.len / sizeof(Entry),
+        .replaced = replaced.buf, .first_offset = first_offset, .replaced_count = (uint64_t)replaced.len * 8,
+    };
+    Records records = {
+        .start = (const uint8_t *)data.buf + start, .end = (const uint8_t *)data.buf + data.len,
+        .count = count, .base_offset = base_offset,
+    };
+    out = PyMem_Malloc((size_t)(data.len - start));
+    if (!out) {
+        PyErr_NoMemory();
+        goto release;
+    }
+    Chosen chosen;
+    Status status;
+    Py_BEGIN_ALLOW_THREADS
+    status = choose(&map, &records, latest_offset, keeps_tombstones, out, &chosen);
+    Py_END_ALLOW_THREADS
+    if (status == MALFORMED)
+        malformed();
+    else
+        found = Py_BuildValue(
+            "(iiOLy#)", chosen.kept_count, chosen.keyless_count, chosen.has_tombstone ? Py_True : Py_False,
+            (long long)chosen.max_timestamp_delta, (const char *)out, (Py_ssize_t)chosen.size);
+release:
+    PyMem_Free(out);
+    PyBuffer_Release(&data);
+    PyBuffer_Release(&secret);
+    PyBuffer_Release(&table);
+    PyBuffer_Release(&replaced);
+    return found;
+}
+
+static PyMethodDef methods[] = {
+    {"digest", py_digest, METH_VARARGS, digest_doc},
+    {"note_keys", py_note_keys, METH_VARARGS, note_keys_doc},
+    {"choose", py_choose, METH_VARARGS, choose_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_constants(PyObject *module)
+{
+    return PyModule_AddStringConstant(module, "SOURCES", KAFKA_ZK_SOURCES);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_constants}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "kafka_zk.native._native", .m_methods = methods, .m_slots = slots,
+};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModuleDef_Init(&definition);
+}

@@ -1,0 +1,27 @@
+"""Declares the native module; everything else about the project is in setup.cfg. Read: docs/explanation/native.md.
+
+It is optional: without a compiler, or on a free-threaded Python, the installation is pure Python. The environment
+variable KAFKA_ZK_NATIVE=0 leaves it out of a build; =require fails if it does not compile.
+"""
+
+import os
+import runpy
+import sysconfig
+
+from setuptools import Extension, setup
+
+WISH = os.environ.get("KAFKA_ZK_NATIVE", "")
+FOLDER = "kafka_zk/native"
+files = runpy.run_path(f"{FOLDER}/sources.py")
+native = Extension(
+    "kafka_zk.native._native",
+    [f"{FOLDER}/{name}" for name in files["SOURCES"]],
+    depends=[f"{FOLDER}/{name}" for name in files["HEADERS"]],
+    define_macros=[("Py_LIMITED_API", "0x030B0000"), ("KAFKA_ZK_SOURCES", f'"{files["fingerprint"](FOLDER)}"')],
+    extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+    py_limited_api=True,
+    optional=WISH != "require",
+)
+left_out = WISH == "0" or sysconfig.get_config_var("Py_GIL_DISABLED")
+options = {} if left_out else {"bdist_wheel": {"py_limited_api": "cp311"}}
+setup(ext_modules=[] if left_out else [native], options=options)

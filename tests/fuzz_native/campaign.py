@@ -1,0 +1,73 @@
+"""Builds the harness, feeds it with a corpus, and says what ran."""
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafka_zk.storage.records.record_batch import encode_record
+from tests.integration.processes import ROOT
+
+NATIVE = ROOT / "kafka_zk" / "native"
+HARNESS = ROOT / "tests" / "fuzz_native" / "harness.c"
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+COMPILER = "cc"
+ENDLESS_S = 60
+"""A search of the map without an end would take longer."""
+KEYS = (None, b"", b"a", b"b", b"key-000000000001", b"k" * 200)
+VALUES = (None, b"", b"value" * 30)
+DELTAS = (0, 1, 127, 1 << 20, (1 << 31) - 1, 1 << 31, -1, -(1 << 31))
+_COVERED = re.compile(r"File '[^']*?([^/']+)'\nLines executed:([\d.]+)% of")
+
+
+def corpus() -> Iterator[tuple[int, bytes]]:
+    """(Number of records, their bytes): each kind alone, and many together."""
+    kinds = [
+        encode_record(timestamp_delta, delta, key, value, headers)
+        for timestamp_delta in (0, -(1 << 63), (1 << 63) - 1)
+        for delta in DELTAS
+        for key in KEYS
+        for value in VALUES
+        for headers in ((), [("header", b"x")])
+    ]
+    yield from ((1, kind) for kind in kinds)
+    for count in (0, 2, 7, 50):
+        yield count, b"".join(encode_record(delta, delta, KEYS[delta % 6], VALUES[delta % 3]) for delta in range(count))
+
+
+def fuzz(folder: Path, seconds: int, seed: int) -> tuple[int, int]:
+    """(Inputs, accepted ones). Raises: CalledProcessError with what a sanitizer says."""
+    done = _run(_build(folder / "sanitized", "-g", "-O1", *SANITIZERS), folder, seconds, seed)
+    runs, accepted = map(int, done.split())
+    return runs, accepted
+
+
+def covered_percent(folder: Path, seed: int) -> dict[str, float]:
+    """How much of the C files a run of a second reaches."""
+    (folder / "covered").mkdir()
+    _run(_build(folder / "covered" / "harness", "-O0", "--coverage"), folder, 1, seed)
+    notes = sorted(map(str, (folder / "covered").glob("*.gcda")))
+    shown = subprocess.run(["gcov", "-n", *notes], cwd=folder, capture_output=True, text=True, check=True).stdout
+    found = {file: float(percent) for file, percent in _COVERED.findall(shown)}
+    return {file: percent for file, percent in found.items() if (NATIVE / file).exists()}
+
+
+def can_build() -> bool:
+    return shutil.which(COMPILER) is not None and shutil.which("gcov") is not None
+
+
+def _build(program: Path, *options: str) -> Path:
+    sources = [str(NATIVE / "compaction.c"), str(HARNESS)]
+    command = [COMPILER, "-std=c11", "-Wall", "-Wextra", f"-I{NATIVE}", *options, *sources, "-o", str(program)]
+    subprocess.run(command, cwd=program.parent, check=True)
+    return program
+
+
+def _run(program: Path, folder: Path, seconds: int, seed: int) -> str:
+    cases = folder / "corpus"
+    cases.write_bytes(b"".join(struct.pack("=Ii", len(data), count) + data for count, data in corpus()))
+    command = [str(program), str(cases), str(seconds), str(seed)]
+    timeout_s = seconds + ENDLESS_S
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=timeout_s).stdout
