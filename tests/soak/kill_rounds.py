@@ -59,11 +59,12 @@ def longest_wait(events: Sequence[Mapping[str, Any]], since_ns: int) -> Wait | N
 
 def starting_s(events: Sequence[Mapping[str, Any]], since_ns: int) -> float:
     """How long after ``since_ns`` a program had ended, because it was fenced, and its successor was not there yet."""
-    return sum(
-        (after["at"] - max(before["at"], since_ns)) / 1e9
+    starting_ns: int = sum(
+        after["at"] - max(before["at"], since_ns)
         for before, after in pairwise(events)
         if before["event"] == "failed" and after["at"] > since_ns
     )
+    return starting_ns / 1e9
 
 
 class _Successors(ClientThread):

@@ -139,7 +139,8 @@ def one_bad_znode_fails_all(patch: Patch) -> None:
         return decode()
 
     async def strict_assignment(self: ControllerStore, topic: str, path: str, data: bytes | None) -> TopicAssignment:
-        return await worked_off(self._clock, decode_assignment_in_steps(topic, data))
+        assignment: TopicAssignment = await worked_off(self._clock, decode_assignment_in_steps(topic, data))
+        return assignment
 
     patch.setattr(ControllerStore, "_understood", strict)
     patch.setattr(ControllerStore, "_assignment", strict_assignment)
