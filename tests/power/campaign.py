@@ -69,7 +69,7 @@ class Row:
 
     def add(self, verdict: Verdict) -> None:
         self.cuts += 1
-        self.bad += bool(verdict.violations)
+        self.bad += verdict.is_bad
         self.by_judge.update({violation.judge for violation in verdict.violations})
         self.seconds += verdict.judged_s
 

@@ -111,8 +111,9 @@ class Log(NamedTuple):
 
 
 class Found(NamedTuple):
-    """All that was read after the power came back. A group without a committed offset for a topic lacks it."""
+    """All that was read after the power came back. A group without a committed offset for a topic lacks it; the
+    transactions' group is None if its offsets were still unstable when the reader gave up."""
 
     logs: Mapping[str, Log]
     group: Offsets
-    transactional_group: Offsets
+    transactional_group: Offsets | None

@@ -44,21 +44,22 @@ def read(bootstrap: str, topics: Sequence[Topic]) -> Found:
     """All logs and both groups' offsets. Raises: NotReadable."""
     transactional = [topic.name for topic in topics if topic.transactional]
     logs, group = _read(bootstrap, GROUP, [topic.name for topic in topics], "read_uncommitted")
+    if group is None:
+        raise NotReadable(f"the offsets of {GROUP} cannot be read")
     committed, transactional_group = _read(bootstrap, TRANSACTIONAL_GROUP, transactional, "read_committed")
     for name, log in committed.items():
         logs[name] = logs[name]._replace(committed=log.records, is_stuck=logs[name].is_stuck or log.is_stuck)
     return Found(logs, group, transactional_group)
 
 
-def _read(bootstrap: str, group: str, topics: Sequence[str], isolation: str) -> tuple[dict[str, Log], Offsets]:
+def _read(bootstrap: str, group: str, topics: Sequence[str], isolation: str) -> tuple[dict[str, Log], Offsets | None]:
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "isolation.level": isolation,
          "check.crcs": True, "enable.partition.eof": True, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 10,
          **_QUIET}
     )  # fmt: skip
     try:
-        asked = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
-        stored = {each.topic: each.offset for each in consumer.committed(asked, timeout=_TIMEOUT_S) if each.offset >= 0}
+        stored = _committed(consumer, topics)
         reading = _Reading(consumer, topics)
         reading.run()
         logs = {}
@@ -71,6 +72,17 @@ def _read(bootstrap: str, group: str, topics: Sequence[str], isolation: str) -> 
         raise NotReadable(str(error)) from error
     finally:
         consumer.close()
+
+
+def _committed(consumer: confluent_kafka.Consumer, topics: Sequence[str]) -> Offsets | None:
+    """The group's offsets; None if no answer is final in time, as while a transaction that commits them is open."""
+    asked = [confluent_kafka.TopicPartition(topic, 0) for topic in topics]
+    try:
+        return {each.topic: each.offset for each in consumer.committed(asked, timeout=_TIMEOUT_S) if each.offset >= 0}
+    except confluent_kafka.KafkaException as error:
+        if error.args[0].code() != confluent_kafka.KafkaError._TIMED_OUT:
+            raise
+        return None
 
 
 class _Reading:

@@ -36,7 +36,7 @@ def filesystem(request: pytest.FixtureRequest) -> str:
 def test_nothing_is_lost_that_must_be_there(filesystem: str, shape: str, pytestconfig: pytest.Config) -> None:
     seed: int = pytestconfig.getoption("seed")
     verdicts = list(play(filesystem, SHAPES[shape], OURS, seed, CUTS[shape]))
-    bad = [f"{verdict.name}: {violation}" for verdict in verdicts for violation in verdict.violations]
+    bad = [f"{verdict.name}: {violation}" for verdict in verdicts if verdict.is_bad for violation in verdict.violations]
     assert not bad, "\n".join(bad)
     assert len(verdicts) == CUTS[shape]
 

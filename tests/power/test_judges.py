@@ -8,7 +8,8 @@ import pytest
 
 from tests.power.extraction import TOPIC, faults
 from tests.power.history import Acknowledged, Found, History, Keeps, Log, Mark, Record, Topic, Transaction
-from tests.power.judges import FOREIGN, GROUP, HOLE, LOST, TRANSACTION, Violation, judge
+from tests.power.judges import FOREIGN, GROUP, HOLE, LOST, TRANSACTION, UNFLUSHED, Violation, judge
+from tests.power.verdict import Verdict
 
 COUNT = 30
 FLUSHED = Topic("flushed", durable=True)
@@ -151,6 +152,7 @@ PLANTED = {
     "the offsets of a transaction": (
         TRANSACTION, everything()._replace(transactional_group={PAYMENTS.name: 4, ORDERS.name: 3}),
     ),
+    "a transaction that stays open": (TRANSACTION, everything()._replace(transactional_group=None)),
     "a group's offset": (GROUP, everything()._replace(group={**everything().group, "flushed": 20})),
     "all offsets of a group": (GROUP, everything()._replace(group={})),
     "an offset that was never committed": (GROUP, everything()._replace(group={**everything().group, "flushed": 31})),
@@ -174,6 +176,16 @@ def test_a_commit_that_was_asked_for_after_the_cut_is_not_visible() -> None:
     made = history()
     mark = made.mark()._replace(committed=2, asked=2)
     assert {each.judge for each in judged(everything(), mark)} == {TRANSACTION}
+
+
+@pytest.mark.parametrize("found", [everything(), everything()._replace(transactional_group=None)])
+def test_transactions_of_unflushed_internal_topics_break_no_promise(found: Found) -> None:
+    made = history()
+    mark = made.mark()._replace(committed=2, asked=2)
+    unflushed = judged(found, mark, durable=False)
+    assert {each.judge for each in unflushed} == {UNFLUSHED}
+    assert not Verdict("", 0, unflushed).is_bad
+    assert Verdict("", 0, judged(found, mark)).is_bad
 
 
 def test_half_a_transaction_is_torn_though_it_was_not_confirmed() -> None:

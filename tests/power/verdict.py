@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.power.judges import Violation
+from tests.power.judges import NOT_PROMISED, Violation
 
 
 class Verdict(NamedTuple):
@@ -14,3 +14,8 @@ class Verdict(NamedTuple):
     name: str
     judged_s: float
     violations: list[Violation]
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a promise is violated."""
+        return any(violation.judge not in NOT_PROMISED for violation in self.violations)
