@@ -73,7 +73,7 @@ class DelegationTokens:
         self._session_id: int | None = None
         self._watcher: ChangeWatcher | None = None
         self._retry: Any = None  # timer of the next read, after an ACL prevented the last one
-        self._is_hidden = False  # an ACL prevented the last read, and that was logged
+        self._is_hidden = False  # an ACL prevented the last list of all tokens, and that was logged
         self._is_closed = False
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -109,13 +109,15 @@ class DelegationTokens:
         ensureDeferred(self._read_again(None if token_id is None else [token_id]))
 
     async def _read_again(self, token_ids: Sequence[str] | None) -> None:
-        was_hidden, self._is_hidden = self._is_hidden, False
+        is_hidden = False
         try:
             await self._load(token_ids)
         except RegistryError as error:  # a new session reads all tokens
-            self._is_hidden = isinstance(error, NoAuth)
-            if not (was_hidden and self._is_hidden):
+            is_hidden = isinstance(error, NoAuth)
+            if not (is_hidden and self._is_hidden):
                 _log.warn("cannot read the delegation tokens: {error}", error=error)
+        if token_ids is None:
+            self._is_hidden = is_hidden
         self._read_hidden_later()
 
     def _read_hidden_later(self) -> None:
