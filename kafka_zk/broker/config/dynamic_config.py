@@ -48,7 +48,8 @@ _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.list
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 MOST_KEYS = 1_000
-"""Maximum number of keys of a broker or topic that a client may set. Kafka has no bound, and about 400 keys."""
+"""Maximum number of keys of a broker or topic that a client may set, unless it has more already and gets no more.
+Kafka has no bound, and about 400 keys."""
 
 
 def parse(key: str, text: str) -> Value:
@@ -151,7 +152,8 @@ class DynamicBrokerConfig:
         """Like ``validate``, but do not read the files that the properties name, and do not compare the keys of
         listeners: a client may not be allowed to name files or to guess passwords. Returns the resulting configuration.
         """
-        check_count(len(properties))
+        if len(properties) > len(self.own if per_broker else self.default):
+            check_count(len(properties))
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():
