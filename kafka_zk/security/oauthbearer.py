@@ -42,7 +42,7 @@ def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
     rejects the token, or if the token or an extension contains invalid characters."""
     pairs = [f"{key}={value}" for key, value in token.extensions.items()]
     if _TOKEN.fullmatch(token.value.value) is None:
-        raise SaslAuthenticationFailed("The token contains characters that are invalid in bearer tokens")
+        raise SaslAuthenticationFailed("The token contains characters that are invalid in a bearer token")
     if wrong := [key for key, pair in zip(token.extensions, pairs, strict=True) if _EXTENSION.fullmatch(pair) is None]:
         raise SaslAuthenticationFailed(f"The SASL extension {wrong[0]!r} contains characters that are not allowed")
     answer = yield _SEPARATOR.join(["n,,", f"auth=Bearer {token.value.value}", *pairs, "", ""]).encode()
