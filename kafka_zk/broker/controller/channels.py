@@ -212,7 +212,8 @@ class BrokerChannel:
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
-            _log.failure("the response of broker {id} to {kind} failed", id=self.info.broker_id, kind=request.api_key)
+            api = request.api_key
+            _log.failure("broker {id}'s response to {api} was not handled", id=self.info.broker_id, api=api)
 
     async def _exchange(self, request: ControlRequest) -> list[Answer]:
         connection = await self._connected()
