@@ -36,6 +36,10 @@ MOST_TOKEN_BYTES = 8 * 1024
 """Maximum size of a token's znode, including renewers, because every broker keeps all tokens in memory."""
 
 RETRY_S = 5
+"""Pause before what an ACL hides is read again; longer for more than 1,000 tokens."""
+
+HIDDEN_READS_A_SECOND = 200
+"""Maximum number of hidden tokens that a broker reads per second on average."""
 
 _log = Logger()
 
@@ -124,7 +128,8 @@ class DelegationTokens:
         """Read again what an ACL hides, because a changed ACL is not announced."""
         is_due = self._is_hidden or self._registry.hidden
         if is_due and not (self._is_closed or (self._retry is not None and self._retry.active())):
-            self._retry = self._clock.callLater(RETRY_S, self._read_hidden)
+            pause_s = max(RETRY_S, len(self._registry.hidden) / HIDDEN_READS_A_SECOND)
+            self._retry = self._clock.callLater(pause_s, self._read_hidden)
 
     def _read_hidden(self) -> None:
         ensureDeferred(self._read_again(None if self._is_hidden else sorted(self._registry.hidden)))

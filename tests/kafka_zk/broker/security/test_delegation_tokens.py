@@ -306,6 +306,18 @@ def test_a_token_that_is_hidden_at_the_start_is_read_later(monkeypatch: pytest.M
     cluster.world.scheduler.run(story())
 
 
+def test_many_hidden_tokens_are_read_less_often() -> None:
+    """The brokers of a cluster must not keep ZooKeeper busy with thousands of tokens that they may never read."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        cluster.one._registry.hidden.update(f"hidden-{number}" for number in range(2_000))
+        cluster.one._read_hidden_later()
+        assert cluster.one._retry.getTime() - cluster.world.clock.seconds() == 10
+
+    cluster.run(story)
+
+
 def test_the_log_says_once_that_tokens_cannot_be_listed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
