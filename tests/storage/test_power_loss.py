@@ -329,3 +329,25 @@ def test_retention_syncs_a_snapshot_that_the_recovery_point_has_reached_without_
         disk.lose_power("/broker", random.Random(seed))
         again, _ = reopen(log, recovery_point=6, log_start_offset=4)
         assert again.producers.producers[9].last_sequence == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_retention_syncs_a_snapshot_that_a_killed_process_left_in_the_page_cache(seed: int) -> None:
+    """The start after the kill reads it as if it were durable."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = new_log(Path("/broker"))
+        append(log, batch(2, producer_id=9, producer_epoch=0, base_sequence=0))
+        log.roll(T0)
+        log.flush()
+        for number in range(2):
+            append(log, batch(2, producer_id=8, producer_epoch=0, base_sequence=2 * number))
+            log.roll(T0)
+        disk.close_all("/broker")
+        again, _ = reopen(log, recovery_point=2)
+        again.flush()
+        again.increment_log_start_offset(2)
+        assert again.delete_old_segments(T0) == 1
+        disk.lose_power("/broker", random.Random(seed))
+        last, _ = reopen(again, recovery_point=6, log_start_offset=2)
+        assert {each: entry.last_sequence for each, entry in last.producers.producers.items()} == {9: 1, 8: 3}

@@ -234,3 +234,19 @@ def test_aborted_transactions_of_a_killed_process_are_synced_before_they_count_a
     with files.use(synced):
         again.flush()
     assert synced.names.count(INDEX) == 1
+
+
+def test_snapshots_of_a_killed_process_are_synced_before_they_count_as_durable(tmp_path: Path) -> None:
+    """A log without unflushed records gets a flush for them as well."""
+    log = new_log(tmp_path)
+    append(log, batch(producer_id=9, producer_epoch=0, base_sequence=0))
+    log.flush()
+    log.roll(T0)
+    log.segments.close_files()
+    again, _ = reopen(log, recovery_point=1)
+    assert (again.producers.snapshot_offset, again.producers.durable_offset, again.is_dirty) == (1, -1, True)
+    synced = Synced()
+    with files.use(synced):
+        again.flush(again.flush_target(T0))
+    assert synced.names.count(f"{1:020}.snapshot") == 1
+    assert (again.producers.durable_offset, again.is_dirty) == (1, False)
