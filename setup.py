@@ -16,7 +16,7 @@ files = runpy.run_path(f"{FOLDER}/sources.py")
 native = Extension(
     "kafka_zk.native._native",
     [f"{FOLDER}/{name}" for name in files["SOURCES"]],
-    depends=[f"{FOLDER}/{name}" for name in files["HEADERS"]],
+    depends=["setup.py", f"{FOLDER}/sources.py", *(f"{FOLDER}/{name}" for name in files["HEADERS"])],
     define_macros=[("Py_LIMITED_API", "0x030B0000"), ("KAFKA_ZK_SOURCES", f'"{files["fingerprint"](FOLDER)}"')],
     extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"],
     py_limited_api=True,
