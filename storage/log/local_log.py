@@ -182,9 +182,11 @@ class LocalLog:
         return rolled_at if is_due else None
 
     def distrust_snapshots(self) -> None:
-        """After a crash, let a flush sync the snapshots that the recovery point has not passed."""
+        """After a crash, let a flush sync the snapshots that may not be durable: those that the recovery point has not
+        passed, and large ones, which it passes before they are written."""
+        is_large = len(self.producers.producers) > WRITTEN_AT_ONCE
         offsets = snapshot_offsets(self.segments.directory)
-        self.producers.distrust(offset for offset in offsets if offset >= self.recovery_point)
+        self.producers.distrust(offset for offset in offsets if is_large or offset >= self.recovery_point)
         if self.producers.has_unsynced_snapshots and self._oldest_unflushed_ms < 0:
             self._oldest_unflushed_ms = self._last_append_ms
 
