@@ -77,7 +77,7 @@ def _loaded(load: Callable[[], Any]) -> Implementation:
         return Implementation(None, problem=f"the native module cannot be loaded: {error}")
     try:
         is_own = fingerprint(_FOLDER) == getattr(module, "SOURCES", None)
-    except OSError as error:  # the C files are part of an installation, but somebody may have removed them
+    except OSError as error:  # some packagers remove C files
         return Implementation(None, problem=f"the native module's sources cannot be read: {error}")
     if not is_own:
         return Implementation(None, problem="the native module was built from other sources; build it again")
