@@ -10,6 +10,7 @@ dynamic. Any key with the prefix of a new listener may be set with that listener
 shown as read-only. Keys that only tune a JVM broker (thread counts except the cleaner's) are stored and shown without
 effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
+Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py, tests/kafka_zk/broker/handlers/configs/test_configs.py.
 """
 
 from collections.abc import Callable, Mapping
