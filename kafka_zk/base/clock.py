@@ -1,7 +1,7 @@
-"""The machine's clocks. Only this module reads them; the simulator passes its own clock.
+"""Only this module reads the machine's clocks; the simulator passes its own.
 
-Every process has two clocks. The wall clock gives the date of events and can jump in both directions. The monotonic
-clock of the timers measures durations and deadlines. Source: org.apache.kafka.common.utils.Time@3.9.
+The wall clock gives the date of events and can jump in both directions. The monotonic clock of the timers measures
+durations and deadlines. Source: org.apache.kafka.common.utils.Time@3.9.
 """
 
 import functools
@@ -14,20 +14,18 @@ class Timers(Protocol):
     """The timers of a Twisted reactor (or ``task.Clock``)."""
 
     def seconds(self) -> float:
-        """Current time on the clock of ``callLater``; only differences are meaningful."""
+        """On the clock of ``callLater``; only differences are meaningful."""
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any:
-        """Call ``call(*args)`` in ``delay`` seconds. The returned timer has ``active``, ``cancel`` and ``getTime``."""
+        """The returned timer has ``active``, ``cancel`` and ``getTime``."""
 
 
 class Clock(Timers, Protocol):
-    """Timers and the wall clock."""
-
     def wall_ms(self) -> int:
-        """The wall clock, in ms since the epoch."""
+        """In ms since the epoch."""
 
     def wall_ns(self) -> int:
-        """The wall clock in ns. Every request reads it, so this is the system's function without a wrapper."""
+        """Every request reads it, so this is the system's function without a wrapper."""
 
 
 AtEndOfTurn = Callable[[Callable[[], object]], object]
@@ -41,23 +39,22 @@ def end_of_turn(reactor: object) -> AtEndOfTurn:
 
 
 def at_once(call: Callable[[], object]) -> None:
-    """An ``AtEndOfTurn`` that calls immediately."""
     call()
 
 
 def wall_ms() -> int:
-    """The machine's wall clock, in ms since the epoch."""
+    """In ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
 monotonic_s: Callable[[], float] = functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
 """Seconds on a clock that never jumps. Not ``time.monotonic``: freezegun replaces it in users' tests, and a reactor
-whose clock is frozen runs no timer.
+with a frozen clock runs no timer.
 """
 
 
 sleep: Callable[[float], None] = time.sleep
-"""Block this thread for that many seconds. For tools and Spark executors; never for a reactor thread."""
+"""For tools and Spark executors; never for a reactor thread."""
 
 
 def boottime_ms() -> float:
@@ -67,9 +64,7 @@ def boottime_ms() -> float:
 
 
 class SystemClock:
-    """The timers of a reactor and the machine's wall clock. They are attributes, which saves a method call per
-    request.
-    """
+    """The functions are attributes, which saves a method call per request."""
 
     __slots__ = ("callLater", "seconds", "wall_ms", "wall_ns")
 

@@ -29,28 +29,22 @@ class SerializationError(ValueError):
 
 
 class Serializer(Protocol):
-    """Converts a key or a value to bytes."""
-
     def serialize(self, topic: str, value: Any, headers: Sequence[Header]) -> bytes | None:
         """Raises: SerializationError."""
 
 
 class Deserializer(Protocol):
-    """Converts bytes to a key or a value."""
-
     def deserialize(self, topic: str, data: bytes | None, headers: Sequence[Header]) -> Any:
         """Raises: SerializationError."""
 
 
 class Serde(NamedTuple):
-    """Both directions of one format."""
-
     serializer: Serializer
     deserializer: Deserializer
 
 
 class StringSerde:
-    """Text. ``encoding``: Java's serializer.encoding."""
+    """``encoding``: Java's serializer.encoding."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self.encoding = encoding
@@ -75,8 +69,6 @@ class StringSerde:
 
 
 class BytesSerde:
-    """Raw bytes."""
-
     def serialize(self, topic: str, value: Any, headers: Sequence[Header] = ()) -> bytes | None:
         if value is None:
             return None
@@ -146,11 +138,11 @@ SERDES: dict[str, Serde] = {
     "json": Serde(_JSON, _JSON),
     **{name: Serde(number, number) for name, number in _NUMBERS.items()},
 }
-"""Serdes by their name in configurations and on command lines."""
+"""By their name in configurations and on command lines."""
 
 
 def serde_named(key: str, name: str) -> Serde:
-    """The serde of that name. Raises ConfigError naming the configuration ``key`` and the known names."""
+    """Raises ConfigError naming the configuration ``key`` and the known names."""
     if name not in SERDES:
         raise ConfigError(f"{key}: {name!r} is not one of {', '.join(sorted(SERDES))}")
     return SERDES[name]

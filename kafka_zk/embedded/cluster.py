@@ -1,4 +1,4 @@
-"""A whole cluster on this machine: one ZooKeeper and N broker processes, all in one data directory.
+"""One ZooKeeper and N brokers on this machine, all in one data directory.
 
     DIR/zookeeper/   zoo.cfg, zookeeper.log, data/
     DIR/broker-0/    server.properties, broker.log, data/ (the log directory)
@@ -58,7 +58,6 @@ class EmbeddedCluster:
 
     Args:
         data_dir: created if absent; see the module docstring.
-        broker_count: number of brokers.
         port: the port of broker 0, followed by those of the others; 0: free ports.
         zookeeper: an external connection string, or an ``EmbeddedZooKeeper`` (started if needed, and stopped with the
             cluster only if it was started here); None: a new one in ``data_dir``.
@@ -114,7 +113,7 @@ class EmbeddedCluster:
         self._stops_zookeeper = False
         self.brokers: list[BrokerProcess] = []
         self.leaderless: dict[TopicPartition, list[int]] = {}
-        """Set by ``wait_ready``: partitions that no running broker can lead, with their replicas."""
+        """Set by ``wait_ready``: partitions without a possible leader, with their replicas."""
         self._lock: IO[str] | None = None
 
     @property
@@ -127,12 +126,12 @@ class EmbeddedCluster:
 
     @property
     def session_timeout_ms(self) -> int:
-        """The session timeout of brokers; an external ZooKeeper may grant another one."""
+        """Of brokers; an external ZooKeeper may grant another one."""
         wanted = int(self._properties["zookeeper.session.timeout.ms"])
         return self.zookeeper.granted_timeout_ms(wanted) if self.zookeeper else wanted
 
     def start(self) -> Self:
-        """Start everything; returns when all brokers are registered, know the controller and serve requests.
+        """Returns when all brokers are registered, know the controller and serve requests.
 
         After a failure, nothing is left running. Raises: EmbeddedError.
         """
@@ -146,7 +145,7 @@ class EmbeddedCluster:
         return self
 
     def start_zookeeper(self) -> None:
-        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running.
+        """First step of ``start``: lock the directory and start ZooKeeper, unless it is running.
 
         Raises: EmbeddedError, also if a broker's port is taken, or if a secured cluster should no longer be secured.
             Nothing was started then.
@@ -163,7 +162,7 @@ class EmbeddedCluster:
             self.zookeeper.start()
 
     def start_brokers(self) -> None:
-        """The second step of ``start``: start the brokers without waiting for them."""
+        """Second step of ``start``; does not wait for the brokers."""
         if self.trace is not None:
             self.trace.mkdir(parents=True, exist_ok=True)
         if self.security is not None:
@@ -174,7 +173,7 @@ class EmbeddedCluster:
         self._write_client_files()  # a container's address is known only after its start
 
     def add_broker(self) -> BrokerProcess:
-        """Start another broker with the next id on a free port, and wait until all brokers know it."""
+        """With the next id, on a free port; returns when all brokers know it."""
         broker = self._add_broker(free_ports(1)[0])
         broker.start()
         self._write_client_files()
@@ -194,7 +193,7 @@ class EmbeddedCluster:
         )
 
     def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
-        """A broker's keys for listeners at these ports, the first for brokers; empty without security."""
+        """The first listener is for brokers; empty without security."""
         if self.security is None:
             return {}
         listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())
@@ -213,7 +212,7 @@ class EmbeddedCluster:
 
     @property
     def login(self) -> ClientSecurity:
-        """The brokers' own login, for clients of a secured cluster."""
+        """The brokers' own, for clients of a secured cluster."""
         return NO_SECURITY if self.security is None else self.security.login()
 
     def _write_client_files(self) -> None:
@@ -254,7 +253,7 @@ class EmbeddedCluster:
 
         Args:
             on_registered: called once for each broker, when any broker knows it.
-        Raises: ProcessFailed if a broker ends, or at the timeout.
+        Raises: ProcessFailed.
         """
         deadline = monotonic_s() + timeout_s
         wait_ready(self.brokers, timeout_s, on_registered)
@@ -281,8 +280,7 @@ class EmbeddedCluster:
             check.close()
 
     def add_user(self, name: str) -> dict[str, str]:
-        """Add a user to a running secured cluster. Returns when every broker accepts the login, with Kafka's keys for
-        clients.
+        """Returns Kafka's keys for clients when every broker accepts the login.
 
         Raises: EmbeddedError.
         """
@@ -300,17 +298,17 @@ class EmbeddedCluster:
         return self.security.properties(name)
 
     def restart_broker(self, broker_id: int) -> None:
-        """Start an ended broker with its port and data, and wait until all brokers know it."""
+        """It keeps its port and data; returns when all brokers know it."""
         self.brokers[broker_id].start()
         self.wait_ready()
 
     def controller_id(self) -> int:
-        """The controller's broker id according to the first responsive broker; -1 if unknown."""
+        """According to the first responsive broker; -1 if unknown."""
         views = (broker.view() for broker in self.brokers if broker.alive)
         return next((view.controller_id for view in views if view), -1)
 
     def stop(self) -> list[str]:
-        """Stop all brokers, then ZooKeeper. Returns a sentence for each broker that did not end cleanly."""
+        """Brokers first; returns a sentence for each that did not end cleanly."""
         running = [broker for broker in self.brokers if broker.alive]
         for broker in running:
             broker.process.terminate()
@@ -325,7 +323,7 @@ class EmbeddedCluster:
         return complaints
 
     def kill(self) -> None:
-        """Kill everything, as in a crash."""
+        """As in a crash."""
         for broker in self.brokers:
             broker.kill()
         if self.zookeeper and self._stops_zookeeper:
@@ -365,7 +363,7 @@ def wait_ready(
     timeout_s: float = START_TIMEOUT_S,
     on_registered: Callable[[BrokerProcess], None] | None = None,
 ) -> None:
-    """Like ``EmbeddedCluster.wait_ready`` for any brokers, but without waiting for partitions' leaders."""
+    """Like ``EmbeddedCluster.wait_ready``, without waiting for leaders."""
     waiting = [broker for broker in brokers if broker.process.exit_code is None]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()

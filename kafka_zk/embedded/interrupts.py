@@ -32,12 +32,12 @@ _state = _State()
 
 
 def begin() -> None:
-    """Reset the state at the start of a command."""
+    """At the start of a command."""
     _state.last_s, _state.pending = None, False
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """A handler for ``signal.signal``. Raises KeyboardInterrupt, immediately or at the end of ``held``."""
+    """For ``signal.signal``: raises KeyboardInterrupt, immediately or at the end of ``held``."""
     now_s = monotonic_s()
     if _state.last_s is not None and now_s - _state.last_s <= PATIENCE_S:
         return
@@ -50,7 +50,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Delay an interrupt to the end of the context. Raises: KeyboardInterrupt."""
+    """Interrupts wait for the end of the context. Raises: KeyboardInterrupt."""
     _state.depth += 1
     try:
         yield

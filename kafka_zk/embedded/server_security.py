@@ -1,4 +1,4 @@
-"""The security of a ZooKeeper server: ``zoo.cfg`` keys for TLS and SASL, and the matching settings of clients.
+"""A ZooKeeper server's ``zoo.cfg`` keys for TLS and SASL, and the matching settings of clients.
 
 Source: ZooKeeper Administrator's Guide 3.9, "Encryption, Authentication, Authorization Options".
 """
@@ -14,7 +14,7 @@ JAAS = "jaas.conf"
 
 @dataclass(frozen=True, slots=True)
 class ServerSecurity:
-    """The security of a server, or of every server of an ensemble.
+    """For a server, or for every server of an ensemble.
 
     Args:
         folder: contains ``keystore.pem`` (the server's key and certificates) for TLS, ``truststore.pem`` (the signers
@@ -34,7 +34,7 @@ class ServerSecurity:
         return self.folder / JAAS if self.sasl else None
 
     def zoo_cfg(self, folder: PurePath) -> dict[str, object]:
-        """``zoo.cfg`` keys, without ports, for a server with the files in ``folder``."""
+        """Without ports; ``folder`` contains the files."""
         settings: dict[str, object] = {}
         if self.tls:
             settings |= {

@@ -108,7 +108,7 @@ _PARTITIONS = tuple(_partition(version) for version in range(18))
 
 
 def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
-    """The request in ``body`` (the frame without its header). Raises ProtocolError."""
+    """``body``: the frame without its header. Raises ProtocolError."""
     try:
         return _read_request(version, body)
     except MALFORMED as error:
@@ -116,7 +116,7 @@ def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
 
 
 def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int, None, FetchRequest]:
-    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
+    """For large requests. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"a Fetch request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     flexible = version >= FLEXIBLE_SINCE
@@ -143,14 +143,14 @@ def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int
 
 
 def _count(left: int, count: int) -> int:
-    """The allowed number of elements minus ``count``. Raises ProtocolError if it is negative."""
+    """Raises ProtocolError if there are more topics and partitions than allowed."""
     if count > left:
         raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
     return left - count
 
 
 def _read_request(version: int, body: memoryview, read: tuple[list[FetchTopic], int] | None = None) -> FetchRequest:
-    """``read``: the topics and the position after them, if they have been decoded."""
+    """``read``: the decoded topics and the position after them."""
     flexible = version >= FLEXIBLE_SINCE
     head = _HEADS[version]
     numbers = head.unpack_from(body)
@@ -266,7 +266,7 @@ def _read_forgotten(version: int, body: memoryview, position: int) -> tuple[list
 
 
 def write_fetch_request(version: int, request: FetchRequest) -> bytes:
-    """The body. Fields that ``version`` lacks are omitted."""
+    """Fields that ``version`` lacks are omitted."""
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     numbers = (

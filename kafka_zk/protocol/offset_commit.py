@@ -1,5 +1,4 @@
-"""OffsetCommit, versions 0 to 9, read and written without a message object for each partition, because a commit may
-have hundreds of partitions.
+"""OffsetCommit, versions 0 to 9, without a message object per partition, because a commit may have hundreds.
 
 Request body: ``group_id``, ``generation_id`` int32 and ``member_id`` (1+), ``group_instance_id`` (7+, nullable),
 ``retention_time_ms`` int64 (2 to 4), then per topic its name and per partition its number int32, the offset int64,
@@ -74,7 +73,7 @@ class OffsetCommitRequest(NamedTuple):
 
 
 def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRequest:
-    """The request in ``body`` (the frame without its header), for small requests. Raises ProtocolError."""
+    """For small requests; ``body``: the frame without its header. Raises ProtocolError."""
     try:
         request, topic_count, position = _read_front(version, body)
         element_count = topic_count
@@ -96,7 +95,7 @@ def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRe
 
 
 def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:
-    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
+    """For large requests. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"an OffsetCommit request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     try:
@@ -131,7 +130,7 @@ def _malformed(version: int, error: Exception) -> ProtocolError:
 
 
 def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, int, int]:
-    """The request without its topics, the number of topics, and the position of the first."""
+    """Without the topics; with their number and the position of the first."""
     flexible = version >= _FLEXIBLE_SINCE
     generation_id, member_id, group_instance_id, retention_time_ms = -1, "", None, -1
     group_id, position = read_name(body, 0, flexible)
@@ -149,7 +148,7 @@ def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, in
 
 
 def _read_topic_front(version: int, body: memoryview, position: int) -> tuple[str, int, int]:
-    """The topic's name, its number of rows, and their position."""
+    """Name, number of rows, and their position."""
     flexible = version >= _FLEXIBLE_SINCE
     name, position = read_name(body, position, flexible)
     row_count, position = read_count(body, position, flexible)
@@ -161,8 +160,8 @@ def _read_end(version: int, body: memoryview, position: int) -> int:
 
 
 def _read_rows(version: int, body: memoryview, position: int, count: int) -> tuple[Rows, int]:
-    """Read one piece of at most ``count`` rows. Returns it and the position after it. Most clients commit no metadata,
-    so their rows have a fixed size.
+    """At most ``count`` rows, and the position after them. Most clients commit no metadata, so their rows have a fixed
+    size.
     """
     if count > _ROWS_AT_ONCE:
         count = _ROWS_AT_ONCE
@@ -198,19 +197,18 @@ def _read_row(version: int, body: memoryview, position: int) -> tuple[tuple[int,
 
 
 def result_struct(version: int) -> struct.Struct:
-    """Packs a partition number and its error code."""
     return _FLEXIBLE_RESULT if version >= _FLEXIBLE_SINCE else _RESULT
 
 
 def topic_result(version: int, name: str, results: Sequence[bytes]) -> bytes:
-    """An encoded topic of the response. ``results``: packed with ``result_struct``."""
+    """``results``: packed with ``result_struct``."""
     flexible = version >= _FLEXIBLE_SINCE
     end = b"\0" if flexible else b""
     return b"".join((string(name, flexible), length(len(results), flexible), *results, end))
 
 
 def write_offset_commit_response(version: int, correlation_id: int, topics: Sequence[bytes]) -> bytes:
-    """Header and body, without the size prefix. ``topics``: from ``topic_result``."""
+    """``topics``: from ``topic_result``."""
     flexible = version >= _FLEXIBLE_SINCE
     parts = [response_header(ApiKey.OFFSET_COMMIT, version, correlation_id)]
     if version >= _THROTTLE_SINCE:

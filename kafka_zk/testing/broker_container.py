@@ -3,9 +3,8 @@
     with KafkaZkContainer() as kafka:
         connect(kafka.bootstrap)
 
-The image is built from ``docker/Dockerfile``. The interfaces are those of ``BrokerProcess`` and ``EmbeddedCluster``. A
-broker keeps its port and data when it is stopped, killed or restarted. Needs ``pip install 'kafka-zk[containers]'`` and
-a Docker engine.
+The image is built from ``docker/Dockerfile``. A broker keeps its port and data when it is stopped, killed or restarted.
+Needs ``pip install 'kafka-zk[containers]'`` and a Docker engine.
 """
 
 import contextlib
@@ -42,7 +41,7 @@ _clusters = itertools.count(1)
 
 
 class ContainerProcess:
-    """A container's process with the interface of ``ChildProcess``: state, exit code, output."""
+    """The interface of ``ChildProcess``: state, exit code, output."""
 
     def __init__(self, container: DockerContainer, name: str) -> None:
         self._container = container
@@ -55,12 +54,12 @@ class ContainerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; None while the process runs or before it starts."""
+        """None while the process runs or before it starts."""
         state = self._state()
         return int(state["ExitCode"]) if state.get("Status") == "exited" else None
 
     def check_alive(self) -> None:
-        """Raises ProcessFailed if the process has ended. Asks the engine at most twice a second."""
+        """Asks the engine at most twice a second."""
         if monotonic_s() - self._checked_s > CHECK_INTERVAL_S:
             self._checked_s = monotonic_s()
             if not self.alive:
@@ -73,12 +72,12 @@ class ContainerProcess:
         return f", saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}"
 
     def output(self, since_s: float | None = None) -> str:
-        """All output of all runs, or the output since a time; empty once the container is removed."""
+        """Of all runs, or since a time; empty once the container is removed."""
         container = self._container._container
         return bytes(container.logs(since=since_s)).decode(errors="replace") if container else ""
 
     def terminate(self) -> None:
-        """Send SIGTERM, without waiting."""
+        """Does not wait."""
         self._container.get_wrapped_container().kill("SIGTERM")
 
     def _state(self) -> dict[str, Any]:
@@ -91,7 +90,7 @@ class ContainerProcess:
 
 
 class KafkaZkContainer(DockerContainer):
-    """One broker in a container.
+    """A container with the interface of ``BrokerProcess``.
 
     Args:
         image: an image built from ``docker/Dockerfile``.
@@ -153,7 +152,7 @@ class KafkaZkContainer(DockerContainer):
 
     @property
     def bootstrap(self) -> str:
-        """The address for processes outside of containers; others use ``internal_bootstrap``."""
+        """For processes outside of containers; others use ``internal_bootstrap``."""
         return f"{published_at(self, self.port)}:{self.port}"
 
     @property
@@ -166,12 +165,12 @@ class KafkaZkContainer(DockerContainer):
 
     @property
     def log_dir(self) -> Path | None:
-        """The folder on this machine with the log, if there is one."""
+        """On this machine."""
         return self.data_dir
 
     def start(self) -> Self:
-        """Start the broker. If no ``zookeeper`` was given, also wait until it serves (``EmbeddedCluster`` waits for all
-        its brokers together). Raises ProcessFailed and docker's errors.
+        """If no ``zookeeper`` was given, also waits until the broker serves (``EmbeddedCluster`` waits for all its
+        brokers together). Raises ProcessFailed and docker's errors.
         """
         if self._container is not None:
             self._container.start()
@@ -185,14 +184,12 @@ class KafkaZkContainer(DockerContainer):
         return self
 
     def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
-        """The broker's view of the cluster; None while it does not respond or rejects the login."""
+        """None while the broker does not respond or rejects the login."""
         host, _, port = self.bootstrap.rpartition(":")
         return ask_broker(host, int(port), login or self._login)
 
     def stop(self, timeout_s: float = 30, *, force: bool = False, delete_volume: bool = False) -> int:  # type: ignore[override]
-        """Stop cleanly and keep the data. Returns the exit code. ``force`` or ``delete_volume`` removes the
-        container.
-        """
+        """Keep the data and return the exit code. ``force`` or ``delete_volume`` removes the container."""
         if force or delete_volume:
             self.remove()
             return 0
@@ -201,7 +198,7 @@ class KafkaZkContainer(DockerContainer):
         return self.process.exit_code or 0
 
     def remove(self) -> None:
-        """Kill the broker and remove everything that was created for it."""
+        """Kill the broker and remove everything created for it."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
@@ -212,7 +209,7 @@ class KafkaZkContainer(DockerContainer):
             self._own_network._network = None
 
     def kill(self) -> None:
-        """SIGKILL; data and port remain for the next ``start``."""
+        """Data and port remain for the next ``start``."""
         if self.alive:
             self.get_wrapped_container().kill()
 
@@ -224,7 +221,7 @@ class KafkaZkContainer(DockerContainer):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause the broker within the block."""
+        """Pause within the block."""
         self.pause()
         try:
             yield
@@ -269,12 +266,12 @@ class KafkaZkContainer(DockerContainer):
 
 
 def as_process(container: KafkaZkContainer) -> BrokerProcess:
-    """Use a container in place of a process: it has all methods that ``EmbeddedCluster`` calls."""
+    """The container has all methods that ``EmbeddedCluster`` calls."""
     return cast(BrokerProcess, container)
 
 
 class ContainerCluster(EmbeddedCluster):
-    """Brokers with ids from 0, each in a container, with a ZooKeeper container in the same network.
+    """Broker ids start at 0; ZooKeeper is in the same network.
 
     Arguments as for EmbeddedCluster; the logs are in ``data_dir``. ``chroot`` is within ``container``.
     """
@@ -321,7 +318,7 @@ class ContainerCluster(EmbeddedCluster):
         return as_process(broker)
 
     def _secured_container(self, broker_id: int, alias: str, port: int) -> dict[str, str]:
-        """A broker's keys for its two listeners; empty without security."""
+        """For two listeners; empty without security."""
         if self.security is None:
             return {}
         return {

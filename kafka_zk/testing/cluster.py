@@ -3,8 +3,6 @@
     with Cluster(brokers=3) as cluster:
         cluster.create_topic("orders", partitions=4)
         ...connect to cluster.bootstrap
-
-Tests: tests/kafka_zk/testing/test_cluster.py.
 """
 
 import shutil
@@ -21,7 +19,7 @@ from kafka_zk.testing.timings import SESSION_TIMEOUT_MS, TICK_TIME_MS
 
 
 class Cluster(EmbeddedCluster):
-    """Brokers and a ZooKeeper as processes on free ports of 127.0.0.1; starts as fast as the fixtures.
+    """Processes on free ports of 127.0.0.1; starts as fast as the fixtures.
 
     Args:
         brokers: number of brokers; their ids are 0, 1, and so on.
@@ -56,7 +54,7 @@ class Cluster(EmbeddedCluster):
         )
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Create a topic and wait until every broker knows the leader of each partition. Raises KafkaError."""
+        """Returns when every broker knows the leader of each partition. Raises KafkaError."""
         create_topic(self.bootstrap, name, partitions, config or {}, self.login)
 
     def start(self) -> Self:
@@ -66,7 +64,7 @@ class Cluster(EmbeddedCluster):
         return super().start()
 
     def stop(self) -> list[str]:
-        """Like ``EmbeddedCluster.stop``; also removes a temporary folder."""
+        """Also removes a temporary folder."""
         complaints = super().stop()
         if self._temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)

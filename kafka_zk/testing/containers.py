@@ -16,7 +16,7 @@ from kafka_zk.testing.zookeeper import quick_cluster
 
 
 def why_no_engine() -> str | None:
-    """Why no container can run here, in one sentence; None if containers can run."""
+    """One sentence; None if containers can run."""
     try:
         DockerClient.from_env().ping()
     except DockerException as error:
@@ -25,7 +25,7 @@ def why_no_engine() -> str | None:
 
 
 class Containers:
-    """Servers in containers of one network, which is removed at the end of the ``with`` block.
+    """In one network, which is removed at the end of the ``with`` block.
 
     ``zookeeper_image``, ``broker_image``: as for ZooKeeperContainer and KafkaZkContainer.
     """
@@ -57,8 +57,8 @@ class Containers:
         *,
         secured: bool = False,
     ) -> EmbeddedCluster:
-        """Create a cluster in containers if ``zookeeper`` is a container. A container may be unable to reach other
-        addresses (such as a proxy), so with a connection string the brokers are processes.
+        """In containers only if ``zookeeper`` is one. A container may be unable to reach other addresses (such as a
+        proxy); brokers are then processes.
         """
         connect = zookeeper if isinstance(zookeeper, str) else zookeeper.connect_string
         servers, slash, path = connect.partition("/")

@@ -12,7 +12,6 @@ DEFAULT_BROKER_COUNT = 3
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Register all options."""
     group = parser.getgroup("kafka-zk")
     group.addoption("--containers", action="store_true", help="run ZooKeepers and brokers in containers")
     group.addoption("--zookeeper-image", metavar="IMAGE", help="of ZooKeeper 3.4 to 3.9, for --containers")
@@ -24,7 +23,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def broker_count(config: pytest.Config) -> int:
-    """The number of brokers of the shared cluster. Raises UsageError."""
+    """Of the shared cluster. Raises UsageError."""
     text = config.getini(BROKER_COUNT)
     count = decimal_integer(text, COUNTS)
     if count is None:
@@ -33,7 +32,7 @@ def broker_count(config: pytest.Config) -> int:
 
 
 def properties(config: pytest.Config) -> dict[str, str]:
-    """Kafka's keys for every broker. Raises: UsageError."""
+    """For every broker. Raises: UsageError."""
     pairs: dict[str, str] = {}
     for line in config.getini(PROPERTIES):
         key, equals, value = line.partition("=")
@@ -44,7 +43,7 @@ def properties(config: pytest.Config) -> dict[str, str]:
 
 
 def images(config: pytest.Config) -> dict[str, str]:
-    """The chosen images, as ``zookeeper_image`` and ``broker_image``."""
+    """As ``zookeeper_image`` and ``broker_image``."""
     chosen = {
         "zookeeper_image": config.getoption("zookeeper_image") or config.getini(ZOOKEEPER_IMAGE),
         "broker_image": config.getoption("broker_image") or config.getini(BROKER_IMAGE),

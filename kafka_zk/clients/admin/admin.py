@@ -1,4 +1,4 @@
-"""Administration: topics, offsets, configurations, groups, the cluster. ``blocking_admin`` is the version for threads.
+"""Administration of a cluster; ``blocking_admin`` is the version for threads.
 
 Changes to the cluster are sent to the controller. If it has moved, the client fetches metadata and asks the new one.
 """
@@ -54,8 +54,6 @@ _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
 
 @dataclass(frozen=True)
 class NewTopic:
-    """A topic to create: counts, or an ``assignment`` of replicas (broker ids) for each partition."""
-
     name: str
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
@@ -64,7 +62,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """A created topic. Counts are -1 and the id is zero from brokers that are too old to return them."""
+    """Counts are -1 and the id is zero from brokers that are too old to return them."""
 
     name: str
     topic_id: UUID
@@ -73,7 +71,7 @@ class CreatedTopic(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One configuration value. ``source``: Kafka's name of its origin."""
+    """``source``: Kafka's name of its origin."""
 
     name: str
     value: str | None
@@ -84,7 +82,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """A partition that is being moved: all its replicas (new ones first), and those being added and removed."""
+    """All replicas (new ones first), and those being added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -92,7 +90,7 @@ class Reassignment(NamedTuple):
 
 
 class Admin:
-    """Administration of a cluster, on the reactor thread.
+    """On the reactor thread.
 
     ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``_`` for ``.``, or a ClientConfig.
     Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
@@ -117,11 +115,10 @@ class Admin:
     # --- topics ---
 
     async def list_topics(self) -> list[str]:
-        """The names of all topics, sorted."""
         return sorted((await self._cluster.refresh()).topics)
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Partitions, leaders, replicas and ISR of these topics (None: all), sorted by name.
+        """Sorted by name; None: all topics.
 
         Raises: BrokerError UNKNOWN_TOPIC_OR_PARTITION for a name that does not exist.
         """
@@ -136,7 +133,7 @@ class Admin:
         return found
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
-        """Create topics; returns when the controller has done so (their leaders take a moment longer).
+        """Returns when the controller has created them (their leaders take a moment longer).
 
         Raises: BrokerError for the first failure (TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR …), with the
         broker's message; the other topics were created.
@@ -163,12 +160,11 @@ class Admin:
         replication_factor: int = BROKER_DEFAULT,
         configs: Mapping[str, str] | None = None,
     ) -> CreatedTopic:
-        """Create one topic; see ``create_topics``."""
         (created,) = await self.create_topics([NewTopic(name, partitions, replication_factor, configs or {})])
         return created
 
     async def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics; returns when the controller has marked them. Brokers stop serving them soon after.
+        """Returns when the controller has marked them. Brokers stop serving them soon after.
 
         Raises: BrokerError for the first failure; the other topics are deleted.
         """
@@ -185,7 +181,7 @@ class Admin:
             _check(each, f"deleting topic {each.name}")
 
     async def create_partitions(self, name: str, total_count: int) -> None:
-        """Increase a topic's partitions to ``total_count``. Raises: BrokerError."""
+        """Raise the count to ``total_count``. Raises: BrokerError."""
         topic = _CreatePartitions.CreatePartitionsTopic(name=name, count=total_count, assignments=None)
         message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms, validate_only=False)
         response = await self._ask_controller(
@@ -250,7 +246,7 @@ class Admin:
         }
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """The partitions that are being moved, sorted. Raises: BrokerError, KafkaTimeoutError."""
+        """Sorted. Raises: BrokerError, KafkaTimeoutError."""
         message = _ListReassignments(topics=None, timeout_ms=self.config.request_timeout_ms)
         response = await self._ask_controller(
             ApiKey.LIST_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
@@ -268,11 +264,11 @@ class Admin:
     # --- configurations ---
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry]]:
-        """All configuration values of topics, sorted by key. Raises: BrokerError for a topic that does not exist."""
+        """Sorted by key. Raises: BrokerError for a topic that does not exist."""
         return await self._describe_configs(None, TOPIC_RESOURCE, names)
 
     async def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
-        """All configuration values of a broker, from the broker itself, sorted by key."""
+        """Sorted by key; the broker itself is asked."""
         return (await self._describe_configs(broker_id, BROKER_RESOURCE, [str(broker_id)]))[str(broker_id)]
 
     async def _describe_configs(
@@ -294,11 +290,11 @@ class Admin:
         }
 
     async def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """Set some keys of a topic; None resets a key to its default. Raises: BrokerError."""
+        """None resets a key to its default. Raises: BrokerError."""
         await self._alter_config(None, TOPIC_RESOURCE, name, changes)
 
     async def alter_broker_config(self, broker_id: int, changes: Mapping[str, str | None]) -> None:
-        """Set some keys of a broker, through itself; None resets a key to its default. Raises: BrokerError."""
+        """Sent to the broker itself; None resets a key to its default. Raises: BrokerError."""
         await self._alter_config(broker_id, BROKER_RESOURCE, str(broker_id), changes)
 
     async def _alter_config(
@@ -316,7 +312,7 @@ class Admin:
             _check(each, f"configuration of {name}")
 
     async def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Sizes in bytes of a broker's replicas; the result omits replicas that do not exist. Raises: BrokerError."""
+        """In bytes, without replicas that do not exist. Raises: BrokerError."""
         topic = _DescribeLogDirs.DescribableLogDirTopic
         message = _DescribeLogDirs(
             topics=[topic(topic=name, partitions=some) for name, some in partitions_by_topic(tps).items()]
@@ -347,7 +343,7 @@ class Admin:
     # --- quotas ---
 
     async def describe_client_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
-        """All entities with quotas: names by type (user, client-id, ip; None is the default), and values by key.
+        """All entities: names by type (user, client-id, ip; None is the default), and values by key.
         Raises: BrokerError."""
         message = _DescribeQuotas(components=[], strict=False)
         response = await self._ask_broker(None, ApiKey.DESCRIBE_CLIENT_QUOTAS, message)
@@ -361,7 +357,7 @@ class Admin:
         ]
 
     async def alter_client_quotas(self, entity: Mapping[str, str | None], changes: Mapping[str, float | None]) -> None:
-        """Set some quotas of one entity; None removes a quota. Raises: BrokerError."""
+        """None removes a quota. Raises: BrokerError."""
         entry = _AlterQuotas.EntryData
         wanted = entry(
             entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
@@ -376,17 +372,15 @@ class Admin:
             _check(each, "quotas")
 
     async def describe_cluster(self) -> ClusterMetadata:
-        """The cluster's current id, controller, live brokers and topics."""
         return await self._cluster.refresh()
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._cluster.close()
 
     # --- inside ---
 
     async def _ask_broker(self, broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
-        """Send a request to this broker (None: any broker)."""
+        """None: any broker."""
         if not self._cluster.metadata.nodes:
             await self._cluster.refresh()
         if broker_id is None:
@@ -394,7 +388,7 @@ class Admin:
         return await self._cluster.request(broker_id, api_key, message)
 
     async def _ask_controller(self, api_key: ApiKey, message: Any, codes_of: Callable[[Any], Sequence[int]]) -> Any:
-        """Send a request to the controller, even if it moves, for up to ``default.api.timeout.ms``."""
+        """Even if the controller moves, for up to ``default.api.timeout.ms``."""
         deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
         while True:
             error: KafkaError
@@ -417,9 +411,7 @@ class Admin:
             await sleep(self._reactor, pause_s)
 
     async def _reach(self, controller_id: int) -> None:
-        """Connect to the controller.
-
-        Raises: BrokerError BROKER_NOT_AVAILABLE also if it has just died; ApiError, ProtocolError if it cannot be used.
+        """Raises: BrokerError BROKER_NOT_AVAILABLE also if it has just died; ApiError, ProtocolError if it cannot be used.
         """
         try:
             await self._cluster.connection(controller_id)

@@ -1,4 +1,4 @@
-"""The exceptions of our clients, with Kafka's error code if a broker (or Kafka's own client) has one.
+"""The exceptions of our clients.
 
 ``retriable``: the same call may succeed later. The clients have already retried when they raise.
 """
@@ -8,7 +8,7 @@ from kafka_zk.security.errors import AuthenticationFailed, SaslAuthenticationFai
 
 
 class KafkaError(Exception):
-    """Base of all errors that the clients raise. ``code``: Kafka's error code, None for local causes."""
+    """``code``: Kafka's error code, None for local causes."""
 
     def __init__(self, message: str, code: ErrorCode | None = None) -> None:
         super().__init__(message)
@@ -16,12 +16,11 @@ class KafkaError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """True if trying again later can help."""
         return self.code is not None and self.code.retriable
 
 
 class ConfigError(KafkaError, ValueError):
-    """A configuration key is unknown or its value is invalid; the message names the key and the allowed values."""
+    """The message names the key and the allowed values."""
 
 
 class ClientClosed(KafkaError):
@@ -29,7 +28,7 @@ class ClientClosed(KafkaError):
 
 
 class NoBrokersAvailable(KafkaError):
-    """None of the known addresses could be reached; the message lists them with the last cause."""
+    """The message lists the known addresses with the last cause."""
 
     @property
     def retriable(self) -> bool:
@@ -37,11 +36,11 @@ class NoBrokersAvailable(KafkaError):
 
 
 class AuthenticationError(KafkaError):
-    """A broker rejected the client's identity, or the client rejected the broker's. Clients do not retry."""
+    """A broker rejected the client, or the client the broker. Clients do not retry."""
 
 
 class SaslAuthenticationError(AuthenticationError):
-    """A login failed: the name, password or token is wrong."""
+    """The name, password or token is wrong."""
 
 
 class UnsupportedSaslMechanismError(AuthenticationError):
@@ -73,7 +72,7 @@ class BrokerError(KafkaError):
 
 
 def authentication_error(error: AuthenticationFailed, address: str) -> AuthenticationError:
-    """The clients' exception for a failed authentication at ``address``."""
+    """The clients' exception for ``address``."""
     if isinstance(error, UnsupportedSaslMechanism):
         return UnsupportedSaslMechanismError(f"{address}: {error}", ErrorCode.UNSUPPORTED_SASL_MECHANISM)
     if isinstance(error, SaslAuthenticationFailed):
@@ -83,7 +82,7 @@ def authentication_error(error: AuthenticationFailed, address: str) -> Authentic
 
 
 def broker_error(code: int, doing: str, message: str | None = None) -> BrokerError:
-    """The error for a response's code: the action, the code's name, and the broker's message."""
+    """The message names the action and the code, and contains the broker's message."""
     try:
         error_code = ErrorCode(code)
     except ValueError:

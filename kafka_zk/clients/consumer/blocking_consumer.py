@@ -1,4 +1,4 @@
-"""The consumers for threads: ``ZookeeperConsumer`` and ``Consumer`` on the process's reactor thread, with iterators."""
+"""The consumers for threads."""
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=GroupConsumer[Any, Any], covariant=True)
 
 
 class OtherThread:
-    """A user outside the reactor thread. Their listener is called in a thread of the reactor's pool."""
+    """Calls the listener in a thread of the reactor's pool."""
 
     def __init__(self, reactor: Any) -> None:
         self._run = ReactorThreads(reactor)
@@ -35,7 +35,7 @@ class OtherThread:
 
 
 class BlockingStream:
-    """The records of one stream, one by one, for one thread. Requesting a record marks the previous one as processed.
+    """The records of one stream, for one thread. Requesting a record marks the previous one as processed.
 
     The iterator ends when the consumer is closed, or after ``consumer.timeout.ms`` without a record.
     Raises: the errors of ``Stream.poll``.
@@ -75,9 +75,7 @@ class BlockingStream:
 
 
 class _BlockingMember(BlockingClient[M]):
-    """The common part of both kinds of consumers.
-
-    Attributes:
+    """Attributes:
         config, consumer_id: those of the consumer on the reactor thread.
     """
 
@@ -94,7 +92,7 @@ class _BlockingMember(BlockingClient[M]):
     # --- joining ---
 
     def start(self) -> None:
-        """Join the group, unless this consumer has joined. Reading joins it, too."""
+        """Join the group, once; reading joins it, too."""
         with self._joining:
             if not self._streams:
                 self._thread.call(self._client.start)
@@ -103,7 +101,7 @@ class _BlockingMember(BlockingClient[M]):
 
     @property
     def streams(self) -> list[BlockingStream]:
-        """One iterator per subscribed stream, each for one thread. Joins the group."""
+        """One iterator per stream, each for one thread. Joins the group."""
         self.start()
         return list(self._streams)
 
@@ -127,11 +125,11 @@ class _BlockingMember(BlockingClient[M]):
     # --- leaving ---
 
     def close(self) -> None:
-        """Leave the group: commit processed records and release all partitions. The iterators of all threads end.
+        """Leave the group; the iterators of all threads end.
 
         The records delivered last to this thread count as processed after ``commit``, and when the ``with`` block ends
         without an exception. Other threads get time to request more records: ``rebalance.backoff.ms`` in a ZooKeeper
-        group, else at most 30 s. A second close does nothing.
+        group, else at most 30 s.
         """
         for stream in self._client.streams:
             if stream.handout.held_by_this_thread():
@@ -168,7 +166,6 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
     Args:
         topics: to subscribe to now; without it, call ``subscribe``.
         listener: its methods are called in a thread of the reactor's pool and may use the consumer.
-    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
     config: ZookeeperConsumerConfig
@@ -201,7 +198,6 @@ class BlockingConsumer(_BlockingMember[Consumer]):
     Args:
         topics: to subscribe to now; without it, call ``subscribe``.
         listener: its methods are called in a thread of the reactor's pool and may use the consumer.
-    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
     config: ConsumerConfig

@@ -1,4 +1,4 @@
-"""The plain reader for threads: ``Reader`` on the process's reactor thread."""
+"""The plain reader for threads."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,10 +12,7 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 
 class BlockingReader(BlockingClient[Reader]):
-    """Reads partitions that you assign. Methods behave like those of ``Reader``; a context manager.
-
-    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
-    """
+    """Reads partitions that you assign. Methods behave like those of ``Reader``."""
 
     def __init__(self, config: ReaderConfig | None = None, **options: Any) -> None:
         thread = reactor_thread()
@@ -49,6 +46,5 @@ class BlockingReader(BlockingClient[Reader]):
             yield records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Yield records one by one, endlessly."""
         for records in self.batches():
             yield from records

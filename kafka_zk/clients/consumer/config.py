@@ -35,5 +35,4 @@ class ReaderConfig(ClientConfig):
 
     @property
     def read_committed(self) -> bool:
-        """True if transactional records are delivered only after their commit."""
         return self.isolation_level == "read_committed"

@@ -20,7 +20,7 @@ from kafka_zk.clients.consumer.user_side import UserSide
 
 
 class Group(Lease, Protocol):
-    """One consumer's group: it assigns partitions to the consumer's delivery and stores offsets."""
+    """Assigns partitions to one consumer's delivery and stores offsets."""
 
     async def start(self) -> None:
         """Join the group. Raises the error if this member may not join."""
@@ -29,7 +29,7 @@ class Group(Lease, Protocol):
         """Write the offsets of owned partitions."""
 
     async def leave(self, settled: Settled) -> None:
-        """Revoke the owned partitions, then leave the group, as far as it can be reached.
+        """Revoke the owned partitions, then leave, as far as the group can be reached.
 
         ``settled()`` returns when the user's last commit is done.
         """
@@ -43,7 +43,7 @@ G = TypeVar("G", bound=Group)
 
 
 class Joined(NamedTuple, Generic[G]):
-    """The parts of a consumer that ``start`` creates."""
+    """What ``start`` creates."""
 
     group: G
     delivery: GroupDelivery
@@ -54,7 +54,6 @@ class GroupConsumer(ABC, Generic[C, G]):
     """One member of a group, on the reactor thread.
 
     Attributes:
-        config: the configuration, including defaults.
         consumer_id: the name of this member.
     """
 
@@ -115,13 +114,13 @@ class GroupConsumer(ABC, Generic[C, G]):
 
     @property
     def streams(self) -> list[Stream]:
-        """The streams, in the order of thread numbers; empty before ``start``."""
+        """In the order of thread numbers; empty before ``start``."""
         return [] if self._joined is None else self._joined.delivery.streams
 
     # --- reading ---
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
+        """At most ``max.poll.records`` records; an empty list if none arrive within ``timeout_ms``.
 
         The first call joins the group. Each call marks the records of the previous one as processed.
         Raises: the errors of ``Stream.poll`` and ``start``; KafkaError with several streams (poll each of them).
@@ -129,7 +128,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         return await (await self._only_stream()).poll(timeout_ms)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records endlessly. Raises like ``poll``."""
+        """Lists of records, endlessly. Raises like ``poll``."""
         stream = await self._only_stream()
         async for records in stream.batches():
             yield records
@@ -144,7 +143,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         await self._require_joined().commits.commit(offsets)
 
     def assignment(self) -> list[TopicPartition]:
-        """The partitions that this consumer owns now, sorted."""
+        """The owned partitions, sorted."""
         return [] if self._joined is None else self._joined.delivery.assignment
 
     def position(self, tp: TopicPartition) -> int | None:
@@ -152,19 +151,18 @@ class GroupConsumer(ABC, Generic[C, G]):
         return self._require_joined().delivery.position(tp)
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark in the last response, -1 before the first one."""
+        """In the last response; -1 before the first one."""
         return self._require_joined().delivery.state.high_watermark(tp)
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Continue at another offset of an owned partition; the next commit writes the new position."""
+        """Continue at another offset; the next commit writes the new position."""
         self._require_joined().delivery.seek(tp, start)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Stop delivering records of these owned partitions until ``resume``, or until they are reassigned."""
+        """Deliver no records of these owned partitions until ``resume`` or a reassignment."""
         self._require_joined().delivery.pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Resume paused partitions."""
         self._require_joined().delivery.unpause(partitions)
 
     # --- leaving ---
@@ -173,14 +171,14 @@ class GroupConsumer(ABC, Generic[C, G]):
         """Leave the group: commit processed records and release all partitions. Waiting calls fail with ClientClosed.
 
         The records delivered last count as processed after ``commit``, and when the ``async with`` block ends without
-        an exception. A second close does nothing.
+        an exception.
         """
         for stream in self.streams:
             stream.awaited = False
         await self.leave()
 
     async def leave(self) -> None:
-        """The second half of ``close``: gives the users of awaited streams time to process their records."""
+        """The second half of ``close``: users of awaited streams get time to process their records."""
         self._membership.closed = True
         if self._left:
             return

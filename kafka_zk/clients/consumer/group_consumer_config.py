@@ -1,6 +1,6 @@
 """The common configuration of the consumers of both kinds of groups.
 
-Pure. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py, test_zookeeper_config.py.
+Pure.
 """
 
 from abc import ABC, abstractmethod
@@ -38,12 +38,12 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def reader(self) -> ReaderConfig:
-        """The configuration of the fetcher."""
+        """The fetcher's configuration."""
 
     @property
     @abstractmethod
     def ahead_bytes(self) -> int:
-        """Number of bytes of a partition that are fetched ahead."""
+        """Bytes of a partition that are fetched ahead."""
 
     @property
     @abstractmethod
@@ -53,7 +53,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def auto_commit_enable(self) -> bool:
-        """True if the offsets of processed records are committed automatically."""
+        """True if processed records are committed automatically."""
 
     @property
     @abstractmethod
@@ -62,7 +62,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
 
     @property
     def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
-        """The deserializers of keys and of values; None: raw bytes."""
+        """Of keys and of values; None: raw bytes."""
         key, value = self.key_deserializer, self.value_deserializer
         assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
         return key, value
@@ -71,7 +71,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
 def parse_strategies(
     given: str | tuple[str, ...], known: Collection[str], aliases: Mapping[str, str], prefix: str = ""
 ) -> tuple[str, ...]:
-    """The strategies in ``partition.assignment.strategy``, without duplicates. Raises ConfigError for unknown ones."""
+    """Without duplicates. Raises ConfigError for unknown ones."""
     names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
     wanted = [aliases.get(name.removeprefix(prefix), name) for name in names]
     for name in wanted:

@@ -9,8 +9,6 @@ The coordinator does not know the owners in ZooKeeper. As in Kafka's own consume
 the lease is checked before the commit is sent. On the reactor thread.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2.
-Tests: tests/kafka_zk/clients/consumer/test_offsets_in_kafka.py, tests/integration/groups/test_offsets_storage.py,
-tests/peers/groups/test_offsets_storage.py.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -93,9 +91,7 @@ class OffsetsInKafka:
     # --- commits ---
 
     async def commit(self, offsets: Offsets) -> Answers:
-        """Commit to Kafka; with dual commit, then write the committed offsets to ZooKeeper. Results are those of the
-        driver's commit.
-        """
+        """With dual commit, then write the committed offsets to ZooKeeper."""
         owned = {tp: offset for tp, offset in offsets.items() if tp in self._delivery.owned}
         answers: Answers = dict.fromkeys(offsets, NOT_THE_OWNER)
         answers.update(await self._commit(owned))
@@ -113,9 +109,7 @@ class OffsetsInKafka:
         return answers
 
     async def _to_kafka(self, offsets: Offsets) -> Answers:
-        """Commit to Kafka; failed commits are repeated ``max_retries`` times, except after
-        OFFSET_METADATA_TOO_LARGE.
-        """
+        """Failed commits are repeated ``max_retries`` times, except after OFFSET_METADATA_TOO_LARGE."""
         answers: Answers = {}
         left = dict(offsets)
         for tries_left in range(self._max_retries, -1, -1):
@@ -149,7 +143,7 @@ class OffsetsInKafka:
         return larger
 
     def _level(self, offsets: Offsets) -> None:
-        """Write offsets that one place lacks, unless a later one has been committed since."""
+        """Unless a later offset has been committed since."""
         due = {tp: offset for tp, offset in offsets.items() if self._delivery.is_committed(tp, offset)}
         run(self.commit(due)).addErrback(self._lost)
 

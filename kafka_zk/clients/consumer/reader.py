@@ -1,7 +1,6 @@
 """A plain reader of assigned partitions for Twisted programs, without group or commits.
 
-``fetcher`` fetches ahead, up to ``max.partition.fetch.bytes`` per partition. ``blocking_reader`` is the version for
-threads.
+``fetcher`` fetches ahead, up to ``max.partition.fetch.bytes`` per partition. ``blocking_reader`` is for threads.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -62,16 +61,15 @@ class Reader:
         self._started = False
 
     def assignment(self) -> list[TopicPartition]:
-        """The assigned partitions, sorted."""
         return self._state.assignment
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Continue at another offset of an assigned partition; its fetched records are dropped."""
+        """Drops fetched records of the partition."""
         self._state.seek(tp, start)
         self._fetcher.pump()
 
     async def position(self, tp: TopicPartition) -> int:
-        """The offset of the next record of this partition that ``poll`` would return.
+        """The offset of the partition's next record.
 
         Raises: KafkaError if the partition is not assigned, or its start cannot be looked up within
         default.api.timeout.ms.
@@ -88,7 +86,7 @@ class Reader:
     # --- reading ---
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
+        """At most ``max.poll.records`` records; an empty list if none arrive within ``timeout_ms``.
 
         Raises: BrokerError of a partition that cannot be read (OFFSET_OUT_OF_RANGE without a reset, CORRUPT_MESSAGE,
         authorization …), after all records before the error; KafkaTimeoutError if a topic does not exist.
@@ -100,7 +98,7 @@ class Reader:
                 return records
 
     async def _take(self, deadline_s: float) -> list[ConsumerRecord]:
-        """The next records; empty if only the position moved, or after a timeout."""
+        """Empty if only the position moved, or after a timeout."""
         self._check_open()
         await self._start()
         self._fetcher.pump()
@@ -113,7 +111,7 @@ class Reader:
         return records
 
     async def batches(self, until: Mapping[TopicPartition, int] | None = None) -> AsyncIterator[list[ConsumerRecord]]:
-        """Yield lists of records endlessly, or until the position of each partition of ``until`` reaches its offset.
+        """Lists of records, endlessly or until each partition of ``until`` is read up to its offset.
 
         ``until=await reader.end_offsets(reader.assignment())`` reads to the current end; the last lists may contain
         later records.
@@ -127,18 +125,17 @@ class Reader:
                 yield records
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """The high watermark in the last response, -1 before the first one."""
+        """In the last response; -1 before the first one."""
         return self._state.high_watermark(tp)
 
     # --- offsets and topics ---
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The current offset after the last readable record; for read_committed, the last stable offset."""
+        """After the last readable record; for read_committed, the last stable offset."""
         found = await self._list_offsets(dict.fromkeys(partitions, LATEST))
         return {tp: listed.offset for tp, listed in found.items()}
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each log."""
         found = await self._list_offsets(dict.fromkeys(partitions, EARLIEST))
         return {tp: listed.offset for tp, listed in found.items()}
 
@@ -150,8 +147,7 @@ class Reader:
         return {tp: listed if listed.offset >= 0 else None for tp, listed in found.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: int | None = None) -> TopicMetadata:
-        """The topic's metadata. Waits for the topic to exist, for at most ``timeout_ms`` (None:
-        default.api.timeout.ms).
+        """Wait for the topic to exist, at most ``timeout_ms`` (None: default.api.timeout.ms).
 
         Raises: KafkaTimeoutError.
         """
@@ -174,7 +170,7 @@ class Reader:
             raise ClientClosed("the reader was closed")
 
     async def _start(self) -> None:
-        """Wait until the topics of an assignment exist, before its first fetch."""
+        """Wait until the topics exist, before the first fetch."""
         if self._started:
             return
         for topic, count in sorted(_partition_counts(self._state.assignment).items()):

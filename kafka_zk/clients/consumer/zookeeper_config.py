@@ -1,9 +1,9 @@
-"""Configuration of a consumer that coordinates through ZooKeeper: the keys and defaults of Kafka's old consumer.
+"""Configuration of a consumer that coordinates through ZooKeeper.
 
 Pure. Additional keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
 ``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, and two additional strategies.
 
-Source: ConsumerConfig.scala@0.10.2. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_config.py.
+Source: ConsumerConfig.scala@0.10.2.
 """
 
 from collections.abc import Mapping
@@ -40,9 +40,7 @@ _WITHOUT_MEANING_HERE = frozenset(
         "socket_receive_buffer_bytes",  # the operating system adapts it
     }
 )
-"""Keys of Kafka's old consumer that have no effect here. They are accepted so that its configuration files can be
-used.
-"""
+"""No effect here. They are accepted so that its configuration files can be used."""
 _SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
 
 
@@ -120,7 +118,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Create from keys in either spelling, with those for secure connections to ZooKeeper and brokers.
+        """Keys in either spelling, with those for secure connections to ZooKeeper and brokers.
 
         Raises: ConfigError for an unknown key.
         """
@@ -146,7 +144,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """The strategies that this member registers, by their names in ZooKeeper, the preferred one first."""
+        """By their names in ZooKeeper, the preferred one first."""
         return tuple(self.partition_assignment_strategy)
 
     @property
@@ -156,22 +154,21 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """Number of bytes of a partition that are fetched ahead: the queued chunks without the one in use."""
+        """The queued chunks without the one in use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property
     def commits_starts(self) -> bool:
-        """True as in Kafka's old consumer: its groups have no other way to keep a start."""
+        """As in Kafka's old consumer, whose groups have no other way to keep a start."""
         return True
 
     @property
     def group(self) -> GroupConfig:
-        """The settings of the group's driver."""
         return GroupConfig(self.backoff_ms, self.rebalance_max_retries, self.exclude_internal_topics)
 
     @property
     def offsets_channel(self) -> ClientConfig:
-        """The configuration of the client that fetches offsets from the group's coordinator."""
+        """For the client that fetches offsets from the group's coordinator."""
         return ClientConfig(
             client_id=self.client_id or self.group_id,
             request_timeout_ms=self.offsets_channel_socket_timeout_ms,
@@ -181,7 +178,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def reader(self) -> ReaderConfig:
-        """The settings of the fetcher, under the names of Kafka's new consumer."""
+        """Under the names of Kafka's new consumer."""
         return ReaderConfig(
             client_id=self.client_id or self.group_id,
             auto_offset_reset=_RESETS[self.auto_offset_reset],

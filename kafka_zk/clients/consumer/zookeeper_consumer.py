@@ -1,7 +1,5 @@
-"""A consumer whose group coordinates through ZooKeeper, for Twisted programs. ``blocking_consumer`` is for threads.
-
-The consumer registers in ZooKeeper and finds its brokers there. ``rebalance.driver`` determines its partitions and
-starts.
+"""Consumers whose groups coordinate through ZooKeeper, for Twisted programs; ``blocking_consumer`` is for threads.
+Brokers are found in ZooKeeper.
 """
 
 import socket
@@ -90,10 +88,10 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
         black_list: str | None = None,
         streams: int = 1,
     ) -> None:
-        """Subscribe, once and before ``start``, to topics, or to all topics whose names match (white) or do not match
-        (black) a Java regular expression.
+        """Subscribe, once and before ``start``, to topics, or to all whose names match (white) or do not match (black)
+        a Java regular expression.
 
-        ``streams``: number of streams, among which the partitions are divided.
+        ``streams``: the number of streams among which the partitions are divided.
         Raises: KafkaError after ``start``; InvalidTopicFilter; ValueError unless exactly one of the three is given.
         """
         if not 1 <= streams <= MOST_STREAMS:
@@ -160,7 +158,7 @@ async def _find_brokers(client: RegistryClient, protocol: str) -> list[tuple[str
 
 
 def _consumer_id(config: ZookeeperConsumerConfig, now_ms: int, random: Random) -> str:
-    """The member's id, in the format of Kafka's old consumer."""
+    """In the format of Kafka's old consumer."""
     if config.group_instance_id is not None:
         return f"{config.group_id}_{config.group_instance_id}"
     if config.consumer_id is not None:

@@ -1,7 +1,4 @@
-"""The producer's configuration: Kafka's keys and defaults, and the constraints between them.
-
-Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs).
-"""
+"""The producer's configuration. Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs)."""
 
 from dataclasses import dataclass
 
@@ -79,7 +76,7 @@ class ProducerConfig(ClientConfig):
 
     @property
     def serializers(self) -> tuple[Serializer | None, Serializer | None]:
-        """The serializers of keys and of values; None: the caller passes bytes."""
+        """Of keys and of values; None: the caller passes bytes."""
         key, value = self.key_serializer, self.value_serializer
         assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
         return key, value
@@ -91,5 +88,4 @@ class ProducerConfig(ClientConfig):
 
     @property
     def idempotent(self) -> bool:
-        """True if batches carry a producer id and sequence numbers."""
         return bool(self.enable_idempotence)

@@ -1,7 +1,4 @@
-"""The future that ``send`` returns: where a record was written, once the broker has responded.
-
-A future has two references (batch, index), so a million futures cost little; the batch stores the outcome.
-"""
+"""A future has two references (batch, index), so a million futures cost little; the batch stores the outcome."""
 
 import threading
 from collections.abc import Callable, Generator
@@ -28,10 +25,7 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordFuture:
-    """The outcome of one record. Awaitable on the reactor thread; ``result()`` blocks on any other thread.
-
-    ``batch``, ``index``: the record's place; all records of a batch share its outcome.
-    """
+    """The outcome of one record. Awaitable on the reactor thread; ``result()`` blocks on any other thread."""
 
     __slots__ = ("batch", "index", "timestamp_ms")
 
@@ -41,14 +35,9 @@ class RecordFuture:
         self.timestamp_ms = timestamp_ms
 
     def done(self) -> bool:
-        """True if the outcome is known."""
         return self.batch.done
 
     def value(self) -> RecordMetadata:
-        """The metadata of a record that is done.
-
-        Raises: KafkaError with the reason if it was not written.
-        """
         batch, index = self.batch.locate(self.index)
         assert batch.done, "asked for the outcome of a record that has none yet"
         if batch.error is not None:
@@ -59,7 +48,7 @@ class RecordFuture:
         return RecordMetadata(topic, partition, offset, timestamp_ms)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait for the outcome. Not for the reactor thread, which would wait for itself.
+        """Wait for the outcome. Not on the reactor thread, which would wait for itself.
 
         Raises: KafkaError with the reason if it was not written; KafkaTimeoutError after ``timeout_s``.
         """

@@ -1,4 +1,4 @@
-"""The producer for Twisted programs. ``kafka_zk.clients.producer.blocking`` is the version for threads."""
+"""The producer for Twisted programs; ``blocking`` is the version for threads."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -108,7 +108,7 @@ class Producer:
 
         Records of a topic that wait here for metadata or buffer memory keep their order; those for a partition that
         does not exist yet delay no others. Fails with KafkaTimeoutError or BufferExhausted after ``max.block.ms``, or
-        with KafkaError if the record is rejected. A transaction with a failed record can only be aborted.
+        with KafkaError if the record is rejected.
         """
         if self._closing:
             return fail(ClientClosed("the producer was closed"))
@@ -169,7 +169,7 @@ class Producer:
         return found
 
     async def wait_for(self, missing: Missing, topic: str, partition: int | None, timeout_s: float) -> None:
-        """Wait for at most ``timeout_s`` until a record that could not be accepted may be offered again.
+        """Wait until a record that could not be accepted may be offered again.
 
         Raises: KafkaTimeoutError, BufferExhausted; BrokerError immediately for a topic that brokers reject;
         ClientClosed.
@@ -201,7 +201,6 @@ class Producer:
         return 0 if self._transactions is None else self._transactions.state.begun_count
 
     def check_begun(self, begun_count: int) -> None:
-        """Raise TransactionAborted if a transaction was begun after ``begun_count``. Any thread may call it."""
         if begun_count != self.begun_count:
             raise TransactionAborted("not sent: its transaction has ended while it waited")
 
@@ -225,7 +224,6 @@ class Producer:
         return count
 
     async def flush(self) -> None:
-        """Send everything now and wait until each earlier record is acknowledged or has failed."""
         await self._waiting.until_gone()
         batches = self.accumulator.begin_flush()
         self.sender.wake()
@@ -237,8 +235,7 @@ class Producer:
     # --- transactions ---
 
     async def init_transactions(self) -> None:
-        """Acquire the ``transactional.id``, once and before everything else. Fences an earlier producer and aborts its
-        open transaction.
+        """Acquire the ``transactional.id``, once and before everything else. Fences an earlier producer.
 
         Raises: KafkaTimeoutError after ``max.block.ms``, or BrokerError if ACLs refuse a producer id (then call it
         again); TransactionFatal (a transaction timeout above the broker's); IllegalTransactionState, also without a
@@ -247,12 +244,11 @@ class Producer:
         await self._transactional().initialize()
 
     def begin_transaction(self) -> None:
-        """Begin a transaction of the records sent from now on. Raises IllegalTransactionState, TransactionFatal."""
+        """Records sent from now on belong to the transaction. Raises IllegalTransactionState, TransactionFatal."""
         self._transactional().begin()
 
     async def commit_transaction(self) -> None:
-        """Send all records and commit the transaction. When this returns, the commit is decided; readers see it a
-        moment later.
+        """Send all records and commit. When this returns, the commit is decided; readers see it a moment later.
 
         Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal;
         KafkaTimeoutError after ``max.block.ms``: call it again.
@@ -260,7 +256,7 @@ class Producer:
         await self._transactional().commit()
 
     async def abort_transaction(self) -> None:
-        """Abort the transaction. Records that were not sent yet fail with TransactionAborted.
+        """Records that were not sent yet fail with TransactionAborted.
 
         Raises: ProducerFenced, TransactionFatal; KafkaTimeoutError after ``max.block.ms``: call it again.
         """
@@ -293,13 +289,12 @@ class Producer:
         """``async with producer.transaction():`` begins a transaction, commits it at the end, and aborts it after an
         exception.
 
-        Raises: TransactionAbortable after the abort (the same work may be tried again), and the other errors of
-        ``commit_transaction``.
+        Raises: TransactionAbortable after the abort, and the other errors of ``commit_transaction``.
         """
         return TransactionScope(self)
 
     async def partitions_for(self, topic: str) -> TopicMetadata:
-        """The topic's metadata. Waits for the topic to exist, for at most ``max.block.ms``."""
+        """Wait at most ``max.block.ms`` for the topic to exist."""
         self._check_open()
         return await self._cluster.topic(topic, self.config.max_block_ms)
 
@@ -307,7 +302,7 @@ class Producer:
         """Refuse new records, deliver accepted ones, and stop.
 
         Delivery may take ``timeout_s`` (None: ``delivery.timeout.ms``). Records that are not delivered by then fail
-        with ClientClosed. A second close does nothing.
+        with ClientClosed.
         """
         if self._closing:
             return
@@ -353,7 +348,6 @@ class Producer:
         return self._transactions
 
     def _transaction_changed(self) -> None:
-        """Records are accepted only inside a transaction."""
         assert self._transactions is not None
         state = self._transactions.state
         if state.state is State.FATAL:
@@ -370,7 +364,7 @@ class Producer:
         self.sender.drop_unsent(error)
 
     async def _abort_open(self, timeout_s: float | None) -> None:
-        """Abort an uncommitted transaction at the close if there is time, as Kafka's producer does."""
+        """As Kafka's producer does, if there is time."""
         manager = self._transactions
         if manager is None:
             return
