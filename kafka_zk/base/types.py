@@ -35,7 +35,7 @@ class FetchIsolation(enum.Enum):
 
 
 class LogAppendInfo(NamedTuple):
-    """``first_offset`` and ``last_offset`` are -1 if nothing was appended. A duplicate batch of an idempotent producer is
+    """``first_offset`` and ``last_offset``: -1 if nothing was appended. A duplicate batch of an idempotent producer is
     not written again: ``duplicate`` is True, and offsets and timestamp are those of the first append.
     """
 

@@ -13,7 +13,7 @@ from kafka_zk.testing.variants import Variant, server_security
 
 
 def quick_zookeeper(data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
-    """Create a ZooKeeper, not yet started, secured by ``variant``."""
+    """Not yet started."""
     security = server_security(variant, data_dir / "security")
     return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False, security=security)
 
@@ -27,8 +27,8 @@ def quick_cluster(
     supervised: bool = True,
     secured: bool = False,
 ) -> EmbeddedCluster:
-    """Create a cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead
-    broker's session is closed.
+    """Free ports; not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead broker's session is
+    closed.
     """
     merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
     return EmbeddedCluster(
@@ -42,7 +42,7 @@ def quick_cluster(
 
 
 class Chroot(NamedTuple):
-    """A chroot on a ZooKeeper for one test. As in Kafka, the first client that connects creates it."""
+    """For one test. As in Kafka, the first client that connects creates it."""
 
     server: EmbeddedZooKeeper
     path: str
@@ -52,9 +52,9 @@ class Chroot(NamedTuple):
         return self.server.connect_string + self.path
 
     def restart(self) -> None:
-        """Restart the whole server. Sessions that have not expired continue."""
+        """Sessions that have not expired continue."""
         self.server.restart()
 
     def expire_session(self, session_id: int) -> None:
-        """End any session, of any process. Raises: SessionUnknown."""
+        """Of any process. Raises: SessionUnknown."""
         expire_session(LOCALHOST, self.server.port, session_id)

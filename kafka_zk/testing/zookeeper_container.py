@@ -3,9 +3,9 @@
     with ZooKeeperContainer() as zookeeper:
         connect(zookeeper.connect_string)
 
-Any image with the official layout works (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. The interface is
-that of ``EmbeddedZooKeeper``. A server keeps its port and data when it is stopped, killed or restarted. Needs ``pip
-install 'kafka-zk[containers]'`` and a Docker engine.
+Any image with the official layout works (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. A server keeps
+its port and data when it is stopped, killed or restarted. Needs ``pip install 'kafka-zk[containers]'`` and a Docker
+engine.
 """
 
 import contextlib
@@ -42,16 +42,14 @@ QUOTED_LOG_CHARACTERS = 500
 
 
 def published_at(container: DockerContainer, port: int) -> str:
-    """The address of a container's published port: this machine's own, or the engine's."""
+    """This machine's own address, or the engine's."""
     with contextlib.suppress(OSError), socket.create_connection((LOCALHOST, port), 1):
         return LOCALHOST
     return container.get_container_host_ip()
 
 
 class ZooKeeperContainer(DockerContainer):
-    """One ZooKeeper server in a container.
-
-    Args:
+    """Args:
         image: an image of ZooKeeper 3.4 to 3.9 with the official layout.
         variant: the server's security (see ``variants``); ``client_properties`` are Kafka's keys for its clients.
         tick_time_ms: sessions last 2 to 20 ticks.
@@ -95,7 +93,7 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def host(self) -> str:
-        """The host of the ports, for processes outside of containers."""
+        """For processes outside of containers."""
         return published_at(self, self.port)
 
     @property
@@ -104,12 +102,12 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def internal_connect_string(self) -> str:
-        """The connection string for containers of the same network."""
+        """For containers of the same network."""
         return f"{self.alias}:{TLS_PORT if self.tls_port else CLIENT_PORT}"
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """Kafka's keys for brokers and tools; files that they name are on this machine."""
+        """For brokers and tools; files that the keys name are on this machine."""
         return self._security.client_properties
 
     @property
@@ -120,13 +118,13 @@ class ZooKeeperContainer(DockerContainer):
         return bool(self._container.status == "running")
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start the server and wait until it responds. Raises ProcessFailed and docker's errors."""
+        """Returns when the server responds. Raises ProcessFailed and docker's errors."""
         self.launch()
         self.wait_serving(timeout_s)
         return self
 
     def launch(self) -> None:
-        """Start without waiting, because the servers of an ensemble serve only together."""
+        """Does not wait, because the servers of an ensemble serve only together."""
         if self._container is not None:
             self._container.start()
             return
@@ -142,7 +140,7 @@ class ZooKeeperContainer(DockerContainer):
                     raise
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the server serves. Raises ProcessFailed if it ends first, or after the timeout."""
+        """Raises ProcessFailed if it ends first, or after the timeout."""
         deadline_s = monotonic_s() + timeout_s
         while not self.serving():
             ended = not self.alive
@@ -152,30 +150,27 @@ class ZooKeeperContainer(DockerContainer):
             time.sleep(POLL_INTERVAL_S)
 
     def report(self) -> Report:
-        """The server's health, its mode, and the commands that it allows."""
+        """Health, mode, and the allowed commands."""
         return probe(self.port, self.host)
 
     def serving(self) -> bool:
-        """True if the server serves requests."""
         return self.report().health is Health.SERVING
 
     def stop(self, force: bool = False, delete_volume: bool = False) -> None:
-        """Stop cleanly and keep the data. With ``force`` or ``delete_volume``, remove the container, as in
-        testcontainers.
-        """
+        """Keep the data. ``force`` or ``delete_volume``: remove the container, as in testcontainers."""
         if force or delete_volume:
             self.remove()
         elif self._container is not None:
             self._container.stop()
 
     def remove(self) -> None:
-        """Kill the server and remove the container with its data."""
+        """Also removes the data."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
 
     def kill(self) -> None:
-        """SIGKILL; data and port remain for the next ``start``."""
+        """Data and port remain for the next ``start``."""
         self.get_wrapped_container().kill()
 
     def kill_if_started(self) -> None:
@@ -189,12 +184,12 @@ class ZooKeeperContainer(DockerContainer):
         self.get_wrapped_container().unpause()
 
     def restart(self) -> None:
-        """Restart with the same port and data. Sessions that have not expired continue."""
+        """Same port and data; sessions that have not expired continue."""
         self.stop()
         self.start()
 
     def output(self, since_s: float | None = None) -> str:
-        """The whole log, or the log since a time; empty once the container is removed."""
+        """All of it, or since a time; empty once the container is removed."""
         return bytes(self._container.logs(since=since_s)).decode(errors="replace") if self._container else ""
 
     def __exit__(self, *_: object) -> None:
@@ -205,7 +200,7 @@ class ZooKeeperContainer(DockerContainer):
     # Files and ports
 
     def _choose_ports(self) -> None:
-        """Choose ports before the start: those chosen by the engine change with every restart."""
+        """Before the start: ports chosen by the engine change with every restart."""
         self.port = free_port()
         self.with_bind_ports(CLIENT_PORT, self.port)
         if self._security.tls:
@@ -246,7 +241,7 @@ class ZooKeeperContainer(DockerContainer):
 
 
 class ZooKeeperEnsemble:
-    """Several ZooKeeper servers that elect a leader, in containers of one network.
+    """Several servers that elect a leader, in one network.
 
     Arguments: as for ZooKeeperContainer. The ``size`` servers are named zookeeper-1 and so on; ``servers`` contains
     them.
@@ -287,16 +282,16 @@ class ZooKeeperEnsemble:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """Like ``ZooKeeperContainer.client_properties``."""
+        """See ``ZooKeeperContainer``."""
         return self._security.client_properties
 
     @property
     def internal_connect_string(self) -> str:
-        """The connection string for containers of the same network."""
+        """For containers of the same network."""
         return ",".join(server.internal_connect_string for server in self.servers)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start all servers and wait until each serves. Raises ProcessFailed and docker's errors."""
+        """Returns when each server serves. Raises ProcessFailed and docker's errors."""
         if self._own_network:
             self.network.create()
         for server in self.servers:
@@ -306,12 +301,10 @@ class ZooKeeperEnsemble:
         return self
 
     def leader(self) -> ZooKeeperContainer | None:
-        """The leading server; None if there is none."""
         modes = [(server, server.report().mode) for server in self.servers if server.alive]
         return next((server for server, mode in modes if mode == "leader"), None)
 
     def remove(self) -> None:
-        """Kill all servers and remove everything."""
         for server in self.servers:
             server.__exit__()
         if self._own_network:

@@ -19,8 +19,8 @@ _POLL_MS = 200
 
 
 def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_file_bytes: int) -> Compacted:
-    """Compact the folders of the group's extractions. Raises: GroupBusy, ExtractionFailed, RegistryError, and Spark's
-    errors. After any of them the next compaction continues.
+    """Of the group's extractions. Raises: GroupBusy, ExtractionFailed, RegistryError, and Spark's errors. After any of
+    them the next compaction continues.
     """
     attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
     files = HadoopFiles(spark)
@@ -46,7 +46,7 @@ def _check_member(hold: GroupHold, group: str) -> None:
 
 
 def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:
-    """Join the group. Raises GroupBusy if other members do not leave within a session timeout."""
+    """Raises GroupBusy if other members do not leave within a session timeout."""
     run_blocking(hold.join((), wall_ms()))
     deadline_s = monotonic_s() + ghost_life_ms(client.session_timeout_ms) / 1000
     while elders := run_blocking(hold.elders()):

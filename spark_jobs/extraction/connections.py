@@ -13,9 +13,7 @@ from kafka_zk.spark_jobs.waiting import Note, Wait
 
 
 class Connections:
-    """A context manager. ``note``: receives the reason for a long wait. Raises RegistryError, OptionError,
-    FetchFailed.
-    """
+    """``note``: receives the reason for a long wait. Raises RegistryError, OptionError, FetchFailed."""
 
     brokers: ClusterClient
 
@@ -45,5 +43,5 @@ class Connections:
         return self.brokers.settings.bootstrap_servers
 
     def partitions(self) -> list[TopicPartition]:
-        """All partitions of the topics. Raises OptionError if a topic does not exist."""
+        """Of all topics. Raises OptionError if a topic does not exist."""
         return planner.tps(self._extraction.topics, self.brokers)

@@ -36,7 +36,7 @@ _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
 class FileLake:
-    """One run's writer. Every manifest names its target, so it can also handle folders of earlier runs."""
+    """Can also handle folders of earlier runs, because every manifest names its target."""
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._spark = spark
@@ -48,15 +48,15 @@ class FileLake:
 
     @property
     def cores(self) -> int:
-        """Number of tasks that Spark runs at a time now; executors may come and go."""
+        """Tasks that Spark runs at a time now; executors may come and go."""
         return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:
-        """The folder as an absolute URI."""
+        """As an absolute URI."""
         return self._files.qualified(folder)
 
     def check(self) -> None:
-        """Check the target and the columns before the start. Raises WronglyAsked."""
+        """Before the start. Raises WronglyAsked."""
         self._check_target()
         self.check_columns()
 
@@ -75,15 +75,14 @@ class FileLake:
         self._frames.check()
 
     def empty(self) -> Any:
-        """The frame that a run without records would write."""
+        """As a run without records would write it."""
         return self._frames.empty()
 
     def staged(self, manifest: Manifest) -> Any:
-        """The content of the staging folder."""
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
-        """Write the tasks' records to the manifest's staging folder. Returns a description of the result."""
+        """Write the tasks' records to the staging folder, and describe the result."""
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
@@ -103,7 +102,7 @@ class FileLake:
         return staged
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The undecodable records, unchanged; reads the tasks' ranges again."""
+        """Unchanged; the tasks' ranges are read again."""
         return self._frames.undecodable(tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
@@ -113,9 +112,8 @@ class FileLake:
         return self._folders.is_published(manifest)
 
     def publish(self, manifest: Manifest) -> None:
-        """Make the range's folder visible, unless it is visible already. Raises ExtractionFailed."""
+        """Unless the range's folder is visible already. Raises ExtractionFailed."""
         self._folders.publish(manifest)
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the staging folder if it exists."""
         self._folders.discard(manifest)

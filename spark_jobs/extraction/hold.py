@@ -1,7 +1,6 @@
-"""A job's membership in its group: it owns the partitions and writes manifest and offsets. Coroutines.
+"""A job's membership in its group, which owns the partitions and writes manifest and offsets.
 
 Every write depends on the claims' tokens (versions of the offset znodes); see ``registry/owners.py``.
-Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/spark/test_extraction_protocol.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,8 +23,6 @@ ABSENT = -1  # the version of an absent manifest
 
 
 class GroupHold:
-    """One run's membership in a group."""
-
     def __init__(self, client: RegistryClient, group: str, consumer_id: str) -> None:
         self._client = client
         self._group = group
@@ -37,7 +34,7 @@ class GroupHold:
         self._manifest_version = ABSENT
 
     async def join(self, topics: Iterable[str], now_ms: int) -> None:
-        """Register with a static subscription, so that old consumers count this member when they assign partitions."""
+        """With a static subscription, so that old consumers count this member when they assign partitions."""
         registration = ConsumerRegistration(dict.fromkeys(sorted(topics), 1), timestamp_ms=now_ms)
         await ensure_paths(self._client, [consumers.ids_path(self._group), self._path.rpartition("/")[0]])
         path = consumers.id_path(self._group, self._consumer_id)
@@ -50,15 +47,15 @@ class GroupHold:
         return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
 
     async def is_member(self) -> bool:
-        """True if this member is still registered, so that its session has not ended."""
+        """False once the session has ended."""
         return self._consumer_id in await self._members.members()
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's offsets that belong to an earlier topic of the same name; a claim sets them to -1."""
+        """Offsets that belong to an earlier topic of the same name; a claim sets them to -1."""
         return await self._owners.outdated(partitions)
 
     async def claim(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Own the partitions. Returns the group's offsets, -1 if absent. Raises GroupBusy."""
+        """Returns the group's offsets, -1 if absent. Raises GroupBusy."""
         thread = consumers.thread_id(self._consumer_id, 0)
         outcomes = await self._owners.claim(Claim(tp, thread) for tp in partitions)
         taken = {tp: outcome.owner for tp, outcome in outcomes.items() if isinstance(outcome, Taken)}
@@ -70,7 +67,7 @@ class GroupHold:
         return {tp: outcome.offset for tp, outcome in claimed.items()}
 
     async def read_manifest(self) -> Manifest | None:
-        """Read the manifest of the last run.
+        """Of the last run.
 
         Raises: InvalidZnode; ForeignCommit if a claim was lost. Other runs may then have left leftovers, which this run
         would judge by outdated offsets, so that a table could get records twice.
@@ -84,25 +81,25 @@ class GroupHold:
         return None if data is None else manifests.decode(self._path, data)
 
     async def write_plan(self, manifest: Manifest, moves: Mapping[TopicPartition, int]) -> None:
-        """Write the manifest, and the offsets of partitions that had none. Raises ForeignCommit."""
+        """Also writes offsets of partitions that had none. Raises ForeignCommit."""
         await self._move(manifest, moves)
 
     async def commit(self, manifest: Manifest) -> None:
-        """Move all offsets to the ends of the ranges, together with the manifest. Raises ForeignCommit."""
+        """All offsets move to the ends of the ranges, together with the manifest. Raises ForeignCommit."""
         await self._move(manifest, {each.tp: each.until_offset for each in manifest.ranges})
 
     async def record(self, manifest: Manifest) -> None:
-        """Write only the manifest. Raises ForeignCommit if another run has written it."""
+        """Only the manifest. Raises ForeignCommit if another run has written it."""
         await self._move(manifest, {})
 
     async def leave(self) -> None:
-        """Release all partitions and leave the group; the offsets stay."""
+        """The offsets stay."""
         await self._owners.release({tp: Release(None, token) for tp, token in self._tokens.items()})
         self._tokens = {}
         await self._members.unregister(self._consumer_id)
 
     async def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's offsets, without owning the partitions."""
+        """Does not own the partitions."""
         stored = await OffsetRegistry(self._client, self._group).fetch(partitions)
         return {tp: each.offset for tp, each in stored.items()}
 
@@ -116,9 +113,7 @@ class GroupHold:
             raise self._written_by_others(checks[failed.index]) from failed
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write manifest and offsets in one multi, repeated until there is a response. Raises ForeignCommit,
-        ConnectionTimeout.
-        """
+        """In one multi, repeated until there is a response. Raises ForeignCommit, ConnectionTimeout."""
         data = manifests.encode(manifest)
         operations: list[Operation] = [
             Create(self._path, data)
@@ -143,7 +138,7 @@ class GroupHold:
         self._tokens.update({tp: self._tokens[tp] + 1 for tp in offsets})
 
     async def _written(self, data: bytes) -> bool:
-        """True if a multi without response was applied: the manifest names this run's attempt."""
+        """Was a multi without response applied? The manifest names this run's attempt."""
         try:
             present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
         except NoNode:

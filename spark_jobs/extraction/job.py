@@ -1,4 +1,4 @@
-"""Extract new records of topics into a folder, exactly once: the driver of the protocol in ``steps.py``.
+"""Extract new records of topics exactly once: the driver of the protocol in ``steps.py``.
 
     from kafka_zk.spark_jobs.extraction.job import extract
     from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -56,7 +56,7 @@ _GOES_ON = "run it again, it continues where it stopped"
 
 
 class Cluster(Protocol):
-    """The run's interface to the brokers (``connections.Connections``)."""
+    """``connections.Connections``."""
 
     @property
     def brokers(self) -> Brokers: ...
@@ -68,7 +68,7 @@ class Cluster(Protocol):
 
 
 class Machine(Protocol):
-    """Time and randomness, as a run uses them (``BlockingMachine``)."""
+    """Time and randomness of a run."""
 
     random: Random
 
@@ -93,7 +93,7 @@ class BlockingMachine:
 
 
 class Lake(Protocol):
-    """The target of records (``lakes.Lakes``)."""
+    """``lakes.Lakes``."""
 
     @property
     def cores(self) -> int: ...
@@ -122,7 +122,7 @@ class Lake(Protocol):
 
 
 def check(extraction: Extraction) -> None:
-    """Checks that need no other system. Raises WronglyAsked."""
+    """Needs no other system. Raises WronglyAsked."""
     check_table(extraction.format, extraction.target, extraction.merge_schema)
     file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)
@@ -139,14 +139,14 @@ def check(extraction: Extraction) -> None:
 
 
 def _known_columns(extraction: Extraction) -> Any:
-    """The columns; None if only Spark or the schema registry knows them."""
+    """None if only Spark or the schema registry knows them."""
     if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
         return None
     return decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
 
 
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
-    """What a run would extract now (``--dry-run``), without writing or joining the group."""
+    """What a run would extract now (``--dry-run``); does not join the group."""
     check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
@@ -160,7 +160,7 @@ def extract(
     spark: Any, extraction: Extraction, *,
     progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
-    """Extract new records, and finish the work of a killed run. Without new records, publish nothing.
+    """Also finishes the work of a killed run. Without new records, nothing is published.
 
     Args: ``spark``: a session, or a callable that starts one, called only if there is something to do. ``note``:
         receives a sentence about each wait. ``observe``: called before and after every step of the protocol.
@@ -179,7 +179,7 @@ def extract(
 
 
 def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """The report of a run with nothing to do, or None. Does not join the group. Raises DataLoss."""
+    """None if there is something to do. Does not join the group. Raises DataLoss."""
     hold = GroupHold(connections.zookeeper, extraction.group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
@@ -191,7 +191,7 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
 
 
 def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
-    """Sentences about records that the group missed in earlier topics of the same names. Raises DataLoss."""
+    """Records that the group missed in earlier topics of the same names, in sentences. Raises DataLoss."""
     told = [
         f"topic {tp.topic} was deleted and recreated since group {extraction.group} was at offset {offset} of {tp}"
         for tp, offset in sorted(outdated.items())
@@ -204,13 +204,13 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
 def _planning(
     extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
 ) -> Planning:
-    """Plan from the current offsets. The run does not own them, so they may change."""
+    """The run does not own the current offsets, so they may change."""
     offsets = run_blocking(hold.offsets(partitions))
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
-    """The session, and the seconds that its start took."""
+    """Also returns the seconds that the start took."""
     if not callable(spark):
         return spark, 0.0
     note("starting Spark")
@@ -225,7 +225,7 @@ def run(
     spark: Any, extraction: Extraction, connections: Connections, *,
     progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
 ) -> Report:  # fmt: skip
-    """Run the protocol over connections that may have been idle for long. Raises like ``extract``.
+    """The connections may have been idle for long. Raises like ``extract``.
 
     ``checked``: an earlier run of the same extraction has checked its target and columns.
     """
@@ -250,7 +250,7 @@ def run(
 
 
 class ExtractionRun:
-    """One run, step by step: a coroutine that awaits the ZooKeeper client and ``machine``."""
+    """A coroutine that awaits the ZooKeeper client and ``machine``."""
 
     def __init__(
         self, extraction: Extraction, client: RegistryClient, cluster: Cluster, lake: Lake, observe: Observe,
@@ -291,9 +291,7 @@ class ExtractionRun:
         return planning.report(ranges, self._staged, tuple(self._published), left)
 
     async def _make_visible(self, manifest: Manifest) -> None:
-        """Publish files after the offsets have moved; a table already has the records, so its staged files are
-        discarded.
-        """
+        """Files are published after the offsets have moved; a table already has the records."""
         if is_table(manifest.format):
             await self._step(Step.PUBLISH, lambda: self._publish(manifest))
             await self._step(Step.COMMIT, lambda: self._commit(manifest))
@@ -314,7 +312,7 @@ class ExtractionRun:
         return result
 
     async def _join(self) -> None:
-        """Register, then wait until all earlier members have left. Raises GroupBusy."""
+        """Wait until all earlier members have left. Raises GroupBusy."""
         await self._hold.join(self._extraction.topics, self._machine.wall_ms())
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
         deadline_s = self._machine.seconds() + patience_ms / 1000
@@ -331,14 +329,14 @@ class ExtractionRun:
             await self._machine.wait(_POLL_MS)
 
     async def _claim(self) -> dict[TopicPartition, int]:
-        """Own all partitions. Returns their offsets. Raises GroupBusy, DataLoss."""
+        """Returns all partitions' offsets. Raises GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
         for told in _lost(self._extraction, await self._hold.outdated(partitions)):
             self._note(f"{told}: continues at its beginning")
         return await self._hold.claim(partitions)
 
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
-        """Finish or drop the leftovers of an earlier run. Raises DataLoss."""
+        """The leftovers of an earlier run are finished or dropped. Raises DataLoss."""
         manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
@@ -359,7 +357,7 @@ class ExtractionRun:
         return manifest, left
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Move the offsets to the table's state. Returns them. Raises ForeignCommit, ExtractionFailed."""
+        """Move the offsets to the table's state, and return them. Raises ForeignCommit, ExtractionFailed."""
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
             raise ExtractionFailed(
                 f"{manifest.target} has {manifest.name}, but the group's offsets do not say so yet: "
@@ -378,7 +376,7 @@ class ExtractionRun:
         self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
         left: Leftover,
     ) -> Manifest:  # fmt: skip
-        """Write the manifest, and set absent or lost offsets to the beginnings of the ranges."""
+        """Absent or lost offsets are set to the beginnings of the ranges."""
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
         manifest = manifests.planned(
@@ -395,7 +393,7 @@ class ExtractionRun:
         return manifest
 
     async def _stage(self, manifest: Manifest) -> None:
-        """Write the records to the staging folder. Raises Undecodable."""
+        """Raises Undecodable."""
         tasks = read_tasks(manifest.ranges, self._extraction, self._lake.cores)
         offsets, partitions = sum(tasks.sizes), len(manifest.ranges)
         self._note(f"extracting {offsets:,} records of {partitions} partitions, in {len(tasks.sizes)} tasks")
@@ -409,7 +407,7 @@ class ExtractionRun:
             self._send_dead_letters(manifest, tasks, asked.dead_letter_topic)
 
     def _send_dead_letters(self, manifest: Manifest, tasks: ReadTasks, topic: str) -> None:
-        """Send the letters before the offsets move: a run that repeats the ranges finds them sent."""
+        """Before the offsets move: a run that repeats the ranges finds the letters sent."""
         servers = self._cluster.bootstrap_servers
         letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
@@ -419,7 +417,7 @@ class ExtractionRun:
         self._note(f"sent {sent:,} undecodable records to {topic}")
 
     async def _drop(self, manifest: Manifest) -> bool:
-        """Forget an uncommitted attempt, so that the next run plans again. True if a table has its records."""
+        """The next run plans again. True if a table has its records."""
         self._lake.discard(manifest)  # first, to free space for the table's fence, which is a file, too
         if self._lake.fence(manifest):
             return True
@@ -440,5 +438,5 @@ class ExtractionRun:
 
 
 def _consumer_id(group: str, now_ms: int, attempt: str) -> str:
-    """A consumer id in the format of the old consumer: group, host, time, eight hex digits."""
+    """In the format of the old consumer: group, host, time, eight hex digits."""
     return f"{group}_{socket.gethostname()}-{now_ms}-{attempt[:8]}"

@@ -1,4 +1,4 @@
-"""The progress of a running Spark job, from Spark's status stores.
+"""A Spark job's progress, from Spark's status stores.
 
 Finished tasks count with their ranges. Running tasks report their rows with each heartbeat (``HEARTBEAT``), but Spark
 shows only the sum of all tasks.
@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Progress = Callable[[int, int], None]
-"""Receives the number of records read and the total; both count offsets."""
+"""Receives two numbers of offsets: read so far, and in total."""
 
 
 def silent(done: int, total: int) -> None:
-    """For runs without an observer, which do not poll Spark's progress."""
+    """Without an observer, Spark's progress is not polled."""
 
 
 HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
-"""Spark's configuration for progress every second, instead of its default of ten."""
+"""Progress every second; Spark's default is ten."""
 _POLL_S = 0.5
 _MOST_TASKS = 100_000
 _SUCCESS = "SUCCESS"
@@ -28,7 +28,7 @@ _NOT_A_DIGIT = re.compile(r"\D")
 
 
 class JobProgress:
-    """In the block, calls ``progress`` with the progress of a job's tasks.
+    """Calls ``progress`` in the block.
 
     ``sizes``: number of offsets of each task, by task number.
     """
@@ -70,7 +70,7 @@ class JobProgress:
         return min(self._total, max(finished, self._rows(job_ids)))
 
     def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:
-        """Finished tasks of the first stage, which reads. After a shuffle other tasks write."""
+        """Of the first stage, which reads; after a shuffle other tasks write."""
         jobs = filter(None, map(self._context.statusTracker().getJobInfo, job_ids))
         stages = [stage_id for job in jobs for stage_id in job.stageIds]
         if not stages:
@@ -80,7 +80,7 @@ class JobProgress:
         return {task.partitionId() for task in listed if task.status() == _SUCCESS}
 
     def _rows(self, job_ids: Sequence[int]) -> int:
-        """The rows that the scan has read, which is the maximum of all parts of the plan."""
+        """The scan's rows are the maximum of all parts of the plan."""
         store = self._spark._jsparkSession.sharedState().statusStore()
         oldest = max(0, store.executionsCount() - _NEWEST)
         most = 0
@@ -94,6 +94,6 @@ class JobProgress:
 
 
 def _listed(sequence: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence."""
+    """Of Scala."""
     for number in range(sequence.size()):
         yield sequence.apply(number)

@@ -1,7 +1,4 @@
-"""Spark's part of a compaction: rewrite the records of many files into few.
-
-Tests: tests/integration/spark/test_lake.py.
-"""
+"""Spark's part of a compaction."""
 
 from typing import Any
 
@@ -10,11 +7,11 @@ from kafka_zk.spark_jobs.errors import ExtractionFailed
 _PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _RANGE = "range"
-"""Spark's partition column of the folders ``range=...``."""
+"""Of the folders ``range=...``."""
 
 
 class SparkRewriter:
-    """Rewrites files. Values of partition columns are unchanged."""
+    """Values of partition columns are unchanged."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -22,7 +19,7 @@ class SparkRewriter:
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
     ) -> int:
-        """Sort records by their place in the topic. Columns that only some files have are null elsewhere.
+        """Records are sorted by their place in the topic. Columns that only some files have are null elsewhere.
 
         Raises: ExtractionFailed and Spark's errors.
         """

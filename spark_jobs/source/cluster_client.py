@@ -1,4 +1,4 @@
-"""Requests of executors and the driver for leaders and offsets. Blocking.
+"""Blocking requests of executors and the driver for leaders and offsets.
 
 Metadata is fetched when a leader is unknown or wrong. Requests are retried for ``patience_ms``, because brokers restart
 and leaders move.
@@ -35,7 +35,7 @@ _ListPartition = _ListTopic.ListOffsetsPartition
 
 
 class ClientSettings(NamedTuple):
-    """Settings of every client; sent to executors. ``patience_ms``: maximum time without progress."""
+    """Sent to executors. ``patience_ms``: maximum time without progress."""
 
     bootstrap_servers: str
     client_id: str = "kafka-zk-spark"
@@ -48,7 +48,7 @@ class ClientSettings(NamedTuple):
 
 
 class ClusterClient:
-    """Connections to the brokers of a cluster. ``note``: receives the cause of a long wait.
+    """``note``: receives the cause of a long wait.
 
     Raises: FetchFailed after ``patience_ms``; AuthenticationError immediately; OptionError.
     """
@@ -75,7 +75,7 @@ class ClusterClient:
         self._connections.clear()
 
     def leader(self, tp: TopicPartition) -> BrokerConnection | None:
-        """A connection to the partition's leader; None if none is known. Raises OSError, ProtocolError."""
+        """None if no leader is known. Raises OSError, ProtocolError."""
         leader_id = self._metadata.leader_id(tp)
         if leader_id is None:
             return None
@@ -86,12 +86,11 @@ class ClusterClient:
         return self._metadata.leader_epoch(tp)
 
     def forget(self, connection: BrokerConnection) -> None:
-        """Close and forget a broken connection."""
         connection.close()
         self._connections = {key: each for key, each in self._connections.items() if each is not connection}
 
     def refresh(self, topics: Iterable[str] | None) -> None:
-        """Fetch metadata of ``topics`` (None: all) from any broker that responds. Raises FetchFailed."""
+        """Of ``topics`` (None: all), from any broker that responds. Raises FetchFailed."""
         asked = None if topics is None else sorted(set(topics))
         message = _MetadataRequest(
             topics=None if asked is None else [_MetadataRequest.MetadataRequestTopic(name=name) for name in asked],
@@ -111,7 +110,7 @@ class ClusterClient:
         raise FetchFailed(f"no broker responds: {'; '.join(causes)}")
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
-        """Partition counts of the requested topics that exist, or of all topics that are not internal.
+        """Of requested topics that exist, or of all that are not internal.
 
         Waits for new topics whose partitions have no leader yet.
         """
@@ -139,12 +138,12 @@ class ClusterClient:
         return self._until_done(look)
 
     def topic_names(self) -> list[str]:
-        """The names of all topics that are not internal. Raises FetchFailed."""
+        """Without internal topics. Raises FetchFailed."""
         self.refresh(None)
         return sorted(name for name, topic in self._metadata.topics.items() if not topic.is_internal)
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
-        """Current ids of the topics that exist and have one (since 2.8). Raises FetchFailed."""
+        """Of topics that exist and have an id (since 2.8). Raises FetchFailed."""
         wanted = sorted(set(topics))
         if wanted:
             self.refresh(wanted)
@@ -152,17 +151,16 @@ class ClusterClient:
         return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """One offset for each partition: EARLIEST, LATEST (the readable end), or the first one at or after a timestamp
-        in ms; NO_OFFSET if there is none.
+        """EARLIEST, LATEST (the readable end), or the first at or after a timestamp in ms; NO_OFFSET if there is none.
         """
         return self._offsets(wanted, self.settings.read_committed)
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The end of each log, including records of open transactions, which LATEST may exclude."""
+        """Includes records of open transactions, which LATEST may exclude."""
         return self.log_offsets(dict.fromkeys(tps, LATEST))
 
     def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Like ``offsets``, including records of open transactions."""
+        """Includes records of open transactions."""
         return self._offsets(wanted, False)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool) -> dict[TopicPartition, int]:
@@ -194,7 +192,7 @@ class ClusterClient:
         read_committed: bool,
         found: dict[TopicPartition, int],
     ) -> str | None:
-        """Ask one leader. Returns the problem, if any."""
+        """Returns the leader's problem, if any."""
         topics: dict[str, list[object]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(

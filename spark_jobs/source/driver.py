@@ -1,4 +1,4 @@
-"""The data source in Spark's driver: finds brokers, plans, and reads and writes the group's offsets in ZooKeeper.
+"""The data source in Spark's driver.
 
 Only this module of the data source uses ZooKeeper; executors never import it.
 """
@@ -21,7 +21,7 @@ from kafka_zk.spark_jobs.source.options import SourceOptions, security_of
 
 
 class Driver:
-    """The connections of one plan; a context manager. Raises OptionError, FetchFailed, DataLoss, RegistryError."""
+    """For one plan; a context manager. Raises OptionError, FetchFailed, DataLoss, RegistryError."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -55,7 +55,7 @@ class Driver:
         return self._zookeeper
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Each topic's id, as defined in ``stream_offsets.py``, without topics whose id is unknown."""
+        """See ``stream_offsets.py``; topics whose id is unknown are left out."""
         wanted = set(topics)
         found = {name: f"id:{each.hex}" for name, each in self.brokers.topic_ids(wanted).items()}
         without = sorted(wanted - found.keys())
@@ -80,12 +80,12 @@ class Driver:
         return planner.tasks(self._options, ranges)
 
     def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The group's offsets in ZooKeeper; partitions without one are omitted."""
+        """In ZooKeeper; partitions without an offset are left out."""
         stored = run_blocking(self._group_offsets().fetch(wanted))
         return {tp: each.offset for tp, each in stored.items() if each.offset >= 0}
 
     def mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write the group's offsets to ZooKeeper without a version check."""
+        """To ZooKeeper, without a version check."""
         run_blocking(self._group_offsets().store(offsets))
 
     def _group_offsets(self) -> OffsetRegistry:
@@ -98,13 +98,13 @@ class Driver:
 
 
 def find_brokers(connect_string: str, protocol: str) -> str:
-    """The addresses of the brokers registered in a ZooKeeper. Raises OptionError, RegistryError."""
+    """As registered in a ZooKeeper. Raises OptionError, RegistryError."""
     with KazooBlockingClient(connect_string) as client:
         return registered_brokers(client, connect_string, protocol)
 
 
 def registered_brokers(client: KazooBlockingClient, connect_string: str, protocol: str) -> str:
-    """The addresses of the live brokers' listeners with this security protocol. Raises OptionError without one."""
+    """Of the live brokers' listeners with this security protocol. Raises OptionError without one."""
     live = run_blocking(BrokerRegistry(client).live())
     addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses:

@@ -1,7 +1,6 @@
-"""Divides the offsets to read into ranges and tasks: pure arithmetic.
+"""Divides the offsets to read into ranges and tasks. Pure.
 
 Sizes count offsets: after compaction or transactions a range has fewer records than offsets.
-Tests: tests/spark_jobs/source/test_offset_ranges.py.
 """
 
 import math
@@ -32,13 +31,13 @@ class OffsetRange(NamedTuple):
 
 
 def between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """The non-empty ranges, sorted by partition."""
+    """Not empty, sorted by partition."""
     ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts)]
     return [each for each in ranges if each.size]
 
 
 def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
-    """Shorten ranges to at most ``max_count`` offsets in all, in proportion to their sizes.
+    """At most ``max_count`` offsets in all, in proportion to the ranges' sizes.
 
     Rounding uses the largest remainders, so exactly ``max_count`` offsets are read if there are enough.
     """
@@ -57,7 +56,7 @@ def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Cut ranges into pieces, one for each task, exactly as Spark's own source does (KafkaOffsetRangeCalculator@4.2).
+    """Pieces, one for each task, exactly as in Spark's own source (KafkaOffsetRangeCalculator@4.2).
 
     Args:
         min_partitions: a hint: large pieces are cut in proportion until there are about this many.
@@ -72,7 +71,7 @@ def split(
 
 
 def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """The pieces of each task: neighbours with at most ``most_records`` offsets in all (None: one piece each).
+    """One task has neighbours with at most ``most_records`` offsets in all (None: one piece each).
 
     Every task costs time in Spark and a file in the lake, however little it reads.
     """
@@ -90,7 +89,7 @@ def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> l
 
 
 def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Set aside pieces that are too small to be cut, so that they take no share of the rest."""
+    """Pieces too small to be cut take no share of the rest."""
     total = sum(each.size for each in pieces)
     small = [each for each in pieces if _share(each.size, total, min_partitions) == 1]
     whole = {each.tp for each in small}

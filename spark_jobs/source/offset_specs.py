@@ -1,7 +1,4 @@
-"""Where a read starts and ends: the words, JSON and times that Spark's own Kafka source accepts as options.
-
-Tests: tests/spark_jobs/source/test_options.py.
-"""
+"""Start and end of a read, as Spark's own Kafka source accepts them."""
 
 import json
 from collections.abc import Mapping
@@ -97,7 +94,7 @@ def parse_assign(text: str) -> list[TopicPartition]:
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The shape of Spark's offset JSON: ``{"topic": {"0": 23}}``, sorted."""
+    """As Spark's offset JSON, sorted."""
     document: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         document.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]

@@ -1,7 +1,4 @@
-"""Converts Avro schemas to Spark types, and decodes Avro records with a given schema.
-
-Tests: tests/spark_jobs/extraction/test_decoding.py.
-"""
+"""Converts Avro schemas to Spark types, and decodes Avro records with a given schema."""
 
 import json
 import struct
@@ -12,7 +9,7 @@ from typing import Any
 from kafka_zk.spark_jobs.errors import WronglyAsked
 
 MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
-"""The errors of fastavro for bytes that are not a record of the schema."""
+"""Raised by fastavro for bytes that are not a record of the schema."""
 _CONFLUENT_HEADER_BYTES = 5
 _AVRO_TYPES = {
     "null": "StringType",
@@ -35,9 +32,9 @@ LOGICAL_KINDS = {
     "decimal": ("bytes", "fixed"),
     "uuid": ("string", "fixed"),
 }
-"""The types that may have a logical type; on others Avro ignores it."""
+"""Other types have no logical type: Avro ignores it."""
 DECIMAL_DIGITS = 38
-"""Spark's maximum. All of Connect's decimals declare 64."""
+"""Spark's maximum; all of Connect's decimals declare 64."""
 _AVRO_LOGICAL_TYPES = {
     "timestamp-millis": "TimestampType",
     "timestamp-micros": "TimestampType",
@@ -49,7 +46,7 @@ _AVRO_LOGICAL_TYPES = {
 
 
 def avro_type(schema: Any, field: str = "") -> Any:
-    """The Spark type of a field's schema. Raises WronglyAsked for unions of several types and unknown types."""
+    """Of a field. Raises WronglyAsked for unions of several types and unknown types."""
     from pyspark.sql import types
 
     if isinstance(schema, list):
@@ -84,7 +81,7 @@ def avro_type(schema: Any, field: str = "") -> Any:
 
 
 def _logical_type(schema: dict[str, Any]) -> str | None:
-    """The logical type; None if its type cannot have it."""
+    """None if the type cannot have it."""
     logical = schema.get("logicalType")
     if not isinstance(logical, str) or schema.get("type") not in LOGICAL_KINDS.get(logical, ()):
         return None
@@ -92,7 +89,7 @@ def _logical_type(schema: dict[str, Any]) -> str | None:
 
 
 def parse_avro_schema(text: str) -> tuple[Any, Any]:
-    """Parse the schema for fastavro, and as a ``StructType``. Raises WronglyAsked."""
+    """For fastavro, and as a ``StructType``. Raises WronglyAsked."""
     import fastavro
     from pyspark.sql.types import StructType
 
@@ -108,12 +105,12 @@ def parse_avro_schema(text: str) -> tuple[Any, Any]:
 
 
 def plain(schema: Any) -> Any:
-    """Remove the logical types that Spark lacks: uuid stays text, and times of day stay numbers."""
+    """Without the logical types that Spark lacks: uuid stays text, and times of day stay numbers."""
     return _without(schema, lambda each: _logical_type(each) not in _AVRO_LOGICAL_TYPES)
 
 
 def physical(schema: Any) -> Any:
-    """Remove all logical types."""
+    """Without logical types."""
     return _without(schema, lambda _: True)
 
 
@@ -130,9 +127,9 @@ def _without(schema: Any, is_dropped: Callable[[dict[str, Any]], bool]) -> Any:
 
 
 def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) -> Any:
-    """Decode the record in ``value``, in an executor; None if it is absent or not a complete record of the schema.
+    """In an executor; None if the value is absent or not a complete record of the schema.
 
-    ``has_decimals`` False: the schema has no decimals, so the check for them is skipped.
+    ``has_decimals`` False: no check for them.
     """
     import io
 
@@ -153,7 +150,7 @@ def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) 
 
 
 def decimals_fit(value: Any, schema: Any) -> bool:
-    """True if no decimal exceeds its schema's digits, which Spark requires but Avro does not enforce.
+    """No decimal exceeds its schema's digits, which Spark requires but Avro does not enforce.
 
     ``schema``: with all names replaced by their schemas, and without unions except with null.
     """

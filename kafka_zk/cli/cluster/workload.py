@@ -1,5 +1,5 @@
-"""Group members and producers that a running ``kafka-zk up`` starts and ends on requests of ``kafka-zk break`` or the
-web page. Each is a process of ``kafka-zk consume`` or ``kafka-zk produce``."""
+"""Processes of ``kafka-zk consume`` and ``kafka-zk produce`` that ``kafka-zk up`` starts and ends for ``kafka-zk
+break`` or the web page."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
 
 ZOOKEEPER, BROKER = "zookeeper", "broker"
-"""The types of groups."""
 PARTITIONS = 6
-"""Partitions of a topic that the workload creates."""
+"""Of a topic that the workload creates."""
 MOST_MEMBERS, MOST_PRODUCERS = 12, 4
 MOST_RATE = 10_000
 SESSION_S = 6
-"""Session timeout of the members."""
+"""Of the members."""
 _NAMES = ("anna", "ben", "cleo", "dora", "emil", "frida", "gus", "hana", "ida", "jan", "kim", "leo")
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ADMIN_TIMEOUT_MS = 5_000
@@ -64,14 +63,14 @@ class Workload:
         }
 
     def description(self) -> Document:
-        """All members and producers, including those that ended on their own."""
+        """Includes those that ended on their own."""
         return {
             "members": [_member_state(each) for each in self._members.values()],
             "producers": [_producer_state(each) for each in self._producers.values()],
         }
 
     def stop(self) -> None:
-        """Stop all members and producers orderly."""
+        """Orderly."""
         running = [*self._leaving, *(each.process for each in self._members.values())]
         running += [each.process for each in self._producers.values()]
         for process in running:

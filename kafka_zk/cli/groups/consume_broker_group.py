@@ -20,13 +20,11 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerGroupOptions(GroupOptions):
-    """The options of a broker-coordinated group."""
-
     bootstrap: str
 
 
 def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
-    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group. Returns the number of records.
+    """Until a limit, Ctrl-C or SIGTERM; returns the number of records.
 
     A record counts as processed when it is written.
     Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, KeyboardInterrupt.

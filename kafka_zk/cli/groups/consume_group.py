@@ -30,14 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperGroupOptions(GroupOptions):
-    """The options of a group in ZooKeeper."""
-
     zookeeper: str | None
     trace: Path | None
 
 
 def consume_in_group(options: ZookeeperGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
-    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group. Returns the number of records.
+    """Until a limit, Ctrl-C or SIGTERM; returns the number of records.
 
     A record counts as processed when it is written.
     Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, RegistryError, KeyboardInterrupt.
@@ -73,7 +71,7 @@ def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> Non
 
 
 async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
-    """Open the consumer's client, and report its sessions to the supervisor, if any."""
+    """Reports its sessions to the supervisor, if any."""
     from twisted.internet import reactor
 
     client = KazooTwistedClient(
@@ -91,7 +89,7 @@ async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
 
 
 def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
-    """Create the consumer. With a trace, count its ZooKeeper requests and write its events."""
+    """With a trace, its ZooKeeper requests are counted and its events written."""
     if trace is None:
         return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
     clients: list[KazooTwistedClient] = []

@@ -24,7 +24,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class Where(NamedTuple):
-    """The location and the kind of groups on a command line; None: both kinds."""
+    """None: both kinds."""
 
     zookeeper: str | None
     bootstrap: str | None = None
@@ -35,7 +35,7 @@ class Where(NamedTuple):
 
 
 def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, names_zookeeper: bool) -> Where:
-    """Where the groups are. Brokers without a ZooKeeper mean only the groups of these brokers.
+    """Brokers without a ZooKeeper mean only the groups of these brokers.
 
     Args: ``names_zookeeper``: ``zookeeper`` comes from the command line, not from the environment.
     """
@@ -46,7 +46,7 @@ def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, nam
 
 @contextlib.contextmanager
 def group_access(at: Where) -> "Iterator[GroupAccess]":
-    """Open the groups. ZooKeeper provides its own groups, and the brokers' addresses if none are given.
+    """ZooKeeper provides its own groups, and the brokers' addresses if none are given.
 
     Raises: CommandFailed, RegistryError, KafkaError.
     """
@@ -66,7 +66,7 @@ def group_access(at: Where) -> "Iterator[GroupAccess]":
 
 
 class GroupAccess:
-    """The groups of the requested kinds; ``sides`` maps each kind to its groups."""
+    """``sides``: the requested kinds."""
 
     def __init__(self, sides: Mapping[GroupKind, Groups], brokers: GroupBrokers) -> None:
         self.sides = sides
@@ -74,7 +74,7 @@ class GroupAccess:
         self._names: dict[GroupKind, Collection[str]] = {}
 
     def overviews(self) -> list[tuple[str, GroupKind, GroupOverview]]:
-        """All groups by name and kind. If the brokers do not respond, a note gives the reason."""
+        """By name and kind; if the brokers do not respond, a note gives the reason."""
         found = []
         for kind, side in self.sides.items():
             with self._may_fail(kind):
@@ -82,7 +82,7 @@ class GroupAccess:
         return sorted(found, key=lambda each: each[:2])
 
     def describe(self, wanted: Sequence[str]) -> list[tuple[str, GroupKind, PartitionOfGroup]]:
-        """The groups of these names and all kinds; default: all groups.
+        """Of all kinds; default: all groups.
 
         Raises: CommandFailed for a name that no kind has.
         """
@@ -108,7 +108,7 @@ class GroupAccess:
 
     @contextlib.contextmanager
     def _may_fail(self, kind: GroupKind) -> Iterator[None]:
-        """Show the groups in ZooKeeper even if the brokers do not respond."""
+        """Groups in ZooKeeper are shown even if the brokers do not respond."""
         try:
             yield
         except (CommandFailed, KafkaError) as error:
@@ -117,7 +117,7 @@ class GroupAccess:
             note(f"The groups {kind.place} are unknown: {error}")
 
     def the_one(self, group: str, *, may_be_new: bool = False) -> Groups:
-        """The groups of the kind that has this group.
+        """Of the kind that has this group.
 
         Args: ``may_be_new``: the group need not exist if only one kind is requested.
         Raises: CommandFailed if no kind or both kinds have it.
@@ -160,7 +160,7 @@ class GroupAccess:
 
 
 def check_names(groups: Collection[str], kind: GroupKind | None) -> None:
-    """Raises UsageError if a name is invalid for a group of that kind (None: of any)."""
+    """For a group of that kind (None: of any). Raises UsageError."""
     for group in groups:
         if not group:
             raise click.UsageError("a group must have a name")

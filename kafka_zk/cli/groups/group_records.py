@@ -1,4 +1,4 @@
-"""Writes a group's records to stdout, for both kinds of groups."""
+"""Writes a group's records to stdout."""
 
 import sys
 import time
@@ -10,13 +10,11 @@ from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, Blocki
 from kafka_zk.clients.consumer.records import ConsumerRecord
 
 FLUSH_MS = 200
-"""Output is flushed after this time without a record; used as consumer.timeout.ms."""
+"""Without a record for this time, output is flushed; used as consumer.timeout.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """The command line's options of the group."""
-
     group: str
     topics: tuple[str, ...]
     white_list: str | None
@@ -33,7 +31,7 @@ def write_records(
     options: GroupOptions,
     write: Callable[[ConsumerRecord], None],
 ) -> int:
-    """Write records until the options' limit or timeout. Returns the number of records."""
+    """Until the limit or timeout; returns the number of records."""
     count = 0
     for record in group_records(consumer, options.timeout_ms):
         write(record)
@@ -47,7 +45,7 @@ def write_records(
 def group_records(
     consumer: BlockingZookeeperConsumer | BlockingConsumer, timeout_ms: int | None
 ) -> Iterator[ConsumerRecord]:
-    """Yield records until none has arrived for ``timeout_ms``; flush stdout whenever no record is buffered."""
+    """Until none has arrived for ``timeout_ms``; stdout is flushed whenever no record is buffered."""
     quiet_since_s = time.monotonic()
     shown_s = 0.0
     with waiting("partitions and records", None if timeout_ms is None else timeout_ms / 1000):

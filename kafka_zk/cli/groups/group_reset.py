@@ -1,4 +1,4 @@
-"""The offsets that a reset stores: Kafka's kafka-consumer-groups --reset-offsets, for both kinds of groups.
+"""Kafka's kafka-consumer-groups --reset-offsets, for both kinds of groups.
 
 Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
 """
@@ -20,7 +20,7 @@ _NO_SUCH = "no such topic, or no such partition of it"
 
 
 class Target(NamedTuple):
-    """Where to reset to: exactly one field is set. ``current``: the committed offset, else the log end."""
+    """Exactly one field is set. ``current``: the committed offset, else the log end."""
 
     earliest: bool = False
     latest: bool = False
@@ -31,14 +31,13 @@ class Target(NamedTuple):
     planned: Offsets | None = None
 
     def given(self) -> int:
-        """Number of fields that are set."""
         return sum(each is not None and each is not False for each in self)
 
 
 def chosen_partitions(
     admin: "BlockingAdmin", topics: Sequence[str], current: Offsets, planned: Offsets | None = None
 ) -> list[TopicPartition]:
-    """The partitions of ``topics``; without topics those in ``planned``, or else those with an offset.
+    """Without topics: those in ``planned``, or else those with an offset.
 
     Raises: CommandFailed, KafkaError.
     """
@@ -60,7 +59,7 @@ def chosen_partitions(
 def parse_topics(
     wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]], lacking: str = _NO_SUCH
 ) -> list[TopicPartition]:
-    """Parse ``topic`` or ``topic:0,1`` to partitions, sorted.
+    """``topic`` or ``topic:0,1``; sorted.
 
     Raises: CommandFailed with ``lacking`` if one does not exist.
     """
@@ -78,11 +77,11 @@ def parse_topics(
 def new_offsets(
     admin: "BlockingAdmin", partitions: list[TopicPartition], current: Offsets, target: Target
 ) -> dict[TopicPartition, int]:
-    """The offset to store for each partition, clamped to its log. Raises CommandFailed, KafkaError."""
+    """Clamped to each partition's log. Raises CommandFailed, KafkaError."""
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
     def listed(spec: int) -> dict[TopicPartition, int]:
-        """The offsets in the order of ``partitions``; brokers respond in any order."""
+        """In the order of ``partitions``; brokers respond in any order."""
         found = admin.list_offsets(dict.fromkeys(partitions, spec))
         return {tp: found[tp].offset for tp in partitions}
 

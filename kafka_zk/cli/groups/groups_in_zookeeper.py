@@ -1,4 +1,4 @@
-"""The groups in ZooKeeper, for the commands that show and change them."""
+"""The groups of one ZooKeeper."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,7 +19,7 @@ from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
 
 
 def registered_brokers(client: RegistryClient) -> str:
-    """Bootstrap servers: the addresses of the live brokers; empty if there are none. Raises RegistryError."""
+    """Bootstrap servers; empty without live brokers. Raises RegistryError."""
     live = run_blocking(BrokerRegistry(client).live())
     protocol = command_security().protocol
     addresses = [info.address(protocol) for info, _ in live.values()]
@@ -33,8 +33,6 @@ def _state(member_count: int | None) -> str:
 
 
 class GroupsInZookeeper:
-    """``Groups`` of one ZooKeeper."""
-
     kind = GroupKind.ZOOKEEPER
 
     def __init__(self, client: RegistryClient) -> None:
@@ -48,7 +46,7 @@ class GroupsInZookeeper:
         return {name: GroupOverview(_state(count), count) for name, count in counts.items()}
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
-        """Describe all partitions of topics that a group owns or has offsets for."""
+        """Of topics that the group owns or has offsets for."""
         return {group: self._describe(group) for group in groups}
 
     def _describe(self, group: str) -> list[PartitionOfGroup]:
@@ -64,12 +62,11 @@ class GroupsInZookeeper:
         return {tp: each.offset for tp, each in self.stored(group).items() if each.offset != NO_OFFSET}
 
     def stored(self, group: str) -> dict[TopicPartition, StoredOffset]:
-        """The offset znodes with their versions, including those without an offset."""
+        """With versions, including znodes without an offset."""
         registry = OffsetRegistry(self._client, group)
         return run_blocking(registry.fetch(run_blocking(registry.partitions())))
 
     def refuse_live(self, group: str) -> None:
-        """Raises: GroupNotEmpty."""
         if run_blocking(group_registry.groups(self._client)).get(group, 0) != 0:
             run_blocking(group_registry.check_empty(self._client, group))
 
@@ -78,19 +75,19 @@ class GroupsInZookeeper:
         run_blocking(OffsetRegistry(self._client, group).store(offsets))
 
     def store_unchanged(self, group: str, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
-        """Like OffsetRegistry.store_unchanged. Raises GroupNotEmpty."""
+        """Raises GroupNotEmpty."""
         self.refuse_live(group)
         return run_blocking(OffsetRegistry(self._client, group).store_unchanged(writes))
 
     def outdated(self, group: str, tps: Collection[TopicPartition]) -> set[TopicPartition]:
-        """The partitions whose offset belongs to an earlier topic of the same name."""
+        """Their offsets belong to an earlier topic of the same name."""
         return run_blocking(group_topics.outdated(self._client, group, tps))
 
     def delete(self, group: str) -> None:
         run_blocking(group_registry.delete_group(self._client, group))
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """Delete offsets; with the last offset of a topic, delete its other state, too."""
+        """With the last offset of a topic, its other state is deleted, too."""
         stored = self.offsets(group)
         for topic in sorted({tp.topic for tp in tps}):
             part = [tp for tp in tps if tp.topic == topic]
@@ -100,6 +97,6 @@ class GroupsInZookeeper:
                 run_blocking(group_registry.delete_group_offsets(self._client, group, part))
 
     def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
-        """All partitions of the existing topics among these."""
+        """Of the existing topics among these."""
         assignments = run_blocking(TopicRegistry(self._client).assignments(topics))
         return [TopicPartition(name, number) for name, each in assignments.items() for number in each.partitions]

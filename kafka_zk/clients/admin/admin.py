@@ -411,8 +411,7 @@ class Admin:
             await sleep(self._reactor, pause_s)
 
     async def _reach(self, controller_id: int) -> None:
-        """Raises: BrokerError BROKER_NOT_AVAILABLE also if it has just died; ApiError, ProtocolError if it cannot be used.
-        """
+        """Raises: BrokerError BROKER_NOT_AVAILABLE also if it has just died; ApiError, ProtocolError."""
         try:
             await self._cluster.connection(controller_id)
         except (ConnectError, ConnectionClosed, OSError) as unreached:
