@@ -31,9 +31,7 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 
 class CertificateAuthority:
-    """Args:
-        key: of an existing authority; default: a new key.
-    """
+    """``key``: of an existing authority; default: a new key."""
 
     def __init__(self, name: str = "kafka-zk test authority", key: ec.EllipticCurvePrivateKey | None = None) -> None:
         self._key = key or ec.generate_private_key(ec.SECP256R1())

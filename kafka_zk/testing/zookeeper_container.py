@@ -49,14 +49,11 @@ def published_at(container: DockerContainer, port: int) -> str:
 
 
 class ZooKeeperContainer(DockerContainer):
-    """Args:
-        image: an image of ZooKeeper 3.4 to 3.9 with the official layout.
-        variant: the server's security (see ``variants``); ``client_properties`` are Kafka's keys for its clients.
-        tick_time_ms: sessions last 2 to 20 ticks.
-        config: additional ``zoo.cfg`` keys, which override the defaults.
-        security: files to use instead of a ``variant``.
-        alias: the server's name in ``network``.
-        server_id, peers: its number, and the names of all servers by number, in an ensemble.
+    """``image``: an image of ZooKeeper 3.4 to 3.9 with the official layout. ``variant``: the server's security (see
+    ``variants``); ``client_properties`` are Kafka's keys for its clients. ``tick_time_ms``: sessions last 2 to 20
+    ticks. ``config``: additional ``zoo.cfg`` keys, which override the defaults. ``security``: files to use instead of a
+    ``variant``. ``alias``: the server's name in ``network``. ``server_id``, ``peers``: its number, and the names of all
+    servers by number, in an ensemble.
 
     ``stop`` ends the server and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
     ``stop(force=True)`` removes the container.

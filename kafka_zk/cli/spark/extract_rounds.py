@@ -15,9 +15,7 @@ def run_rounds(
     extraction: Extraction, every_s: float, master: str | None, config: Mapping[str, str], *,
     metrics_port: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Run rounds until SIGTERM, after which the current round finishes. Raises the errors of ``Rounds.run``;
-    OSError.
-    """
+    """Until SIGTERM, after which the current round finishes. Raises the errors of ``Rounds.run``; OSError."""
     metrics = RoundMetrics()
 
     def tell(done: Round) -> None:
@@ -47,7 +45,7 @@ def _print(done: Round) -> None:
 
 
 def _say(done: Round) -> None:
-    """Print a round, unless it was idle."""
+    """Unless the round was idle."""
     if done.report is None:
         note(f"round {done.number} failed: {done.failure}")
     elif done.report.published:

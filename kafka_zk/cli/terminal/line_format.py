@@ -25,7 +25,7 @@ class ParsedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """The format of a line for ``produce``; the fields are the console producer's ``--property`` keys."""
+    """For ``produce``; the fields are the console producer's ``--property`` keys."""
 
     parse_key: bool = False
     key_separator: str = "\t"
@@ -36,7 +36,7 @@ class LineReader:
     null_marker: str | None = None
 
     def parse(self, line: bytes, number: int) -> ParsedLine:
-        """Parse a line. Raises CommandFailed with the line number if a separator is missing."""
+        """Raises CommandFailed with the line number if a separator is missing."""
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if self.parse_headers:
             text, line = self._split(line, self.headers_delimiter, "headers.delimiter", number)
@@ -69,7 +69,7 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class LineWriter:
-    """The format of a record for ``consume``; the fields are the console consumer's ``--property`` keys."""
+    """For ``consume``; the fields are the console consumer's ``--property`` keys."""
 
     print_timestamp: bool = False
     print_partition: bool = False
@@ -83,7 +83,7 @@ class LineWriter:
     null_literal: str = "null"
 
     def format(self, partition: int, record: Any) -> bytes:
-        """Format a record (offset, timestamp_ms, key, value, headers) as a line with its separator."""
+        """With its separator; ``record`` has offset, timestamp_ms, key, value, headers."""
         parts: list[bytes] = []
         if self.print_timestamp:
             parts.append(f"CreateTime:{record.timestamp_ms}".encode())
@@ -111,7 +111,7 @@ class LineWriter:
 
 
 def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
-    """Make a LineReader or LineWriter from ``--property`` values.
+    """A LineReader or LineWriter.
 
     Raises: CommandFailed with the key and the allowed values.
     """
@@ -130,7 +130,7 @@ def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
 
 
 def as_document(topic: str, partition: int, record: Any) -> dict[str, Any]:
-    """A record for JSON: bytes that are not UTF-8 become ``{"hex": …}``, and JSON values stay text."""
+    """For JSON: bytes that are not UTF-8 become ``{"hex": …}``, and JSON values stay text."""
     return {
         "topic": topic,
         "partition": partition,

@@ -2,7 +2,7 @@
 
 Words are never broken. A table that is too wide is narrowed in this order: headers are split at their hyphens, columns
 with equal values move above the table, long cells are shortened in the middle, and columns at the right are omitted and
-listed. Tests: tests/kafka_zk/cli/terminal/test_table.py.
+listed.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 GAP = "  "
 SHORTEST = 12
-"""Minimum width of a shortened cell."""
+"""Of a shortened cell."""
 ELLIPSIS = "…"
 
 
@@ -24,13 +24,13 @@ class Layout(NamedTuple):
 
 
 def plain(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned columns under one header line, without a width limit."""
+    """Under one header line, without a width limit."""
     table = [[column.upper() for column in columns], *cells]
     return _aligned(table, _widths(table, len(columns)))
 
 
 def fitted(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> Layout:
-    """The table in lines of at most ``width`` characters."""
+    """In lines of at most ``width`` characters."""
     names = [column.upper() for column in columns]
     shown = list(range(len(names)))
     if _size(names, cells, shown, stacked=False) <= width:
@@ -56,7 +56,7 @@ def _alike(cells: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
 
 
 def shortened(text: str, width: int) -> str:
-    """Shorten the text in the middle, with an ellipsis, to ``width``."""
+    """In the middle, with an ellipsis."""
     if len(text) <= width:
         return text
     head = width // 2
@@ -79,7 +79,7 @@ def _layout(
 
 
 def _narrowed(widths: list[int], least: Sequence[int], room: int) -> list[int]:
-    """Narrow the widest column repeatedly until the table fits, but none below its header."""
+    """The widest column first, until the table fits, but none below its header."""
     while sum(widths) > room:
         spare = [size - max(SHORTEST, lower) for size, lower in zip(widths, least, strict=True)]
         widest = max(range(len(widths)), key=lambda n: (spare[n] > 0, widths[n]))

@@ -1,4 +1,4 @@
-"""Text files that users pass to commands: UTF-8, independent of the locale."""
+"""Users' text files: UTF-8, independent of the locale."""
 
 from typing import TextIO
 
@@ -7,11 +7,11 @@ import click
 from kafka_zk.cli.terminal.errors import CommandFailed
 
 TEXT_FILE = click.File("r", encoding="utf-8")
-"""The type of an option; ``-`` is stdin."""
+"""``-`` is stdin."""
 
 
 def read_lines(file: TextIO) -> list[str]:
-    """Read all lines with line ends. Raises CommandFailed with the file name (`<stdin>`) if it is not UTF-8."""
+    """With line ends. Raises CommandFailed with the file name (`<stdin>`) if the text is not UTF-8."""
     try:
         return file.readlines()
     except UnicodeDecodeError:

@@ -5,7 +5,6 @@
 
 A terminal gets one line that counts the seconds, in tenths, and vanishes when the wait ends. A pipe gets one plain line
 per wait. Nothing is written to stdout.
-Tests: tests/kafka_zk/cli/terminal/test_waiting.py.
 """
 
 import contextlib
@@ -17,12 +16,12 @@ import time
 from collections.abc import Iterator
 
 SILENCE_S = 0.5
-"""Longest silence of a command; together with Python's start-up time less than a second."""
+"""With Python's start-up time, a command is silent for less than a second."""
 _ERASE = "\r\x1b[K"
 
 
 class WaitingNotice:
-    """The pure core: decides what to write to stderr and when. Times are in seconds on any clock.
+    """The pure core. Times are in seconds on any clock.
 
     Args:
         columns: width of the terminal; None if stderr is not a terminal.
@@ -36,23 +35,22 @@ class WaitingNotice:
         self._in_place = ""  # the current line on the terminal
 
     def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
-        """Begin a wait, possibly within another one. Returns the text to write, as all methods do."""
+        """Possibly within another wait. Every method returns the text to write."""
         limit = "until Ctrl-C" if limit_s is None else f"at most {limit_s:g} s"
         self._waits.append((f"waiting for {what}, {limit}", now_s))
         return self._erase()
 
     def end(self) -> str:
-        """End the innermost wait."""
         self._waits.pop()
         return self._erase()
 
     def told(self, now_s: float) -> str:
-        """The command is about to print: clear the line."""
+        """The command is about to print."""
         self._quiet_since_s = now_s
         return self._erase()
 
     def tick(self, now_s: float) -> str:
-        """Update the line as time passes."""
+        """Time passes."""
         if not self._waits or now_s - self._quiet_since_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]
@@ -73,7 +71,7 @@ class WaitingNotice:
 
 
 def wrapped(text: str, columns: int | None) -> list[str]:
-    """Wrap text between words to the columns of a terminal; unchanged without a terminal."""
+    """Between words; unchanged without a terminal."""
     if columns is None:
         return [text]
     return [
@@ -90,12 +88,12 @@ def shortened_list(addresses: str) -> str:
 
 
 def stderr_columns() -> int | None:
-    """The width of the terminal at stderr; None if stderr is not a terminal."""
+    """None if stderr is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stderr.isatty() else None
 
 
 class _Driver:
-    """Writes the core's output from a thread during a wait."""
+    """From a thread, during a wait."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -143,18 +141,18 @@ _driver = _Driver()
 
 
 def begin_command() -> None:
-    """A command begins: its silence counts from now."""
+    """The silence counts from now."""
     _driver.reset()
 
 
 def told() -> None:
-    """Call this before printing anything during a wait, so that the notice is cleared."""
+    """Call before printing anything during a wait, so that the notice is cleared."""
     _driver.told()
 
 
 @contextlib.contextmanager
 def waiting(what: str, limit_s: float | None) -> Iterator[None]:
-    """In the block the command waits for ``what`` for at most ``limit_s`` seconds; None: until Ctrl-C."""
+    """In the block; ``limit_s`` None: until Ctrl-C."""
     _driver.begin(what, limit_s)
     try:
         yield

@@ -75,9 +75,7 @@ class BlockingStream:
 
 
 class _BlockingMember(BlockingClient[M]):
-    """Attributes:
-        config, consumer_id: those of the consumer on the reactor thread.
-    """
+    """``config``, ``consumer_id``: those of the consumer on the reactor thread."""
 
     def __init__(self, make: Callable[..., M], config: Any, **options: Any) -> None:
         thread = reactor_thread()

@@ -80,9 +80,7 @@ class _Joined:
 
 
 class ClassicMember:
-    """Attributes:
-        generation_id: the generation under which offsets are committed.
-    """
+    """``generation_id``: the generation under which offsets are committed."""
 
     def __init__(self, config: MemberConfig) -> None:
         self.state = MemberState.UNJOINED

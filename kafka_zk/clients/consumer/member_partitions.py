@@ -7,10 +7,7 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 class MemberPartitions:
-    """Attributes:
-        owned: including those that are being revoked.
-        generation_id: the generation of the last assignment.
-    """
+    """``owned``: including those that are being revoked. ``generation_id``: the generation of the last assignment."""
 
     def __init__(self) -> None:
         self.owned = NOTHING

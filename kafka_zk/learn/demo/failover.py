@@ -1,4 +1,4 @@
-"""The demo kills a broker while it writes with acks=all, restarts it, and shows what the other brokers do."""
+"""A broker is killed while the demo writes with acks=all, and restarted."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -33,17 +33,17 @@ class Failover:
         self._isrs: dict[TopicPartition, list[int]] = {}
         self._killed_ms = 0
         self.pid: int | None = None
-        """The broker's process id after its restart."""
+        """After the restart."""
         self.report: dict[str, Any] = {"broker": broker_id}
 
     def kill(self) -> None:
-        """Kill the broker. Raises EmbeddedError."""
+        """Raises EmbeddedError."""
         self._killed_ms = int(time.time() * 1000)
         control_socket.ask(self._socket, {"action": "kill", "broker": self._broker_id})
         self._tell(f"broker {self._broker_id}, the controller and a leader, is killed while records are written")
 
     def poll(self) -> None:
-        """Report new events, and restart the broker once there are new leaders. Raises EmbeddedError."""
+        """Restarts the broker once there are new leaders. Raises EmbeddedError."""
         grown: dict[TopicPartition, LeadershipInfo] = {}
         for event, _ in self._follower.read():
             if not 0 < self._killed_ms <= event.time_ms:
@@ -62,7 +62,7 @@ class Failover:
             self._fact(int(time.time() * 1000), f"ISRs grow: {_named(list(grown.items()))}")
 
     def finish(self, replica_count: int, patience_s: float) -> None:
-        """Wait until every ISR that shrank is full again. Raises DemoFailed, EmbeddedError."""
+        """Until every ISR that shrank is full again. Raises DemoFailed, EmbeddedError."""
         deadline_s = time.monotonic() + patience_s
         while self.pid is None or any(len(isr) < replica_count for isr in self._isrs.values()):
             if time.monotonic() > deadline_s:

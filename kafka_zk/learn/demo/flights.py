@@ -22,20 +22,20 @@ SCHEMA = (
     "arr_time INT, sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, "
     "origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP"
 )
-"""Spark's DDL for the values."""
+"""Of the values, as Spark's DDL."""
 _TEXT_COLUMNS = frozenset(("carrier", "tailnum", "origin", "dest", "time_hour"))
 _MISSING = frozenset(("", "NA"))
 
 
 class Flight(NamedTuple):
-    """One row. ``key``: the carrier's code. ``value``: the row as a JSON object."""
+    """``key``: the carrier's code. ``value``: the row as a JSON object."""
 
     key: bytes
     value: bytes
 
 
 def find_flights() -> Path:
-    """Find the zipped CSV file. Raises DemoFailed if the package is not installed."""
+    """Zipped CSV. Raises DemoFailed if the package is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "data" / f"{FILE}.zip"
@@ -45,13 +45,13 @@ def find_flights() -> Path:
 
 
 def count_flights(path: Path) -> int:
-    """Count the rows quickly; no field contains a line break."""
+    """Quickly; no field contains a line break."""
     with zipfile.ZipFile(path) as archive, archive.open(FILE) as lines:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: lines.read(1 << 20), b"")) - 1
 
 
 def read_flights(path: Path) -> Iterator[Flight]:
-    """Yield every row in file order; numbers become JSON numbers, missing values null."""
+    """In file order; numbers become JSON numbers, missing values null."""
     with zipfile.ZipFile(path) as archive, archive.open(FILE) as compressed:
         rows = csv.reader(io.TextIOWrapper(compressed, "utf-8", newline=""))
         columns = next(rows)

@@ -1,4 +1,4 @@
-"""The demo's groups: consumers that join, leave and are killed, with a line for each rebalance."""
+"""Consumers that join, leave and are killed."""
 
 import textwrap
 import time
@@ -33,7 +33,7 @@ _WIDTH = 77  # width of a line, for terminals with 80 columns
 
 
 class DemoGroup(ABC):
-    """Members as processes that read a topic's new records; ``tell`` is called with a line for each rebalance.
+    """Members are processes; ``tell`` is called with a line for each rebalance.
 
     Raises: ProcessFailed if a member ends by itself, DemoFailed if the group does not settle.
     """
@@ -61,24 +61,23 @@ class DemoGroup(ABC):
 
     @property
     def rebalances(self) -> list[GroupRebalance]:
-        """The rebalances so far."""
         return self._timeline.summaries
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Follow the group within the block, at whose end its members stop."""
+        """Until the end of the block, when the members stop."""
         with ExitStack() as cleanup:
             self._follow(cleanup)
             cleanup.callback(self._stop_members)
             yield
 
     def join(self, *names: str) -> None:
-        """Start members and wait until they share the partitions."""
+        """Wait until the members share the partitions."""
         self.start(*names)
         self.settle()
 
     def start(self, *names: str) -> None:
-        """Start members without waiting."""
+        """Does not wait."""
         for name in names:
             arguments = ("--group", self._group_id, "--topic", self._topic, "--name", name, *self._options())
             command, environ = python_command("consume", *arguments)
@@ -88,17 +87,17 @@ class DemoGroup(ABC):
             self._members[name].start()
 
     def kill(self, name: str) -> None:
-        """Kill a member with SIGKILL and wait until the others have its partitions."""
+        """SIGKILL; wait until the others have the member's partitions."""
         self._members.pop(name).kill()
         self.settle()
 
     def leave(self, name: str) -> None:
-        """Stop a member with SIGTERM and wait until the others have its partitions."""
+        """SIGTERM; wait until the others have the member's partitions."""
         self._members.pop(name).stop(STOP_TIMEOUT_S)
         self.settle()
 
     def settle(self) -> None:
-        """Wait until all members share the partitions and no rebalance is in progress."""
+        """All members share the partitions and no rebalance is in progress."""
         deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
         wanted = {self._consumer_id(name) for name in self._members}
         while not self._is_shared_by(wanted) or not self._timeline.calm:
@@ -118,15 +117,15 @@ class DemoGroup(ABC):
 
     @abstractmethod
     def _options(self) -> tuple[str | Path, ...]:
-        """Options of ``kafka-zk consume`` for this kind of group."""
+        """Of ``kafka-zk consume``."""
 
     def _supervisor(self) -> Supervisor | None:
-        """The supervisor that closes a killed member's ZooKeeper session; None without one."""
+        """Closes a killed member's ZooKeeper session."""
         return None
 
     @abstractmethod
     def _consumer_id(self, name: str) -> str:
-        """The id of a member of that name in ``_owners``."""
+        """As in ``_owners``."""
 
     @abstractmethod
     def _owners(self) -> Mapping[TopicPartition, str]:
@@ -156,7 +155,7 @@ class DemoGroup(ABC):
 
 
 def members_trace(data_dir: Path) -> Path:
-    """The directory of the traces of the ZooKeeper group's members."""
+    """Of the ZooKeeper group's members."""
     return data_dir / "group" / "trace"
 
 

@@ -1,4 +1,4 @@
-"""The cluster of the lesson's chapters about brokers: three brokers, each with a replica of every partition."""
+"""The cluster of the lesson's chapters about brokers."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,7 +26,7 @@ BROKERS = 3
 FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
-"""How long a leader holds a follower's Fetch when there is nothing new."""
+"""A leader holds a follower's Fetch for this time when there is nothing new."""
 _REQUEST_TIMEOUT_MS = 2_000
 _PROPERTIES = {
     "default.replication.factor": str(BROKERS),
@@ -38,7 +38,7 @@ _PROPERTIES = {
 
 
 class BrokerRoom(ClusterRoom):
-    """Brokers 0 to 2, with broker 0 as the first controller."""
+    """Brokers 0 to 2, each with a replica of every partition; broker 0 is the first controller."""
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
         # The other brokers start later, so that the controller is known.
@@ -56,13 +56,13 @@ class BrokerRoom(ClusterRoom):
             self._cluster.add_broker()
 
     def dismiss(self) -> None:
-        """Resume all paused brokers."""
+        """Paused brokers resume."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """Start, resume and register all brokers, and make broker 0 the controller."""
+        """All brokers run and are registered, and broker 0 is the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -72,7 +72,7 @@ class BrokerRoom(ClusterRoom):
         self._make_controller(FIRST_CONTROLLER)
 
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """Create a topic with one partition that this broker leads, with all brokers in the ISR."""
+        """One partition that this broker leads, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
         tp = self._new_name(name)
         replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
@@ -82,14 +82,14 @@ class BrokerRoom(ClusterRoom):
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """Kill a broker with SIGKILL; ``expire``: end its session now instead of at the timeout."""
+        """``expire``: the session ends now instead of at the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:
             self.expire(broker_id)
 
     def expire(self, broker_id: int) -> None:
-        """End a broker's session if it has one."""
+        """If the broker has a session."""
         found = self.znode(broker_path(broker_id))
         if found is not None:
             host, port = connect_string.parse(self.zookeeper).servers[0]
@@ -97,7 +97,7 @@ class BrokerRoom(ClusterRoom):
                 expire_session(host, port, found[1].ephemeral_owner)
 
     def restart(self, *broker_ids: int) -> None:
-        """Restart brokers without waiting for them."""
+        """Does not wait."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].start()
 
@@ -114,7 +114,7 @@ class BrokerRoom(ClusterRoom):
             self._paused.discard(broker_id)
 
     def producer(self, acks: str, retries: int | None = None) -> BlockingProducer:
-        """Make a producer; the caller closes it."""
+        """The caller closes it."""
         options = {} if retries is None else {"retries": retries}
         return BlockingProducer(
             None,
@@ -126,7 +126,7 @@ class BrokerRoom(ClusterRoom):
         )
 
     def read(self, tp: TopicPartition) -> list[str]:
-        """All records of a partition that a consumer can read now."""
+        """All records that a consumer can read now."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             reader.assign({tp: "earliest"})
             end = reader.end_offsets([tp])
@@ -135,38 +135,37 @@ class BrokerRoom(ClusterRoom):
             return [(record.value or b"").decode() for records in reader.batches(end) for record in records]
 
     def elect_unclean(self, tp: TopicPartition) -> None:
-        """Elect a replica outside the ISR."""
+        """Outside of the ISR."""
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             (refusal,) = admin.elect_leaders([tp], unclean=True).values()
         if refusal is not None:
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
-        """Wait until consumers can read ``count`` records, which means that the whole ISR has them."""
+        """When consumers can read ``count`` records, the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
-        """The content of a replica's files."""
+        """From the replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
 
     def controller_id(self) -> int | None:
-        """The broker id in ``/controller``; None without a controller."""
+        """As in ``/controller``."""
         return run_blocking(ControllerRegistry(self.client).current())
 
     def show_state(self, tp: TopicPartition) -> None:
-        """Show the state znode of a partition."""
         self.show_znode(state_path(*tp))
 
     def state(self, tp: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
-        """Leader, ISR and epochs of a partition; None until the controller has written them."""
+        """None until the controller has written the state."""
         found = self.znode(state_path(*tp))
         return None if found is None else decode_state(*tp, found[0].encode(), found[1].version)
 
     def wait_state(
         self, tp: TopicPartition, is_right: Callable[[LeaderIsrAndControllerEpoch], bool]
     ) -> LeaderIsrAndControllerEpoch:
-        """Wait until ``is_right`` accepts the state; returns it. Raises LessonFailed."""
+        """Until ``is_right`` accepts the state, which is returned."""
         found: list[LeaderIsrAndControllerEpoch] = []
 
         def right() -> bool:
@@ -178,20 +177,20 @@ class BrokerRoom(ClusterRoom):
         return found[0]
 
     def wait_in_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
-        """Wait until a broker is in the ISR; returns the state."""
+        """Returns the state."""
         return self.wait_state(tp, lambda state: broker_id in state.isr)
 
     def wait_out_of_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
-        """Wait until a broker is not in the ISR; returns the state."""
+        """Returns the state."""
         return self.wait_state(tp, lambda state: broker_id not in state.isr)
 
     def wait_registered(self, *broker_ids: int) -> None:
-        """Wait until brokers have znodes in ``/brokers/ids`` again."""
+        """In ``/brokers/ids``."""
         paths = [broker_path(broker_id) for broker_id in broker_ids]
         self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
 
     def _make_controller(self, broker_id: int) -> None:
-        """End the sessions of other controllers until this broker is the controller."""
+        """Sessions of other controllers end until this broker is the controller."""
         while (current := self.controller_id()) != broker_id:
             if current is not None:
                 self.expire(current)

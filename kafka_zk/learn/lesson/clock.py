@@ -8,11 +8,7 @@ from kafka_zk.base.clock import wall_ms
 
 
 class LessonClock:
-    """A clock that can be stopped.
-
-    Args:
-        now_ms: the wall clock, in ms.
-    """
+    """``now_ms``: the wall clock, in ms."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms = now_ms
@@ -22,7 +18,7 @@ class LessonClock:
         self._held_ms = 0
 
     def hold(self) -> None:
-        """Stop the clock until ``resume`` is called as often as ``hold``."""
+        """Until ``resume`` is called as often as ``hold``."""
         with self._lock:
             if self._holders == 0:
                 self._since_ms = self._now_ms()
@@ -36,7 +32,7 @@ class LessonClock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Stop the clock within the block."""
+        """Within the block."""
         self.hold()
         try:
             yield
@@ -44,6 +40,6 @@ class LessonClock:
             self.resume()
 
     def lesson_ms(self, wall_ms: int) -> int:
-        """The lesson's time for a recent wall-clock time."""
+        """``wall_ms``: a recent time."""
         with self._lock:
             return (min(wall_ms, self._since_ms) if self._holders else wall_ms) - self._held_ms

@@ -20,11 +20,11 @@ from kafka_zk.registry.client.client import EventType, Operation, RegistryClient
 T = TypeVar("T")
 
 _TOGETHER_S = 0.05
-"""Fires within this time are shown together, because one change reaches several members."""
+"""Fires within this time are shown together: one change reaches several members."""
 
 
 class Fire(NamedTuple):
-    """A member's watch that has fired."""
+    """Of a member."""
 
     member: str
     event: WatchedEvent
@@ -51,14 +51,13 @@ class Gate:
         self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
         self.observe: Observe = ignore
-        """Receives the members' events on the reactor thread, with wall-clock times."""
+        """The members' events on the reactor thread, with wall-clock times."""
         self.closed = True
-        """True: fires wait for ``open_until``. False: they pass without being shown."""
+        """True: fires wait for ``open_until``. False: they pass unshown."""
         self.delay_s = 0.0
-        """Additional delay of ZooKeeper's messages to members."""
+        """Of ZooKeeper's messages to members."""
 
     def arrived(self, fire: Fire) -> None:
-        """Receive a watch that has fired."""
         if self.closed and fire.event.type is not EventType.NONE:
             self.clock.hold()
             self._waiting.put(fire)
@@ -66,7 +65,7 @@ class Gate:
             fire.deliver()
 
     def open_until(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Deliver fires until ``done()`` returns True and none waits; False if the monotonic deadline passes first."""
+        """Until ``done()`` returns True and no fire waits; False if the monotonic deadline passes first."""
         while True:
             fires = list(self._come_together())
             if fires:
@@ -80,7 +79,7 @@ class Gate:
                 return False
 
     def release(self) -> None:
-        """Deliver all waiting fires without showing them."""
+        """Without showing them."""
         while not self._waiting.empty():
             self._pass_on([self._waiting.get()])
 
@@ -101,7 +100,7 @@ class Gate:
 
 
 class GatedClient:
-    """A client whose watches pass a gate, and whose ZooKeeper can appear slow.
+    """Watches pass a gate, and ZooKeeper can appear slow.
 
     If ``gate.delay_s`` is not 0, every response and watch is delayed by that time.
 
@@ -143,7 +142,7 @@ class GatedClient:
         return self._late(self._client.multi(operations))
 
     def _late(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """Deliver the response or error after the delay, in order."""
+        """A response or an error, in order."""
         if not self._gate.delay_s:
             return answer
         late: Deferred[T] = Deferred()

@@ -31,7 +31,7 @@ class Got(NamedTuple):
 
 
 class LessonMember(ABC):
-    """A member. Call its methods on the lesson's thread. ``got`` and ``events`` only grow."""
+    """Call its methods on the lesson's thread. ``got`` and ``events`` only grow."""
 
     consumer: ZookeeperConsumer | Consumer
 
@@ -39,18 +39,18 @@ class LessonMember(ABC):
         self.name = name
         self.got: list[Got] = []
         self.events: list[Traced] = []
-        """The events that the member reported, in the lesson's time."""
+        """In the lesson's time."""
         self.alive = True
         self._thread = thread
         self._gate = gate
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that the member owns now; none after its end."""
+        """Now; none after the member's end."""
         return self.consumer.assignment() if self.alive else []
 
     def join(self) -> None:
-        """Join the group and begin to read. Raises RegistryError, KafkaError."""
+        """And begin to read. Raises RegistryError, KafkaError."""
 
         async def join() -> None:
             await self.consumer.start()
@@ -63,7 +63,6 @@ class LessonMember(ABC):
         """End the member like a crash."""
 
     def close(self) -> None:
-        """Leave the group."""
         self.alive = False
         self._thread.call(self.consumer.close)
 
@@ -82,7 +81,7 @@ class LessonMember(ABC):
 
 
 class ZookeeperMember(LessonMember):
-    """A member of a ZooKeeper group. Its watches pass the gate."""
+    """Watches pass the gate."""
 
     consumer: ZookeeperConsumer
 
@@ -107,7 +106,7 @@ class ZookeeperMember(LessonMember):
         self.consumer.subscribe([topic])
 
     def kill(self) -> None:
-        """End the session without releasing anything, like a crash after which the session expires."""
+        """The session ends without releasing anything, as it expires after a crash."""
 
         async def end_session() -> None:
             assert self._client is not None, "it has joined"

@@ -12,7 +12,7 @@ _HEADER_LINES = 2  # the version and the number of entries
 
 
 class ReplicaLog(NamedTuple):
-    """Values by offset, and the start offset of each leader epoch."""
+    """By offset: values; by leader epoch: start offsets."""
 
     records: dict[int, str]
     epochs: dict[int, int]
@@ -24,7 +24,7 @@ class ReplicaLog(NamedTuple):
 
 
 def read_log(log_dir: Path, tp: TopicPartition) -> ReplicaLog:
-    """Read a replica's log. Raises OSError."""
+    """Raises OSError."""
     folder = log_dir / str(tp)
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
     records = {

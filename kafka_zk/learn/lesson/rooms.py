@@ -14,7 +14,7 @@ Room = TypeVar("Room", Classroom, BrokerRoom, SecuredRoom)
 
 
 class Rooms:
-    """Opens the room that a chapter needs, and closes the previous one; a context manager.
+    """The previous room is closed; a context manager.
 
     Raises the errors of the rooms.
     """
@@ -27,22 +27,22 @@ class Rooms:
         self._closing = ExitStack()
 
     def classroom(self) -> Classroom:
-        """The cluster for chapters about consumer groups."""
+        """For chapters about consumer groups."""
         return self._room(Classroom, "groups", "A ZooKeeper and a broker start …", "/consumers")
 
     def broker_room(self) -> BrokerRoom:
-        """The cluster for chapters about brokers, with all brokers running."""
+        """For chapters about brokers; all are running."""
         room = self._room(BrokerRoom, "brokers", "A ZooKeeper and three brokers start …", "/brokers")
         room.repair()
         return room
 
     def secured_room(self) -> SecuredRoom:
-        """The cluster for chapters about security."""
+        """For chapters about security."""
         opens = "A ZooKeeper and two brokers to which clients log in start …"
         return self._room(SecuredRoom, "secured", opens, "/kafka-acl")
 
     def dismiss(self) -> None:
-        """Clean up after a chapter that the reader has left."""
+        """After a chapter that the reader has left."""
         if self._open is not None:
             self._open.dismiss()
 

@@ -1,4 +1,4 @@
-"""The cluster for the lesson's chapter on ACLs and quotas: two brokers to which every client logs in."""
+"""The cluster for the lesson's chapter on ACLs and quotas."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -44,25 +44,25 @@ class SecuredRoom(ClusterRoom):
             self._cluster.add_user(user)
 
     def dismiss(self) -> None:
-        """Remove all ACLs and the lesson's quotas."""
+        """Of ACLs and quotas."""
         self.teacher.all_seen()
         with self.admin(0) as admin:
             admin.acls.remove_acls([EVERYTHING])
             admin.alter_client_quotas({"user": ALICE}, {"producer_byte_rate": None})
 
     def topic(self, name: str, leader: int) -> TopicPartition:
-        """Create a topic with one partition, which this broker alone has."""
+        """One partition, which this broker alone has."""
         tp = self._new_name(name)
         with self.admin(0) as admin:
             admin.create_topics([NewTopic(tp.topic, assignment={0: [leader]})])
         return tp
 
     def admin(self, broker_id: int) -> BlockingAdmin:
-        """An administrator that first asks this broker. The caller closes it."""
+        """First asks this broker. The caller closes it."""
         return BlockingAdmin(None, **self._options(ADMIN, broker_id))
 
     def producer(self, user: str) -> BlockingProducer:
-        """Create a producer for a user. The caller closes it."""
+        """The caller closes it."""
         return BlockingProducer(
             None,
             acks="all",
@@ -72,16 +72,16 @@ class SecuredRoom(ClusterRoom):
         )
 
     def reader(self, user: str) -> BlockingReader:
-        """Create a reader for a user. The caller closes it."""
+        """The caller closes it."""
         return BlockingReader(None, **self._options(user, 0))
 
     def quotas(self, user: str) -> dict[str, str]:
-        """The quotas in a user's znode, without its credentials."""
+        """In the user's znode, without credentials."""
         found = run_blocking(ConfigRegistry(self.client).entity("users", user))
         return {key: value for key, value in found.items() if key not in MECHANISMS}
 
     def wait_obeyed(self, broker_id: int, acls: Mapping[Pattern, Collection[Acl]]) -> None:
-        """Wait until the broker decides by these ACLs. It lists the ACLs that it has loaded."""
+        """The broker decides by these ACLs when it lists them."""
         with self.admin(broker_id) as admin:
 
             def is_loaded() -> bool:
@@ -91,7 +91,7 @@ class SecuredRoom(ClusterRoom):
             self.wait(is_loaded, f"broker {broker_id} to load the ACLs")
 
     def last_child(self, parent: str) -> str:
-        """The path of the child with the highest name."""
+        """The one with the highest name."""
         names, _ = run_blocking(self.client.children(parent))
         return f"{parent}/{max(names)}"
 

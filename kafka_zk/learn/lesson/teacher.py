@@ -56,7 +56,7 @@ class Teacher:
 
     @property
     def width(self) -> int:
-        """Width of the text, in characters."""
+        """Of the text, in characters."""
         return min(_MAX_WIDTH, shutil.get_terminal_size((_MAX_WIDTH, 24)).columns)
 
     def chapter(self, number: int, title: str) -> None:
@@ -65,7 +65,7 @@ class Teacher:
         self._write(click.style(f"{number}. {title}", bold=True, fg="cyan"))
 
     def say(self, text: str) -> None:
-        """Write an explanation, then stop."""
+        """Stops after the explanation."""
         self._write("")
         self._paragraph(text)
         self._stop()
@@ -76,32 +76,32 @@ class Teacher:
         self._paragraph(text)
 
     def show(self, line: str) -> None:
-        """Write an observation."""
+        """An observation."""
         for part in textwrap.wrap(
             line, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ", drop_whitespace=False
         ) or [""]:
             self._write(part.rstrip())
 
     def aside(self, line: str) -> None:
-        """Write a line that does not belong to the lesson."""
+        """Does not belong to the lesson."""
         self.show(line)
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
-        """A cluster has started, with these folders of ZooKeeper's data and the brokers' traces."""
+        """``trace``: of the brokers."""
 
     def all_seen(self) -> None:
-        """The chapter is over; only cleaning up follows."""
+        """Only cleaning up follows."""
 
     def observe(self, event: Event) -> None:
-        """Receive a member's event, on the reactor thread."""
+        """On the reactor thread."""
 
     def picture(self, lines: Iterable[str]) -> None:
-        """Write lines that must not be wrapped."""
+        """Lines that must not be wrapped."""
         for line in lines:
             self._write(f"{_INDENT}{line}".rstrip())
 
     def watches_fire(self, fires: list[Fire]) -> None:
-        """Show watches before their members receive them, with a line for each change."""
+        """Before their members receive them; a line for each change."""
         for kind, line in _told_together(fires):
             self.show(f"⚡ {line}")
             if kind in _MEANINGS and kind not in self._explained:
@@ -113,7 +113,7 @@ class Teacher:
         self._write(textwrap.fill(text, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT))
 
     def _stop(self) -> None:
-        """Wait for the reader. Raises ChapterLeft."""
+        """Raises ChapterLeft."""
         if not self._pause:
             return
         self._stops += 1
@@ -131,13 +131,13 @@ class Teacher:
 
 
 def meaning_of(path: str) -> tuple[str, str]:
-    """The kind of a group's znode and the meaning of a watch on it; "" for other znodes."""
+    """Of a group's znode: the kind and what a watch on it means; "" for other znodes."""
     kind = next((part for part in reversed(path.split("/")) if part in _MEANINGS), "")
     return kind, _MEANINGS.get(kind, "")
 
 
 def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each change, and ``ids changed: anna, ben`` with the members that it reaches."""
+    """Kind of each change, and ``ids changed: anna, ben`` with the members that it reaches."""
     members: dict[tuple[str, EventType], dict[str, None]] = {}
     for fire in fires:
         members.setdefault((fire.event.path, fire.event.type), {})[fire.member] = None
@@ -152,6 +152,6 @@ def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
 
 
 def _within_group(folder: str) -> list[str]:
-    """The parts of ``/consumers/<group>/…`` after the group; all parts of other paths."""
+    """After ``/consumers/<group>/``; all parts of other paths."""
     parts = folder.split("/")
     return parts[3:] if parts[:2] == ["", "consumers"] else parts

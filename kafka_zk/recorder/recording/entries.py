@@ -20,9 +20,9 @@ _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
-"""Maximum number of entries that are recorded after later ones."""
+"""Entries are recorded after at most this number of later ones."""
 _MOST_WATCHES = 100_000
-"""Number of latest entries that are searched for watches."""
+"""Latest entries that are searched for watches."""
 SCHEMA = """
 create table if not exists entries (
     seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
@@ -45,9 +45,7 @@ SHOWN = COLUMNS.replace("doc", "without_secrets(path, doc)")
 
 
 class Entry(NamedTuple):
-    """One write or event.
-
-    ``kind``: a ZooKeeper kind of this module, or the class of an event. ``path``: "" for most events. ``session``: 0
+    """``kind``: a ZooKeeper kind of this module, or the class of an event. ``path``: "" for most events. ``session``: 0
     for events. ``cause``: number of the causing entry, None if unknown. ``certain``: see ``causality``.
     """
 
@@ -64,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """Number of an actor's entries in an interval that begins at ``from_ms``."""
+    """``count``: an actor's entries in an interval that begins at ``from_ms``."""
 
     actor: str
     from_ms: int
@@ -72,7 +70,7 @@ class Bucket(NamedTuple):
 
 
 class Entries:
-    """The entries of one recording, in the order of arrival. Raises sqlite3.Error."""
+    """In the order of arrival. Raises sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -87,7 +85,7 @@ class Entries:
     # --- writing ---
 
     def add(self, entry: Entry) -> None:
-        """Append the entry, whose number must be ``count`` + 1."""
+        """The entry's number must be ``count`` + 1."""
         seq, time_ms, actor, kind, path, zxid, session, cause, certain, document = entry
         names = (documents.storable(actor), kind, documents.storable(path))
         row = (seq, time_ms, *names, zxid, signed(session), cause, int(certain), json.dumps(document))
@@ -95,27 +93,25 @@ class Entries:
         self.count = seq
 
     def set_likely_cause(self, seq: int, cause: int) -> None:
-        """Set an entry's cause that became known later."""
+        """The cause became known later."""
         self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (cause, seq))
 
     def forget_until(self, last: int) -> None:
-        """Remove the entries up to ``last``."""
         self._database.execute("delete from entries where seq <= ?", (last,))
         self.first = last + 1
 
     def numbered(self, first: int, last: int, limit: int) -> list[Entry]:
-        """At most ``limit`` entries in an interval of numbers."""
+        """In an interval of numbers."""
         return self._entries("where seq between ? and ? order by seq limit ?", first, last, limit)
 
     def entry(self, seq: int) -> Entry | None:
         return next(iter(self._entries("where seq = ?", seq)), None)
 
     def effects(self, seq: int, limit: int) -> list[Entry]:
-        """The entries that this one caused."""
         return self._entries("where cause = ? order by seq limit ?", seq, limit)
 
     def whole(self, seq: int) -> int:
-        """The last entry of this entry's transaction. The states between the entries of a transaction never existed."""
+        """The last entry of the transaction. The states between the entries of a transaction never existed."""
         entry = self.entry(seq)
         if entry is None or not entry.zxid:
             return seq
@@ -123,14 +119,14 @@ class Entries:
         return self.count if other is None else int(other[0]) - 1
 
     def last_zxid(self) -> int:
-        """The zxid of the latest transaction; 0 without one."""
+        """Of the latest transaction; 0 without one."""
         found = self._row(
             f"select zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
         )
         return 0 if found is None else int(found[0])
 
     def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
-        """The latest changes of a znode up to entry ``seq``, newest first."""
+        """Up to entry ``seq``, newest first."""
         return self._entries(
             f"where path = ? and path != '' and seq <= ? and kind in ({SQL_CHANGES}) order by seq desc limit ?",
             path, seq, limit,
@@ -141,8 +137,7 @@ class Entries:
         return next(iter(found), None)
 
     def watchers(self, seq: int) -> dict[str, list[str]]:
-        """The watchers of each path after entry ``seq``: processes whose last watch there has not fired and belongs to
-        a live session.
+        """By path, after entry ``seq``: processes whose last watch there has not fired and belongs to a live session.
         """
         watches = self._database.execute(
             f"select path, actor, max(case when kind in ({_SET_WATCHES}) then time_ms end) "
@@ -160,17 +155,17 @@ class Entries:
         return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
 
     def times(self) -> tuple[int, int] | None:
-        """Time of the first and the last entry; None without entries."""
+        """Of the first and the last entry."""
         # Two subqueries: for min and max in one query, SQLite would read the whole index.
         first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
         return None if first is None else (first, last)
 
     def between(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """At most ``limit`` entries in an interval, by time."""
+        """By time."""
         return self._entries("where time_ms between ? and ? order by time_ms, seq limit ?", from_ms, to_ms, limit)
 
     def seq_at(self, time_ms: int) -> int:
-        """The last entry at or before ``time_ms``; 0 without one."""
+        """At or before ``time_ms``; 0 without one."""
         (seq,) = self._row(
             "select coalesce(max(seq), 0) from "
             "(select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
@@ -179,7 +174,7 @@ class Entries:
         return int(seq)
 
     def first_from(self, time_ms: int) -> int:
-        """The first entry at or after ``time_ms``; 0 without one."""
+        """At or after ``time_ms``; 0 without one."""
         found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
         return 0 if found is None else int(found[0])
 
@@ -188,7 +183,7 @@ class Entries:
         return int(count)
 
     def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
-        """Number of entries by actor and interval, if there are more entries than can be drawn."""
+        """Entries by actor and interval, if there are more than can be drawn."""
         rows = self._database.execute(
             "select actor, ((time_ms - ?) / ?) * ? + ?, count(*) from entries where time_ms between ? and ? "
             "group by 1, 2 order by 2",
@@ -197,7 +192,7 @@ class Entries:
         return [Bucket(*row) for row in rows]
 
     def kinds_between(self, from_ms: int, to_ms: int) -> dict[str, int]:
-        """Number of entries of each kind."""
+        """Number of entries by kind."""
         return dict(
             self._database.execute(
                 "select kind, count(*) from entries where time_ms between ? and ? group by kind", (from_ms, to_ms)
@@ -205,20 +200,20 @@ class Entries:
         )
 
     def group_steps(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest rebalance events of coordinators in this interval, in order."""
+        """The latest rebalance events of coordinators, in order."""
         return self._latest(f"kind in ({_GROUP_STEPS})", from_ms, to_ms, limit)
 
     def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest operator acts in this interval, in order."""
+        """The latest, in order."""
         return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
 
     def clients_seen(self, seq: int) -> list[Entry]:
-        """The last report of each broker about its clients, up to this entry."""
+        """Each broker's last report about its clients, up to this entry."""
         latest = "select max(seq) from entries where kind = 'ClientsSeen' and seq <= ? group by actor"
         return self._entries(f"where seq in ({latest}) order by actor", seq)
 
     def denials(self, seq: int, limit: int) -> list[Entry]:
-        """The denials by brokers up to this entry, newest first."""
+        """Up to this entry, newest first."""
         return self._entries("where kind = 'Denied' and seq <= ? order by seq desc limit ?", seq, limit)
 
     def _latest(self, condition: str, from_ms: int, to_ms: int, limit: int) -> list[Entry]:

@@ -34,11 +34,11 @@ from kafka_zk.registry.client.events import SessionChanged
 
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
-"""When memory is full, one entry in this number is dropped, oldest first."""
+"""When memory is full, one entry in this number is dropped."""
 
 
 class Recording:
-    """Stores entries and provides their parts (``entries``, ``spans``, …), on one thread. Close it at the end.
+    """For one thread. Close it at the end.
 
     Args:
         path: a file to create or continue; None: in memory, at most MOST_IN_MEMORY_BYTES.
@@ -56,12 +56,12 @@ class Recording:
         self.is_bounded = path is None
         """True in memory: the oldest entries are dropped."""
         self.kept = "in memory" if path is None else f"in {path.name}"
-        """Where the recording is stored, for people."""
+        """For people."""
         self.samples = Samples(self.database)
         self._load({})
 
     def _load(self, names: Mapping[int, str]) -> None:
-        """Continue after the last entry. ``names``: known names of sessions."""
+        """``names``: known names of sessions."""
         self.entries = Entries(self.database)
         self.spans = Spans(self.database)
         self.znodes = ZnodeHistory(self.database, self.entries)
@@ -72,7 +72,7 @@ class Recording:
         self.database.close()
 
     def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
-        """Store events and transactions that arrived since the last call.
+        """Everything that arrived since the last call.
 
         Raises: sqlite3.Error (for example a full disk); then this call has stored nothing.
         """
@@ -127,7 +127,7 @@ class Recording:
             self._add_change(transaction, change, end)
 
     def _timeout_ms(self, session: int) -> int:
-        """The negotiated timeout of the session; 0 if its start is not recorded."""
+        """As negotiated; 0 if the session's start is not recorded."""
         found = self.entries.first_of_session(session)
         return int(found.document["timeout_ms"]) if found is not None and found.kind == SESSION_BEGAN else 0
 
@@ -144,7 +144,7 @@ class Recording:
     def _add_zookeeper(
         self, transaction: Transaction, kind: str, path: str, cause: Cause | None, document: Document
     ) -> int:
-        """Add a ZooKeeper entry. Returns its number."""
+        """Returns the entry's number."""
         zxid, time_ms, session = transaction.zxid, transaction.time_ms, transaction.session
         seq, certain = cause or (None, False)
         actor = self.sessions.actor_of(session)
@@ -153,7 +153,7 @@ class Recording:
         return entry.seq
 
     def _forget_oldest(self) -> None:
-        """Drop the oldest entries. The znodes before the remaining ones stay in a checkpoint."""
+        """The znodes before the remaining entries stay in a checkpoint."""
         last = self.entries.first + (self.entries.count - self.entries.first) // _FORGOTTEN_SHARE
         kept = self.entries.entry(last + 1)
         assert kept is not None, "there are later ones"
@@ -165,12 +165,11 @@ class Recording:
 
     @property
     def used_bytes(self) -> int:
-        """Size of the recorded data."""
         return used_bytes(self.database)
 
     @property
     def misses(self) -> str:
-        """What the recording has dropped, as text; "" for nothing."""
+        """What was dropped, as text."""
         if self.entries.first == 1 or not self.is_bounded:
             return ""
         size_mb = MOST_IN_MEMORY_BYTES >> 20

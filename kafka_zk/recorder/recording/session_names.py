@@ -10,9 +10,7 @@ _MEMBER = re.compile(r"/consumers/[^/]+/ids/([^/]+)")
 
 
 def session_name(change: Change) -> str | None:
-    """The process whose session created this znode: ``broker-0``, or a consumer id. None if the znode does not name
-    it.
-    """
+    """``broker-0``, or a consumer id, for the session that created this znode. None if the znode does not name it."""
     if change.after is None or not change.after.session:
         return None
     if found := _BROKER.fullmatch(change.path):
@@ -22,15 +20,15 @@ def session_name(change: Change) -> str | None:
 
 
 def unnamed(session: int) -> str:
-    """The name of a session of an unknown process."""
+    """Of an unknown process."""
     return f"session {session & (1 << 64) - 1:#x}"
 
 
 def process_of(actor: str) -> str:
-    """The process whose session this actor uses: a controller uses its broker's."""
+    """Whose session this actor uses: a controller uses its broker's."""
     return f"broker-{actor.removeprefix(_CONTROLLER)}" if actor.startswith(_CONTROLLER) else actor
 
 
 def signed(session: int) -> int:
-    """A session id as a signed integer, as SQLite stores it; some sources report it unsigned."""
+    """As SQLite stores it; some sources report session ids unsigned."""
     return session - (1 << 64) if session >= 1 << 63 else session

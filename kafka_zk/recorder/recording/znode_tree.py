@@ -17,7 +17,7 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import (
 
 
 class Change(NamedTuple):
-    """One znode before and after a change. None: the znode did not exist."""
+    """None: the znode did not exist."""
 
     path: str
     before: Znode | None
@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 class ZnodeTree:
-    """Znodes by path, without the root. ``znodes`` is read-only for callers."""
+    """By path, without the root; read-only for callers."""
 
     def __init__(self, znodes: Mapping[str, Znode] | None = None) -> None:
         self.znodes: dict[str, Znode] = {}
@@ -38,10 +38,8 @@ class ZnodeTree:
             self.apply(Change(path, None, znode))
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Apply a transaction and return its changes.
-
-        Operations that do not match (such as deleting an unknown znode, if the log is incomplete) are applied as far as
-        possible.
+        """Operations that do not match (such as deleting an unknown znode, if the log is incomplete) are applied as far
+        as possible.
         """
         changes = []
         for operation in transaction.operations:
@@ -52,7 +50,7 @@ class ZnodeTree:
         return changes
 
     def apply(self, change: Change) -> None:
-        """Set the znode to ``after``, whatever it was before."""
+        """Whatever the znode was before."""
         before = self.znodes.get(change.path)
         if before is not None and before.session:
             self._ephemerals[before.session].discard(change.path)
@@ -95,6 +93,6 @@ class ZnodeTree:
 
 
 def _same(change: Change) -> bool:
-    """True if an observer re-read an unchanged znode."""
+    """An observer re-read an unchanged znode."""
     before, after = change.before, change.after
     return before is not None and after is not None and (before[:2], before.session) == (after[:2], after.session)

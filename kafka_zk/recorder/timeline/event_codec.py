@@ -37,7 +37,7 @@ def _events_of(module: ModuleType) -> Iterator[type[Event]]:
 
 
 EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for module in _MODULES for kind in _events_of(module)}
-"""Classes of events by their names in traces."""
+"""By their names in traces."""
 
 
 class UnknownEvent(ValueError):
@@ -45,7 +45,6 @@ class UnknownEvent(ValueError):
 
 
 def encode(event: Event) -> dict[str, Any]:
-    """The event as a JSON object."""
     document = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
     return {"event": type(event).__name__, **document}
 
@@ -79,7 +78,7 @@ def _plain(value: Any) -> Any:
 
 
 def _parser(hint: Any) -> Callable[[Any], Any]:
-    """A function that reads a value of this type from JSON."""
+    """For a value of this type."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -105,7 +104,7 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    """A signed or unsigned integer of 64 bits."""
+    """Signed or unsigned, of 64 bits."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{value!r} is not a 64-bit integer")
     return value

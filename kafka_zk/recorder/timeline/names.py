@@ -10,8 +10,6 @@ _GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")
 
 
 class Names:
-    """Full names of members and paths."""
-
     def member(self, consumer_id: str) -> str:
         return consumer_id
 
@@ -19,7 +17,7 @@ class Names:
         return path
 
     def thread(self, thread_id: str) -> str:
-        """The owner in an owner znode: the member's name and the thread's number."""
+        """In an owner znode: the member's name and the thread's number."""
         member = consumer_of(thread_id)
         return self.member(member) + thread_id.removeprefix(member)
 
@@ -29,7 +27,7 @@ class Names:
 
 
 class GroupNames(Names):
-    """Names of one group's members and paths, without their common prefix."""
+    """Without the common prefix of one group."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -43,19 +41,19 @@ class GroupNames(Names):
 
 
 def short_name(group_id: str, consumer_id: str) -> str:
-    """The random end of a generated consumer id, or the part after the group's name."""
+    """The random end of a generated id, or what follows the group's name."""
     generated = _GENERATED_ID.fullmatch(consumer_id)
     return generated[1] if generated else consumer_id.removeprefix(f"{group_id}_")
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
-    """Partitions by topic, such as ``t-0,1,4 u-2``, or ``nothing``."""
+    """By topic, such as ``t-0,1,4 u-2``, or ``nothing``."""
     by_topic = partitions_by_topic(sorted(partitions))
     return " ".join(f"{topic}-{','.join(map(str, numbers))}" for topic, numbers in by_topic.items()) or "nothing"
 
 
 def listed_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """Partitions by offset, such as ``t-0,1 at 5, t-2 at 7``; -1 is "without an offset"."""
+    """By offset, such as ``t-0,1 at 5, t-2 at 7``; -1 is "without an offset"."""
     by_offset: dict[int, list[TopicPartition]] = {}
     for tp, offset in sorted(offsets.items()):
         by_offset.setdefault(offset, []).append(tp)

@@ -25,7 +25,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def letters(names: Iterable[str]) -> dict[str, str]:
-    """A character for each name, taken from the name if possible; ``?`` if none is left."""
+    """From the name if possible; ``?`` if none is left."""
     taken: dict[str, str] = {}
     for name in names:
         wanted = [each for character in name for each in (character.lower(), character.upper())]
@@ -37,7 +37,7 @@ def letters(names: Iterable[str]) -> dict[str, str]:
 def picture(
     group_id: str, history: Mapping[TopicPartition, Sequence[Change]], from_ms: int, to_ms: int, width: int
 ) -> Iterator[str]:
-    """The lines, at most ``width`` characters wide; none without changes."""
+    """None without changes."""
     shown = dict(sorted(history.items())[:_ROWS])
     label_width = max((len(str(tp)) for tp in shown), default=0)
     columns = width - label_width - 2
@@ -56,7 +56,7 @@ def picture(
 
 
 def began_ms(history: Mapping[TopicPartition, Sequence[Change]]) -> int | None:
-    """The time of the first delivery; None without one."""
+    """Of the first delivery."""
     return min((changes[0].time_ms for changes in history.values() if changes), default=None)
 
 

@@ -13,14 +13,14 @@ SUFFIX = ".jsonl"
 
 
 class Traced(NamedTuple):
-    """An event, and the number of ZooKeeper requests that its member had sent by then (None: not counted)."""
+    """``request_count``: ZooKeeper requests that the event's member had sent by then (None: not counted)."""
 
     event: Event
     request_count: int | None
 
 
 class TraceWriter:
-    """Appends events to a file as they happen; any thread. Usable as an observer.
+    """Usable as an observer; any thread.
 
     Args:
         path: a file, or a directory for a file named after ``actor``.
@@ -59,7 +59,7 @@ class TraceFollower:
             self._positions = {file: file.stat().st_size for file in self._files()}
 
     def read(self, most_bytes: int | None = None) -> list[Traced]:
-        """The new events, in the order of each file. Lines that are not events are counted and skipped.
+        """In the order of each file. Lines that are not events are counted and skipped.
 
         Args:
             most_bytes: limit per file; None: no limit. A longer line is skipped.

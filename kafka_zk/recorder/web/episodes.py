@@ -19,7 +19,7 @@ IN_ZOOKEEPER, IN_BROKER = "group", "group of the broker"
 
 
 class GroupStep(NamedTuple):
-    """A coordinator's report about a group: a rebalance began (``began``), or ended with a new ``generation``."""
+    """A rebalance began (``began``), or ended with a new ``generation``."""
 
     group: str
     began: bool
@@ -42,7 +42,7 @@ class Episode(NamedTuple):
 
 
 def episodes(moves: Iterable[Move], steps: Iterable[GroupStep], now_ms: int) -> list[Episode]:
-    """The episodes by time. ``moves`` and ``steps`` are sorted by time."""
+    """By time. ``moves`` and ``steps`` are sorted by time."""
     told = [*_of_moves(moves, now_ms), *_of_steps(steps, now_ms)]
     return sorted(told, key=lambda each: each.from_ms)
 

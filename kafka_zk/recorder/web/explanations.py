@@ -92,7 +92,7 @@ _OF_ZOOKEEPER = {
 
 
 def explanation(kind: str) -> Explanation | None:
-    """The explanation of an entry's kind; None if this version does not know it."""
+    """None if this version does not know the kind."""
     if kind in _OF_ZOOKEEPER:
         return _OF_ZOOKEEPER[kind]
     event = EVENT_TYPES.get(kind)
@@ -104,7 +104,7 @@ def explanation(kind: str) -> Explanation | None:
 
 
 def code(file: str) -> bytes | None:
-    """The content of a kafka-zk file that an explanation names; None for other files."""
+    """Of a file that an explanation names."""
     places = (*_BY_MODULE.values(), *_BY_EVENT.values(), *((each.ours, each.kafkas) for each in _OF_ZOOKEEPER.values()))
     if file not in {ours for ours, _ in places}:
         return None

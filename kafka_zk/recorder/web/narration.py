@@ -10,13 +10,13 @@ _MOST_CHARACTERS = 240
 
 
 def line(entry: Entry) -> str:
-    """The entry in a few words, cut to the length of a line."""
+    """Cut to the length of a line."""
     told = _line(entry)
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 
 
 def title(entry: Entry) -> str:
-    """The entry without the znode's data, which the page shows below."""
+    """Without the znode's data, which the page shows below."""
     return f"{entry.actor} {_change(entry.kind, entry.path, entry.document)}" if entry.kind in CHANGES else line(entry)
 
 
@@ -49,6 +49,6 @@ def _data(document: Document) -> str:
 
 
 def _session(entry: Entry) -> str:
-    """The session by the name of its process, if known."""
+    """By the name of its process, if known."""
     unknown = unnamed(entry.document["session"])
     return unknown if entry.actor == unknown else f"the session of {entry.actor}"

@@ -8,13 +8,11 @@ from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
 
 _MOST_LOOKED_AT = 5 * MOST_PARTITIONS
-"""Maximum number of examined partitions, including Kafka's own topics, which are skipped."""
+"""Includes Kafka's own topics, which are skipped."""
 
 
 def to_ask(recording: Recording, protocol: str = "PLAINTEXT") -> Wanted:
-    """Choose at most MOST_PARTITIONS partitions of topics that are not internal, and brokers with a ``protocol``
-    listener.
-    """
+    """At most MOST_PARTITIONS partitions of topics that are not internal, and brokers with a ``protocol`` listener."""
     leaders: dict[TopicPartition, str] = {}
     for lane, leader in recording.spans.holders("leader", _MOST_LOOKED_AT).items():
         tp = _tp(lane)
@@ -40,7 +38,7 @@ def _addresses(recording: Recording, protocol: str) -> tuple[str, ...]:
 
 
 def _in_zookeeper(recording: Recording) -> dict[tuple[str, TopicPartition], int]:
-    """Committed offsets of ZooKeeper groups, for partitions with an owner."""
+    """Committed offsets of partitions with an owner."""
     found = {}
     for lane in recording.spans.holders("owner", MOST_PARTITIONS):
         group, _, name = lane.rpartition(": ")

@@ -19,24 +19,18 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500
-"""Maximum time for a broker's response."""
+"""For a broker's response."""
 MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
 ROUNDS_BETWEEN_GROUPS = 3
-"""Number of rounds between two polls of groups without traces."""
+"""Rounds between two polls of groups without traces."""
 
 _log = Logger()
 
 
 class Wanted(NamedTuple):
-    """What to poll.
-
-    Attributes:
-        brokers: addresses of live brokers, ``host:port``.
-        leaders: by partition.
-        in_zookeeper: committed offsets that are known from ZooKeeper.
-        groups: broker-coordinated groups.
-    """
+    """``brokers``: addresses of live brokers, ``host:port``. ``leaders``: by partition. ``in_zookeeper``: committed
+    offsets that are known from ZooKeeper. ``groups``: broker-coordinated groups."""
 
     brokers: tuple[str, ...]
     leaders: Mapping[TopicPartition, str]
@@ -45,15 +39,13 @@ class Wanted(NamedTuple):
 
 
 class Asked(Protocol):
-    """The part of ``Admin`` that is used."""
-
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Any]: ...
 
     async def close(self) -> None: ...
 
 
 class Sampler:
-    """Polls without waiting for failed brokers. Its errors do not affect the recorder.
+    """Does not wait for failed brokers. Its errors do not affect the recorder.
 
     Args:
         wanted: called in each round.
@@ -124,7 +116,7 @@ class Sampler:
 def series(
     ends: Mapping[TopicPartition, int | None], committed: Mapping[tuple[str, TopicPartition], int]
 ) -> dict[str, int | None]:
-    """The values of one moment by series. ``ends`` None: the leader did not respond."""
+    """Of one moment. ``ends`` None: the leader did not respond."""
     found: dict[str, int | None] = {}
     for tp, end in ends.items():
         if end is not None:
@@ -139,13 +131,13 @@ def series(
 
 
 def _add(sums: dict[str, int | None], name: str, value: int | None) -> None:
-    """Add to a sum, which is unknown if any part is."""
+    """A sum is unknown if any part is."""
     known = sums.get(name, 0)
     sums[name] = None if value is None or known is None else known + value
 
 
 async def _ends(admin: Asked, wanted: Wanted) -> dict[TopicPartition, int | None]:
-    """The end offsets, one request per leader, so that a failed leader affects only its own partitions."""
+    """One request per leader: a failed one affects only its own partitions."""
     by_leader: dict[str, list[TopicPartition]] = {}
     for tp, leader in wanted.leaders.items():
         by_leader.setdefault(leader, []).append(tp)

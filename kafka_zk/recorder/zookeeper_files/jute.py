@@ -9,13 +9,13 @@ INT = struct.Struct(">i")
 
 
 def read_text(data: bytes, position: int) -> tuple[str, int]:
-    """A string and the position after it. Raises: struct.error if the data is too short."""
+    """Also returns the position after it. Raises: struct.error if the data is too short."""
     found, end = read_buffer(data, position)
     return (found or b"").decode(errors="replace"), end
 
 
 def read_buffer(data: bytes, position: int) -> tuple[bytes | None, int]:
-    """Bytes (None for null) and the position after them. Raises: struct.error if the data is too short."""
+    """None for null. Also returns the position after them. Raises: struct.error if the data is too short."""
     (size,) = INT.unpack_from(data, position)
     start = position + INT.size
     end = start + max(0, size)
@@ -25,7 +25,7 @@ def read_buffer(data: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def skip_acls(data: bytes, position: int) -> int:
-    """The position after a list of ACLs. Raises: struct.error if the data is too short."""
+    """The position after the list. Raises: struct.error if the data is too short."""
     (count,) = INT.unpack_from(data, position)
     position += INT.size
     for _ in range(max(0, count)):

@@ -8,7 +8,7 @@ from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 
 OF_ZOOKEEPER = "/zookeeper"
-"""ZooKeeper's own znodes, which are not watched."""
+"""Not watched."""
 
 
 class TreeWatcher:
@@ -29,12 +29,11 @@ class TreeWatcher:
         self._watch("/")
 
     def read(self) -> list[Transaction]:
-        """Transactions since the last call."""
+        """Since the last call."""
         seen, self._seen = self._seen, []
         return seen
 
     def close(self) -> None:
-        """Stop reporting."""
         for watchers in self._watchers.values():
             for watcher in watchers:
                 watcher.close()

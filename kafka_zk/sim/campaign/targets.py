@@ -1,4 +1,4 @@
-"""The targets of faults: the world of a run, its brokers, and its group members by name."""
+"""What faults act on: the world of a run, its brokers, and its group members by name."""
 
 import os
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ class Targets(ABC):
     """``history`` and ``listeners`` receive every event of the product. Faults draw from ``random``."""
 
     _tool: SimClient
-    """The ZooKeeper client of an admin tool, created when the run begins."""
+    """Of an admin tool, created when the run begins."""
 
     def __init__(self, seed: int) -> None:
         self.history = History()
@@ -36,7 +36,7 @@ class Targets(ABC):
 
     @abstractmethod
     def _consumed(self) -> list[TopicPartition]:
-        """The partitions that the groups consume, sorted."""
+        """By the groups, sorted."""
 
     def broker(self, name: str) -> SimBroker:
         return self.world.brokers[int(name.rpartition("-")[2])]
@@ -45,7 +45,7 @@ class Targets(ABC):
         return [broker.name for broker in self.world.brokers.values()] + list(self.members)
 
     def client_of(self, name: str) -> SimClient | None:
-        """The ZooKeeper client of a live broker or member; None if it is not alive."""
+        """Of a live broker or member; None if it is not alive."""
         if name in self.members:
             member = self.members[name]
             return None if member.is_over else member.client
@@ -53,7 +53,7 @@ class Targets(ABC):
         return broker.client if broker.is_alive else None
 
     def broker_starter(self, name: str) -> Callable[[], None]:
-        """A callable that starts the broker unless it is running then."""
+        """For a broker that is not running then."""
 
         def start() -> None:
             broker = self.broker(name)
@@ -81,7 +81,7 @@ class Targets(ABC):
             member.close().addErrback(self.world.failed)
 
     def replace_member(self, name: str) -> None:
-        """Start a new process under the name of a member that has ended."""
+        """A new process has the name of a member that has ended."""
         member = self.members.get(name)
         if member is not None and member.is_over:
             member.kill()
@@ -89,7 +89,7 @@ class Targets(ABC):
             self._join(name)
 
     def owned(self, name: str) -> list[TopicPartition]:
-        """The partitions that a member of the ZooKeeper group claimed, sorted."""
+        """Claimed by a member of the ZooKeeper group, sorted."""
         tree = self.world.zookeeper.tree
         owners = {tp: znodes.owner_path(GROUP, *tp) for tp in self._consumed()}
         return [
@@ -102,7 +102,7 @@ class Targets(ABC):
         self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
     def later(self, delay_s: float, act: Callable[[], object]) -> None:
-        """Call ``act`` after a delay, unless the peace has begun."""
+        """Unless the peace has begun."""
         self.world.scheduler.clock.callLater(delay_s, lambda: None if self._peaceful else act())
 
     def note(self, text: str) -> None:

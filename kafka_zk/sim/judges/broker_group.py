@@ -16,9 +16,7 @@ Owned = Mapping[str, tuple[TopicPartition, ...]]
 
 
 def generations(facts: Iterable[Fact], group_id: str, stored: Iterable[Assigned]) -> list[str]:
-    """Check owners. ``stored``: the generations in ``__consumer_offsets``, in addition to those that coordinators
-    reported.
-    """
+    """``stored``: the generations in ``__consumer_offsets``, in addition to those that coordinators reported."""
     facts = list(facts)
     told = [
         Assigned(fact.event.generation, fact.event.assignments)
@@ -63,15 +61,13 @@ def _owner(tp: TopicPartition, owned: Owned) -> str | None:
 
 
 def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int, Owned]) -> bool:
-    """True if the member owned the partition in the previous generation: a cooperative member keeps unassigned
-    partitions.
-    """
+    """In the previous generation: a cooperative member keeps unassigned partitions."""
     before = [number for number in assigned if number < generation]
     return bool(before) and _owner(tp, assigned[max(before)]) == member
 
 
 def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
-    """Check commits. ``kept``: the commits of the group, in log order."""
+    """``kept``: the commits of the group, in log order."""
     broken = []
     last: dict[TopicPartition, int] = {}
     for tp, offset in kept:
@@ -94,7 +90,7 @@ def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
 
 
 def all_handed_out(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Check that the group delivered every record at least once."""
+    """At least once."""
     seen: defaultdict[TopicPartition, set[int]] = defaultdict(set)
     for fact in facts:
         if isinstance(fact, HandedOut) and fact.generation >= 0:

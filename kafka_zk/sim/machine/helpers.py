@@ -1,7 +1,6 @@
 """Helper processes of the simulated world. Their work is done immediately; their messages arrive one by one.
 
 They run in their broker's process and die with it. Work and messages are pickled, as on a machine.
-Tests: tests/sim/test_helpers.py.
 """
 
 import pickle
@@ -17,7 +16,7 @@ from kafka_zk.sim.machine.process import Process
 from kafka_zk.storage.files.helper_process import PROGRESS, answer
 
 SAYS_S = (0.001, 0.2)
-"""Time before each message of a helper (minimum, maximum)."""
+"""Before each message of a helper (minimum, maximum)."""
 
 
 class SimHelper:
@@ -50,7 +49,7 @@ class SimHelper:
         self._said.append(pickle.dumps((PROGRESS, content)))
 
     def receive(self) -> tuple[int, Any]:
-        """The next message. Raises EOFError when the helper has ended."""
+        """Raises EOFError when the helper has ended."""
         if not self.is_alive or not self._said:
             raise EOFError("the helper is gone")
         kind, content = pickle.loads(self._said.popleft())
@@ -65,7 +64,7 @@ class SimHelper:
 
 
 class SimHelpers:
-    """The helpers of one process."""
+    """Of one process."""
 
     def __init__(self, process: Process, random: Random) -> None:
         self._process = process
@@ -78,7 +77,7 @@ class SimHelpers:
         return SimHelper(self._count)
 
     def when_readable(self, descriptor: int) -> "Deferred[None]":
-        """For ``Machine(when_readable=…)``: fires when a helper has a message or has ended."""
+        """For ``Machine(when_readable=…)``: a helper has a message or has ended."""
         heard: Deferred[None] = Deferred(lambda _: call.cancel())
         tell: Callable[[], None] = partial(heard.callback, None)
         call = self._process.callLater(self._random.uniform(*SAYS_S), tell)

@@ -1,7 +1,7 @@
 """The grammar of scenarios: a statement matches a phrase with ``{slots}`` for names, numbers and times.
 
 ``verbs`` defines the phrases. A text that matches none raises a ``ScenarioError`` with the line and the closest phrase.
-Pure. Tests: tests/sim/test_scenarios.py.
+Pure.
 """
 
 import difflib
@@ -50,7 +50,7 @@ _SLOTS = {
     "condition": _Slot(r".+", str),
 }
 _ANY_NAME = _Slot(_NAME, str)
-"""The type of all other slots."""
+"""All other slots."""
 
 
 class Phrase:
@@ -67,7 +67,7 @@ class Phrase:
         self._pattern = re.compile(pattern)
 
     def match(self, text: str) -> dict[str, Any] | None:
-        """The values of the slots; None if the text does not match."""
+        """By name; None if the text does not match."""
         found = self._pattern.fullmatch(text)
         if found is None:
             return None
@@ -78,7 +78,7 @@ class Phrase:
 
 
 def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase, dict[str, Any]]:
-    """The first phrase that matches. Raises ScenarioError, which suggests the closest phrase."""
+    """The first that matches. Raises ScenarioError, which suggests the closest phrase."""
     for phrase in phrases:
         slots = phrase.match(text)
         if slots is not None:
@@ -88,7 +88,7 @@ def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """The known text with the most words in common; None if they are few."""
+    """With the most words in common; None if they are few."""
     words = text.split()
     rated = [(difflib.SequenceMatcher(None, words, each.split()).ratio(), each) for each in known]
     best = max(rated, default=(0.0, ""))

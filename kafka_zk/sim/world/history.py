@@ -9,7 +9,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Sent(NamedTuple):
-    """A producer's ``send`` was called; ``Acked`` or ``Refused`` follows, unless the producer is killed."""
+    """``Acked`` or ``Refused`` follows, unless the producer is killed."""
 
     time_ms: float
     actor: str
@@ -26,7 +26,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A send failed with an error; the record may still be in the log."""
+    """The record may still be in the log."""
 
     time_ms: float
     actor: str
@@ -36,7 +36,7 @@ class Refused(NamedTuple):
 
 
 class HandedOut(NamedTuple):
-    """A member of a group delivered a record to its user. ``actor``: its id in the group.
+    """``actor``: the member's id in the group.
 
     ``generation``: the generation of a broker group; -1 for a ZooKeeper group.
     """
@@ -68,7 +68,7 @@ class Chosen(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The value of a committed offset's znode."""
+    """In the znode."""
 
     time_ms: float
     tp: TopicPartition
@@ -76,7 +76,7 @@ class Stored(NamedTuple):
 
 
 class Lifted(NamedTuple):
-    """An event that a broker, a controller or a member observed."""
+    """Observed by a broker, a controller or a member."""
 
     time_ms: float
     actor: str
@@ -91,7 +91,7 @@ class Happened(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A record in a log at the end of the run."""
+    """In a log, at the end of the run."""
 
     tp: TopicPartition
     offset: int
@@ -99,14 +99,14 @@ class Found(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A committed offset in ``__consumer_offsets`` at the end of the run, in log order."""
+    """In ``__consumer_offsets`` at the end of the run, in log order."""
 
     tp: TopicPartition
     offset: int
 
 
 class Assigned(NamedTuple):
-    """A generation of the group in ``__consumer_offsets`` that has an assignment."""
+    """In ``__consumer_offsets``, with an assignment."""
 
     generation: int
     partitions: Mapping[str, tuple[TopicPartition, ...]]
@@ -116,7 +116,7 @@ Fact = Sent | Acked | Refused | HandedOut | Committed | Chosen | Stored | Lifted
 
 
 class History:
-    """Facts in order. The same seed gives the same ``digest``."""
+    """In order. The same seed gives the same ``digest``."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []

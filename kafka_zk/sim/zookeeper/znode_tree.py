@@ -61,7 +61,7 @@ class _Node:
 
 
 class ZnodeTree:
-    """All znodes by full path. Writes return (results, events): the client's results, and the watches that may fire."""
+    """By full path. Writes return (results, events): the client's results, and the watches that may fire."""
 
     def __init__(self) -> None:
         self.zxid = 0
@@ -90,7 +90,7 @@ class ZnodeTree:
         return node
 
     def paths(self) -> list[str]:
-        """All paths, sorted."""
+        """Sorted."""
         return sorted(self._nodes)
 
     def next_zxid(self) -> int:
@@ -98,7 +98,7 @@ class ZnodeTree:
         return self.zxid
 
     def apply(self, operation: Operation, session_id: int, now_ms: int) -> tuple[Result, list[WatchedEvent]]:
-        """Apply one write under its own zxid. Raises the RegistryError of its outcome."""
+        """Under its own zxid. Raises the RegistryError of its outcome."""
         self.next_zxid()
         self._undo.clear()
         return self._step(operation, session_id, now_ms)
@@ -106,7 +106,7 @@ class ZnodeTree:
     def apply_multi(
         self, operations: Sequence[Operation], session_id: int, now_ms: int
     ) -> tuple[list[Result], list[WatchedEvent]]:
-        """Apply all operations under one zxid, or none. Raises MultiFailed if none was applied."""
+        """All under one zxid, or none. Raises MultiFailed if none was applied."""
         self.next_zxid()
         self._undo.clear()
         results: list[Result] = []
@@ -123,7 +123,7 @@ class ZnodeTree:
         return results, events
 
     def remove_ephemerals(self, session_id: int) -> list[WatchedEvent]:
-        """The session is closed: delete its ephemerals under one zxid, in the order of their paths."""
+        """Of a closed session: under one zxid, in the order of their paths."""
         self.next_zxid()
         events: list[WatchedEvent] = []
         for path in [p for p in self.paths() if self._nodes[p].ephemeral_owner == session_id]:
