@@ -80,7 +80,6 @@ class _Levelled:
         return came_by, None
 
     def _pass_along(self, came_by: dict[int, tuple[int, int]], origin: int, target: int) -> None:
-        """As many partitions as the chain allows and the balance of both ends requires."""
         chain = []
         thread = target
         while thread != origin:

@@ -51,7 +51,7 @@ class Claims:
         self._spawn(self._claiming(threads))
 
     def watch_owners(self, partitions: Iterable[TopicPartition]) -> None:
-        """Of other members; OwnersGone reports their deletion."""
+        """Watch other members' owner znodes; OwnersGone reports their deletion."""
         for tp in sorted(partitions):
             self._spawn(self._watching(tp))
 
@@ -60,7 +60,7 @@ class Claims:
         self._spawn(self._releasing(offsets))
 
     def check(self) -> None:
-        """After a reconnect: Connected reports the owner znodes that are no longer ours."""
+        """Watch all claims again after a reconnect; Connected reports the owner znodes that are no longer ours."""
         self._spawn(self._checking())
 
     def _tell_if_open(self, event: Input) -> None:
@@ -73,7 +73,6 @@ class Claims:
         await self._watch([tp for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)])
 
     async def _watch(self, partitions: Collection[TopicPartition]) -> None:
-        """If a tool deletes an owner znode, another member may own the partition."""
         try:
             lost = await self._ownership.watch(self._claim_changed, partitions)
         except ConnectionLoss:

@@ -36,7 +36,7 @@ _NONE: frozenset[int] = frozenset()
 def counts_with_fewest_moves(
     audiences: Sequence[Audience], sizes: Sequence[int], had: Sequence[Counts], thread_count: int
 ) -> list[Counts]:
-    """For each audience, each thread's number of partitions, without zeros.
+    """For each audience, the number of partitions that each thread gets (threads with none are left out).
 
     Args:
         sizes: number of partitions of each audience.
@@ -172,8 +172,6 @@ class _Flow:
 
 
 class _Search:
-    """From all nodes with an excess; each node is visited once."""
-
     def __init__(self, threads: Iterable[int], distance: dict[Node, int]) -> None:
         self._distance = distance
         self._came_by: dict[Node, tuple[Node, int]] = {}

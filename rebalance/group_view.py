@@ -103,7 +103,6 @@ class GroupView:
         return self.strategy.name, subscriptions, self.partitions, self.broker_ids
 
     def _given(self, assignment: Mapping[TopicPartition, str]) -> Target:
-        """Without topics that this member no longer subscribes to (the leader may lag behind)."""
         prefix = f"{self.consumer_id}-"
         target: dict[TopicPartition, int] = {}
         streams: dict[str, int] = {}
@@ -119,6 +118,6 @@ class GroupView:
 
 
 def is_by_leader(strategy_name: str) -> bool:
-    """If not, a written assignment only names the strategy."""
+    """True if a leader computes the strategy's assignments; otherwise a written assignment only names the strategy."""
     strategy = STRATEGIES.get(strategy_name)
     return strategy is not None and strategy.by_leader

@@ -118,8 +118,8 @@ class HandOver:
         self._give_up_outdated(claimed)
 
     def topics_seen(self, czxids: Mapping[str, int]) -> None:
-        """If a topic was deleted and recreated, its old offsets are invalid: release its partitions without offsets and
-        claim them again.
+        """Handle the current czxids. If a topic was deleted and recreated, its old offsets are invalid: release its
+        partitions without offsets and claim them again.
         """
         self._czxids.update(czxids)
         self._give_up_outdated(tp for tp in self._table.among(*_DELIVERED) if tp.topic in czxids)
@@ -269,7 +269,6 @@ class HandOver:
         return self._round
 
     def _end_round(self) -> None:
-        """When everything listed is owned, the owned partitions are the target."""
         owned = self._table.among(HoldingState.OWNED)
         if self._round is not None and len(owned) == len(self._table):
             finished, self._round = self._round.finished(owned, self._out.actor, self._out.now_ms), None

@@ -60,7 +60,7 @@ class Leadership:
             self._suspended_ms = now_ms
 
     def resumed(self, now_ms: float) -> None:
-        """In the same session. (In a new session, the leader restarts the deadlines.)"""
+        """Connected again in the same session. (In a new session, the leader restarts the deadlines.)"""
         if self._suspended_ms is not None:
             away_ms, self._suspended_ms = now_ms - self._suspended_ms, None
             self._deadlines = {name: deadline_ms + away_ms for name, deadline_ms in self._deadlines.items()}
@@ -110,7 +110,6 @@ class Leadership:
         yield from self._write(view, GroupAssignment(0, strategy.name, view.consumer_id, assignment, static), moved)
 
     def _write(self, view: GroupView, content: GroupAssignment, moved: int) -> Iterator[Effect]:
-        """Unless the same assignment was refused last."""
         assert view.assignment_version is not None
         generation = 1 if view.assignment is None else view.assignment.generation + 1
         proposal = Proposal(replace(content, generation=generation), moved)
@@ -121,7 +120,6 @@ class Leadership:
     def _away(
         self, present: Mapping[str, ConsumerRegistration], written: GroupAssignment | None
     ) -> Iterator[tuple[str, int]]:
-        """With their timeouts."""
         for name, timeout_ms in sorted(written.static_members.items()) if written is not None else ():
             if name not in present:
                 yield name, timeout_ms
@@ -147,7 +145,9 @@ def _static_members(registrations: Mapping[str, ConsumerRegistration]) -> dict[s
 
 
 def _place_of(name: str, previous: Mapping[TopicPartition, str]) -> ConsumerRegistration:
-    """As many streams as the absent member had: it keeps its partitions but gets no new topic."""
+    """A registration with as many streams as the absent member had, so that it keeps its partitions but gets no new
+    topic.
+    """
     streams: dict[str, int] = {}
     for partition, thread in previous.items():
         if consumer_of(thread) == name:

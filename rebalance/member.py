@@ -59,7 +59,7 @@ class GroupMember:
         return self._hand_over.owned
 
     def step(self, event: Input, now_ms: float) -> list[Effect]:
-        """In order. ``now_ms``: on any monotonic clock."""
+        """The effects of ``event``, in order. ``now_ms``: on any monotonic clock."""
         self._out.now_ms = now_ms
         self._handle(event)
         if self._view_changed and self._phase in (Phase.MEMBER, Phase.LEAVING):

@@ -50,7 +50,9 @@ class Ownership:
     async def claim(
         self, threads: Mapping[TopicPartition, str], on_gone: Callable[[TopicPartition], None]
     ) -> Mapping[TopicPartition, Claimed | Taken]:
-        """For a Taken partition, ``on_gone`` is called when its owner znode is deleted. Raises: SessionLost."""
+        """Claim partitions; for a Taken one, ``on_gone`` is called when its owner znode is deleted. Raises:
+        SessionLost.
+        """
         held = self._held
         outcomes = await self.owners.claim((Claim(tp, thread) for tp, thread in threads.items()), on_gone)
         held.update({tp: _Held(outcome.token) for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)})

@@ -33,7 +33,7 @@ class RoundRobinAssignor:
 
 
 def java_string_hash(text: str) -> int:
-    """For a text without characters beyond the basic plane: 32 bits, signed."""
+    """Java's ``String.hashCode`` of a text without characters beyond the basic plane: 32 bits, signed."""
     hashed = 0
     for character in text:
         hashed = (hashed * 31 + ord(character)) & 0xFFFFFFFF

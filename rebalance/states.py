@@ -104,7 +104,7 @@ class PartitionTable:
         return sorted(partition for partition, entry in self._entries.items() if entry.state in states)
 
     def claim(self, partition: TopicPartition, thread: int, now_ms: float) -> None:
-        """From FREE to CLAIMING. Raises IllegalTransition, without any change."""
+        """Move a FREE partition to CLAIMING. Raises IllegalTransition, without any change."""
         self._entries[partition] = Entry(outcome(TRANSITIONS, Event.CLAIM, self.state(partition)), thread, now_ms)
 
     def change(self, partition: TopicPartition, event: Event) -> Entry:

@@ -54,13 +54,13 @@ class InvalidTopicFilter(ValueError):
 
 
 def normalized(raw_regex: str) -> str:
-    """As Kafka registers the user's text: without spaces and outer quotes, with commas as alternatives."""
+    """The user's text as Kafka registers it: without spaces and outer quotes, with commas as alternatives."""
     regex = raw_regex.strip(_JAVA_TRIM).replace(",", "|").replace(" ", "")
     return regex.lstrip("\"'").rstrip("\"'")
 
 
 def topic_filter(pattern: str, raw_regex: str, *, exclude_internal_topics: bool = True) -> Callable[[str], bool]:
-    """For a registration's ``white_list`` or ``black_list``; the whole name must match.
+    """A predicate on topic names for a registration's ``white_list`` or ``black_list``; the whole name must match.
 
     Raises: InvalidTopicFilter.
     Source: TopicFilter.scala@0.10.2.
@@ -178,7 +178,6 @@ def _group(regex: str, position: int) -> _Piece:
 
 
 def _group_name(regex: str, position: int) -> tuple[str, int]:
-    """In ``<name>``; also returns the position after it."""
     name = _GROUP_NAME.match(regex, position)
     if not name or not regex.startswith(">", name.end()):
         raise _refused(regex, f"no group name at {position}")

@@ -33,7 +33,6 @@ NOTHING_WANTED = TopicsWanted()
 
 
 def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_internal_topics: bool) -> TopicsWanted:
-    """Without illegal names."""
     names: set[str] = set()
     filters: set[tuple[str, str]] = set()
     for registration in registrations:

@@ -21,7 +21,7 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 
 
 class GroupWatches:
-    """From the registration until the end of the session."""
+    """Created when the member is registered, closed when the session ends."""
 
     def __init__(
         self, client: RegistryClient, group: str, tell: Callable[[Input], None], source: EventSource
@@ -39,7 +39,6 @@ class GroupWatches:
         self._topics.want(wanted)
 
     def hold(self, topics: frozenset[str]) -> None:
-        """Of exactly these topics."""
         self._topics.hold(topics)
 
     def close(self) -> None:

@@ -61,7 +61,7 @@ class ForeignCommit(ExtractionFailed):
 
 @contextmanager
 def reason_only() -> Iterator[None]:
-    """In a Python worker of Spark, expected errors appear as one sentence without a traceback.
+    """In a Python worker of Spark, report expected errors as one sentence without a traceback.
 
     A worker reads the environment variable when it reports its error, and then exits; no other process reads it.
     spark.sql.execution.pyspark.udf.hideTraceback.enabled sets it for all errors.

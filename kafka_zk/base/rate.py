@@ -92,7 +92,7 @@ class WindowedSum:
 
 
 class SimpleRate(WindowedSum):
-    """From the start of the oldest sample until now, over at least ``sample_ms``."""
+    """Values per second from the start of the oldest sample until now, over at least ``sample_ms``."""
 
     __slots__ = ()
 
@@ -102,13 +102,14 @@ class SimpleRate(WindowedSum):
 
 
 class Rate(WindowedSum):
-    """As if all samples before the current one were complete, so that a client's first value does not count as a burst.
+    """Values per second, as if all samples before the current one were complete, so that a client's first value does
+    not count as a burst.
     """
 
     __slots__ = ()
 
     def window_ms(self, now_ms: float) -> float:
-        """Over which the sum is spread."""
+        """The duration over which the sum is spread."""
         elapsed_ms = 0 if self.ends_ms == _NEVER_MS else now_ms - self._oldest_ms
         sample_count, sample_ms = self.window
         least_ms = (sample_count - 1) * sample_ms

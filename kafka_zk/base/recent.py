@@ -11,7 +11,7 @@ _DROPPED_AT_ONCE = 4
 
 
 class Young(dict[K, V]):
-    """Until ``find`` has set a missing value, a lookup raises KeyError."""
+    """``find`` computes a missing value on lookup; until it is set, a lookup raises KeyError."""
 
     find: Callable[[K], V]
 

@@ -106,7 +106,7 @@ class Turns:
 
 
 async def worked_off(clock: Timers, steps: Iterable[int]) -> Any:
-    """To the end, even if the client disconnects. Each step yields its cost (see ``Turns``).
+    """Run ``steps`` to the end, even if the client disconnects. Each step yields its cost (see ``Turns``).
 
     Returns the return value of the generator.
     """

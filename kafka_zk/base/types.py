@@ -9,7 +9,7 @@ new_tuple = tuple.__new__
 
 
 class TopicPartition(NamedTuple):
-    """Sorts by topic, then by number."""
+    """One partition of a topic; sorts by topic, then by partition number."""
 
     topic: str
     partition: int
@@ -19,7 +19,7 @@ class TopicPartition(NamedTuple):
 
 
 def partitions_by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """In the order of ``tps``."""
+    """The partition numbers of each topic, in the order of ``tps``."""
     topics: dict[str, list[int]] = {}
     for topic, partition in tps:
         topics.setdefault(topic, []).append(partition)
@@ -48,7 +48,7 @@ class LogAppendInfo(NamedTuple):
 
 
 class TimestampOffset(NamedTuple):
-    """Of a record (ms since the epoch); the epoch is that of its batch."""
+    """A record's timestamp (ms since the epoch), its offset and the leader epoch of its batch."""
 
     timestamp_ms: int
     offset: int

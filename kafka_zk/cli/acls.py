@@ -40,7 +40,7 @@ def command() -> None:
 
 
 class _OneOf(click.ParamType[Operation]):
-    """In any of Kafka's spellings: ClusterAction, clusteraction, cluster-action."""
+    """An operation in any of Kafka's spellings: ClusterAction, clusteraction, cluster-action."""
 
     name = "operation"
 
@@ -237,7 +237,6 @@ def _show(found: Found, unknown: Mapping[Pattern, str], *, as_json: bool) -> Non
 
 
 def rows_of(found: Found) -> list[dict[str, str]]:
-    """With ``COLUMNS``."""
     return [_row(pattern, acl) for pattern, acls in found.items() for acl in acls]
 
 

@@ -151,7 +151,6 @@ def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
 
 @contextlib.contextmanager
 def _set_for_now(admin: "BlockingAdmin", topic: str, changes: Mapping[str, str]) -> Iterator[None]:
-    """For a block."""
     entries = {entry.name: entry for entry in admin.describe_topic_configs([topic])[topic]}
     before = {key: entries[key].value if entries[key].source == "DYNAMIC_TOPIC_CONFIG" else None for key in changes}
     admin.alter_topic_config(topic, dict(changes))

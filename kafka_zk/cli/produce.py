@@ -181,7 +181,6 @@ def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
 
 @contextmanager
 def _lines(path: Path | None) -> Iterator[Iterable[bytes]]:
-    """Without line ends."""
     source: IO[bytes] = sys.stdin.buffer if path is None else path.open("rb")
     try:
         if path is None and sys.stdin.isatty():

@@ -177,7 +177,6 @@ def explain(user: str, client_id: str, access: Access, as_json: bool) -> None:
 
 
 def rows_of(found: Iterable[tuple[Entity, Mapping[str, float]]]) -> list[dict[str, Any]]:
-    """With ``COLUMNS``, sorted."""
     return [
         {**{kind: _shown(entity, kind) for kind in COLUMNS[:3]}, "quota": key, "value": value}
         for entity, values in sorted(found, key=lambda each: str(each[0]))
@@ -204,8 +203,6 @@ def _parsed(text: str) -> tuple[str, float]:
 
 
 class _Brokers:
-    """Through any broker."""
-
     def __init__(self, admin: Any) -> None:
         self._admin = admin
 
@@ -218,8 +215,6 @@ class _Brokers:
 
 
 class _ZooKeeper:
-    """With the rules of a kafka-zk broker."""
-
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs
 

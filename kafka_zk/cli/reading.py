@@ -45,7 +45,7 @@ def limited(
     max_messages: int | None,
     timeout_ms: int | None,
 ) -> Iterator[ConsumerRecord]:
-    """Until a limit is reached; stdout is flushed whenever no record is buffered."""
+    """Yield records until a limit is reached; flush stdout whenever no record is buffered."""
     topics = ", ".join(sorted({tp.topic for tp in reader.assignment()}))
     left = max_messages
     quiet_since_s = time.monotonic()

@@ -24,7 +24,7 @@ def throttled_replicas(
     present: Mapping["TopicPartition", Sequence[int]],
     moving: Mapping["TopicPartition", "Reassignment"],
 ) -> tuple[dict[str, dict[str, str]], list[int]]:
-    """For ``moves`` and current moves; also all participating brokers."""
+    """The topics' keys for ``moves`` and for current moves, and all participating brokers."""
     leaders: dict[str, list[str]] = defaultdict(list)
     followers: dict[str, list[str]] = defaultdict(list)
     brokers: set[int] = set()
@@ -45,7 +45,7 @@ def throttled_replicas(
 
 
 def apply(admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]], bytes_per_second: int) -> list[int]:
-    """Before ``moves`` begin. Returns the brokers with the rate. Raises BrokerError."""
+    """Throttle ``moves`` before they begin. Returns the brokers with the rate. Raises BrokerError."""
     from kafka_zk.base.types import TopicPartition
 
     moving = admin.list_reassignments()
@@ -66,7 +66,9 @@ def apply(admin: "BlockingAdmin", moves: Mapping["TopicPartition", Sequence[int]
 
 
 def remove(admin: "BlockingAdmin", topics: Iterable[str]) -> str:
-    """Of these topics, and the rates of all brokers. Returns what was removed, or "". Raises BrokerError."""
+    """Remove all throttles of these topics and the rates of all brokers. Returns what was removed, "" for nothing.
+    Raises BrokerError.
+    """
     removed = []
     for broker in _alive(admin):
         found = {

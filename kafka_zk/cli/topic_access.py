@@ -40,7 +40,7 @@ class TopicDescription:
 
     @property
     def replication_factor(self) -> int:
-        """Of the first partition, without replicas being added."""
+        """Number of replicas of the first partition, without those being added."""
         return len(self.partitions[0].replicas) - len(self.partitions[0].adding) if self.partitions else 0
 
 

@@ -54,7 +54,7 @@ class ZooKeeperUsers:
         self._configs = configs
 
     def all(self) -> list[ScramLogin]:
-        """With a note for each credential that cannot be decoded."""
+        """All users, and a note for each credential that cannot be decoded."""
         from kafka_zk.registry.client.kazoo_blocking import run_blocking
 
         return sorted(run_blocking(self._all()))

@@ -53,7 +53,6 @@ def where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def user_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """As the parameter ``user``."""
     return click.argument("user", metavar="NAME", callback=_user_name)(function)
 
 

@@ -146,7 +146,6 @@ def members_table(
 
 
 def whole_picture(group: str, timeline: Timeline, width: int) -> Iterator[str]:
-    """From the first delivery until now."""
     history = timeline.rebalances.deliveries.history
     first_ms = began_ms(history)
     if first_ms is not None:

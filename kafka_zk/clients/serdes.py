@@ -138,7 +138,7 @@ SERDES: dict[str, Serde] = {
     "json": Serde(_JSON, _JSON),
     **{name: Serde(number, number) for name, number in _NUMBERS.items()},
 }
-"""By their name in configurations and on command lines."""
+"""Serdes by their name in configurations and on command lines."""
 
 
 def serde_named(key: str, name: str) -> Serde:

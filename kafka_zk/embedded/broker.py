@@ -87,7 +87,7 @@ class BrokerProcess:
         return self.process.stop(timeout_s)
 
     def kill(self) -> None:
-        """As in a crash, the session remains until it expires, or with a supervisor for about 20 ms."""
+        """SIGKILL. As in a crash, its session remains until it expires, or with a supervisor for about 20 ms."""
         self.process.kill()
 
     def pause(self) -> None:

@@ -47,8 +47,8 @@ class CertificateAuthority:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """From a key store of ``write``. A certificate that expires within ``LIFETIME`` is renewed for the same key;
-        clients that trust the old one accept it. Raises: OSError, ValueError.
+        """Read the authority from a key store of ``write``. A certificate that expires within ``LIFETIME`` is replaced
+        by a new one for the same key, which clients that trust the old one also accept. Raises: OSError, ValueError.
         """
         data = path.read_bytes()
         try:
@@ -72,7 +72,7 @@ class CertificateAuthority:
         return write_private(path, key + self._certificate.public_bytes(_PEM))
 
     def write_truststore(self, path: Path) -> Path:
-        """For peers: the certificate."""
+        """Write the authority's certificate, as a trust store for its peers."""
         return write_private(path, self._certificate.public_bytes(_PEM))
 
     def write_keystore(

@@ -58,6 +58,7 @@ class EmbeddedCluster:
 
     Args:
         data_dir: created if absent; see the module docstring.
+        broker_count: number of brokers.
         port: the port of broker 0, followed by those of the others; 0: free ports.
         zookeeper: an external connection string, or an ``EmbeddedZooKeeper`` (started if needed, and stopped with the
             cluster only if it was started here); None: a new one in ``data_dir``.
@@ -113,7 +114,7 @@ class EmbeddedCluster:
         self._stops_zookeeper = False
         self.brokers: list[BrokerProcess] = []
         self.leaderless: dict[TopicPartition, list[int]] = {}
-        """Set by ``wait_ready``: partitions without a possible leader, with their replicas."""
+        """Set by ``wait_ready``: partitions that no running broker can lead, with their replicas."""
         self._lock: IO[str] | None = None
 
     @property
@@ -126,12 +127,12 @@ class EmbeddedCluster:
 
     @property
     def session_timeout_ms(self) -> int:
-        """Of brokers; an external ZooKeeper may grant another one."""
+        """The session timeout of brokers; an external ZooKeeper may grant another one."""
         wanted = int(self._properties["zookeeper.session.timeout.ms"])
         return self.zookeeper.granted_timeout_ms(wanted) if self.zookeeper else wanted
 
     def start(self) -> Self:
-        """Returns when all brokers are registered, know the controller and serve requests.
+        """Start everything; returns when all brokers are registered, know the controller and serve requests.
 
         After a failure, nothing is left running. Raises: EmbeddedError.
         """
@@ -145,7 +146,7 @@ class EmbeddedCluster:
         return self
 
     def start_zookeeper(self) -> None:
-        """First step of ``start``: lock the directory and start ZooKeeper, unless it is running.
+        """The first step of ``start``: lock the directory and start ZooKeeper, unless it is running.
 
         Raises: EmbeddedError, also if a broker's port is taken, or if a secured cluster should no longer be secured.
             Nothing was started then.
@@ -162,7 +163,7 @@ class EmbeddedCluster:
             self.zookeeper.start()
 
     def start_brokers(self) -> None:
-        """Second step of ``start``; does not wait for the brokers."""
+        """The second step of ``start``: start the brokers without waiting for them."""
         if self.trace is not None:
             self.trace.mkdir(parents=True, exist_ok=True)
         if self.security is not None:
@@ -173,7 +174,7 @@ class EmbeddedCluster:
         self._write_client_files()  # a container's address is known only after its start
 
     def add_broker(self) -> BrokerProcess:
-        """With the next id, on a free port; returns when all brokers know it."""
+        """Start another broker with the next id on a free port, and wait until all brokers know it."""
         broker = self._add_broker(free_ports(1)[0])
         broker.start()
         self._write_client_files()
@@ -212,7 +213,7 @@ class EmbeddedCluster:
 
     @property
     def login(self) -> ClientSecurity:
-        """The brokers' own, for clients of a secured cluster."""
+        """The brokers' own login, for clients of a secured cluster."""
         return NO_SECURITY if self.security is None else self.security.login()
 
     def _write_client_files(self) -> None:
@@ -253,7 +254,7 @@ class EmbeddedCluster:
 
         Args:
             on_registered: called once for each broker, when any broker knows it.
-        Raises: ProcessFailed.
+        Raises: ProcessFailed if a broker ends, or at the timeout.
         """
         deadline = monotonic_s() + timeout_s
         wait_ready(self.brokers, timeout_s, on_registered)
@@ -280,7 +281,8 @@ class EmbeddedCluster:
             check.close()
 
     def add_user(self, name: str) -> dict[str, str]:
-        """Returns Kafka's keys for clients when every broker accepts the login.
+        """Add a user to a running secured cluster. Returns when every broker accepts the login, with Kafka's keys for
+        clients.
 
         Raises: EmbeddedError.
         """
@@ -298,17 +300,17 @@ class EmbeddedCluster:
         return self.security.properties(name)
 
     def restart_broker(self, broker_id: int) -> None:
-        """It keeps its port and data; returns when all brokers know it."""
+        """Start an ended broker with its port and data, and wait until all brokers know it."""
         self.brokers[broker_id].start()
         self.wait_ready()
 
     def controller_id(self) -> int:
-        """According to the first responsive broker; -1 if unknown."""
+        """The controller's broker id according to the first responsive broker; -1 if unknown."""
         views = (broker.view() for broker in self.brokers if broker.alive)
         return next((view.controller_id for view in views if view), -1)
 
     def stop(self) -> list[str]:
-        """Brokers first; returns a sentence for each that did not end cleanly."""
+        """Stop all brokers, then ZooKeeper. Returns a sentence for each broker that did not end cleanly."""
         running = [broker for broker in self.brokers if broker.alive]
         for broker in running:
             broker.process.terminate()
@@ -323,7 +325,7 @@ class EmbeddedCluster:
         return complaints
 
     def kill(self) -> None:
-        """As in a crash."""
+        """Kill everything, as in a crash."""
         for broker in self.brokers:
             broker.kill()
         if self.zookeeper and self._stops_zookeeper:
@@ -363,7 +365,7 @@ def wait_ready(
     timeout_s: float = START_TIMEOUT_S,
     on_registered: Callable[[BrokerProcess], None] | None = None,
 ) -> None:
-    """Like ``EmbeddedCluster.wait_ready``, without waiting for leaders."""
+    """Like ``EmbeddedCluster.wait_ready`` for any brokers, but without waiting for partitions' leaders."""
     waiting = [broker for broker in brokers if broker.process.exit_code is None]
     expected = {broker.broker_id for broker in waiting}
     seen: set[int] = set()

@@ -99,12 +99,11 @@ class ClusterSecurity:
 
     @property
     def truststore(self) -> Path:
-        """As PEM."""
         return self.folder / _TRUSTSTORE
 
     @property
     def client_file(self) -> Path:
-        """For Java's clients and tools, and for kafka-zk."""
+        """The properties file for Java's clients and tools, and for kafka-zk."""
         return self.folder / CLIENT_PROPERTIES
 
     @property
@@ -112,7 +111,7 @@ class ClusterSecurity:
         return self.folder / LIBRDKAFKA_PROPERTIES
 
     def properties(self, user: str = CLIENT) -> dict[str, str]:
-        """Includes the password of "client", "admin" or an added user."""
+        """Kafka's keys for a client that logs in as "client", "admin" or an added user, including the password."""
         return {
             "security.protocol": PROTOCOL,
             "ssl.truststore.type": "PEM",
@@ -122,7 +121,6 @@ class ClusterSecurity:
         }
 
     def librdkafka_properties(self, user: str = CLIENT) -> dict[str, Any]:
-        """For the same login."""
         return {
             "security.protocol": PROTOCOL,
             "ssl.ca.location": str(self.truststore),
@@ -132,11 +130,10 @@ class ClusterSecurity:
         }
 
     def login(self, user: str = ADMIN) -> ClientSecurity:
-        """By default the brokers'. Raises InvalidSecurity."""
+        """The settings for kafka-zk's clients; by default the brokers' login. Raises InvalidSecurity."""
         return client_security(self.properties(user))
 
     def write_client_files(self, bootstrap: str) -> None:
-        """With the brokers' addresses."""
         where = {"bootstrap.servers": bootstrap}
         for user in USERS:
             write_private(self.folder / f"{user}.properties", properties_text({**where, **self.properties(user)}))
@@ -170,7 +167,7 @@ class ClusterSecurity:
         }
 
     async def write_users(self, client: RegistryClient) -> None:
-        """In ZooKeeper, unless the credentials already match.
+        """Store the users' credentials in ZooKeeper, unless they already match the passwords.
 
         Raises: RegistryError.
         """
@@ -200,7 +197,7 @@ def check_still_open(data_dir: Path) -> None:
 
 
 def _passwords(path: Path) -> dict[str, Password]:
-    """Of ``USERS`` and of added users. Raises: EmbeddedError, OSError."""
+    """The passwords of ``USERS`` and of added users. Raises: EmbeddedError, OSError."""
     known: Any = {}
     try:
         with contextlib.suppress(FileNotFoundError):

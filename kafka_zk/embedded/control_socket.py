@@ -105,7 +105,7 @@ def ask(path: Path, request: Mapping[str, Any]) -> Document:
 
 
 def sockets(folder: Path | None = None) -> list[Path]:
-    """Of all clusters of this user, possibly including killed ones."""
+    """The sockets of all clusters of this user, possibly including killed ones."""
     return sorted((folder or socket_folder()).glob("*.sock"))
 
 
@@ -150,7 +150,7 @@ def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """Until the end of the stream. Raises OSError."""
+    """Everything until the end of the stream. Raises OSError."""
     received = b""
     while chunk := connection.recv(65_536):
         received += chunk

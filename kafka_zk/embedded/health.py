@@ -59,7 +59,7 @@ def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> st
 
 
 def probe(port: int, host: str = LOCALHOST, timeout_s: float = 2) -> Report:
-    """With ``srvr`` or, if that is not allowed, by opening and closing a session."""
+    """Check a server with ``srvr`` or, if that is not allowed, by opening and closing a session."""
     try:
         answer = ask(WORD, port, host, timeout_s)
     except NotAllowed:

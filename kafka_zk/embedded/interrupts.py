@@ -32,12 +32,12 @@ _state = _State()
 
 
 def begin() -> None:
-    """At the start of a command."""
+    """Reset the state at the start of a command."""
     _state.last_s, _state.pending = None, False
 
 
 def interrupt(number: int, frame: FrameType | None) -> None:
-    """For ``signal.signal``: raises KeyboardInterrupt, immediately or at the end of ``held``."""
+    """A handler for ``signal.signal``. Raises KeyboardInterrupt, immediately or at the end of ``held``."""
     now_s = monotonic_s()
     if _state.last_s is not None and now_s - _state.last_s <= PATIENCE_S:
         return

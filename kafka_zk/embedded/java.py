@@ -14,7 +14,7 @@ from kafka_zk.embedded.errors import JavaNotFound
 OLDEST_VERSION = 11  # ZooKeeper 3.9 is built for 8, but tested on 11 and later
 PROBE_TIMEOUT_S = 20
 MODEST_JVM = ("-Xmx256m", "-XX:+UseSerialGC")
-"""As in ZooKeeper's own script. Java's defaults may fail if address space is limited."""
+"""ZooKeeper's own script requests no more memory. Java's defaults may fail if address space is limited."""
 QUOTED_CHARACTERS = 400
 
 

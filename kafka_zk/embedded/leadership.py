@@ -66,7 +66,7 @@ class LeadershipCheck:
 
 
     def leaderless(self, broker_ids: Collection[int]) -> dict[TopicPartition, list[int]]:
-        """With the brokers of their replicas.
+        """Partitions that none of these brokers can lead, with the brokers of their replicas.
 
         Raises: RegistryError.
         """

@@ -9,7 +9,7 @@ _LOCAL_ADDRESS, _INODE = 1, 9  # columns
 
 
 def local_ports(pid: int) -> set[int]:
-    """Of all TCP sockets of a process of this user; empty if it has ended, or not on Linux."""
+    """The local ports of all TCP sockets of a process of this user; empty if it has ended, or not on Linux."""
     inodes = _socket_inodes(pid)
     ports = set()
     for table in _TABLES:

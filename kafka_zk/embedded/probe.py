@@ -47,7 +47,7 @@ def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> Clu
 
 
 def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> dict[TopicPartition, int] | None:
-    """Of all partitions that have one; None if the broker does not respond."""
+    """The leaders of all partitions that have one, according to a broker; None if it does not respond."""
     message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=None))
     if message is None:
         return None

@@ -159,7 +159,7 @@ class ChildProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """As in a crash; returns when the process is gone."""
+        """SIGKILL, as in a crash. Returns when the process is gone."""
         if self._process is None:
             return 0
         self._signal(signal.SIGKILL)
@@ -173,7 +173,7 @@ class ChildProcess:
         self._signal(signal.SIGCONT)
 
     def output(self) -> str:
-        """Since the last start; after a log rotation, the newest file."""
+        """The output since the last start; after a log rotation, the newest file."""
         with contextlib.suppress(FileNotFoundError), self.log_file.open("rb") as log:
             file = os.fstat(log.fileno())
             rotated = file.st_ino != self._log_inode or file.st_size < self._log_position
@@ -182,7 +182,7 @@ class ChildProcess:
         return ""
 
     def last_words(self, since_s: float = 0) -> str:
-        """For error messages: the last logged error, or else the last line, and the log file.
+        """The end of an error message: the last logged error, or else the last line, and the log file.
 
         Args:
             since_s: lines before this time (as of ``time.time``) are not quoted.

@@ -58,7 +58,7 @@ class ProxiedCluster(EmbeddedCluster):
         return {link: delay_s for (number, link), delay_s in self._delays_s.items() if number == broker_id}
 
     def delay(self, broker_id: int, links: Collection[Link], delay_s: float) -> None:
-        """In both directions, until ``mend``."""
+        """Delay data on these connections of a broker, in both directions, until ``mend``."""
         for link in links:
             self._delays_s[broker_id, link] = delay_s
             self._proxies[broker_id][link].delay_s = delay_s
@@ -117,6 +117,5 @@ class ProxiedCluster(EmbeddedCluster):
         return any(port in local_ports(self.brokers[broker_id].pid) for broker_id in cut)
 
     def _delay_s_from(self, port: int) -> float:
-        """Of the broker that opened this connection to another one."""
         slow = [(number, delay_s) for (number, link), delay_s in list(self._delays_s.items()) if link is Link.BROKERS]
         return max((s for number, s in slow if port in local_ports(self.brokers[number].pid)), default=0.0)

@@ -24,9 +24,9 @@ class TcpProxy:
         self._target = (target_host, target_port)
         self.port = 0
         self.delay_s = 0.0
-        """Of every chunk, in both directions."""
+        """Delay of every chunk in both directions."""
         self.delay_s_from: Callable[[int], float] = lambda port: 0.0
-        """For connections from a local port. Called for each chunk, on the proxy's thread."""
+        """Delay of chunks on connections from a local port. Called for each chunk, on the proxy's thread."""
         self.on_first_chunk: Callable[[bytes], bytes] = bytes
         """Transforms a new connection's first chunk for the target."""
         self.refuses: Callable[[int], bool] = lambda port: False
@@ -61,7 +61,7 @@ class TcpProxy:
         self._call(self._close_all())
 
     def restore(self) -> None:
-        """On the same port; frozen connections continue."""
+        """Accept connections again on the same port, and resume frozen ones."""
         self._call(self._restore())
 
     def freeze(self) -> None:

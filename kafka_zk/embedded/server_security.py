@@ -14,7 +14,7 @@ JAAS = "jaas.conf"
 
 @dataclass(frozen=True, slots=True)
 class ServerSecurity:
-    """For a server, or for every server of an ensemble.
+    """The security of a server, or of every server of an ensemble.
 
     Args:
         folder: contains ``keystore.pem`` (the server's key and certificates) for TLS, ``truststore.pem`` (the signers
@@ -34,7 +34,7 @@ class ServerSecurity:
         return self.folder / JAAS if self.sasl else None
 
     def zoo_cfg(self, folder: PurePath) -> dict[str, object]:
-        """Without ports; ``folder`` contains the files."""
+        """``zoo.cfg`` keys, without ports, for a server with the files in ``folder``."""
         settings: dict[str, object] = {}
         if self.tls:
             settings |= {

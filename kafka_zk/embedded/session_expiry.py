@@ -26,7 +26,7 @@ class SessionUnknown(Exception):
 
 
 def session_password(session_id: int) -> bytes:
-    """As a ZooKeeper server assigns it."""
+    """The password that a ZooKeeper server assigns to a session."""
     state = ((session_id ^ _SECRET) ^ _JAVA_RANDOM_MULTIPLIER) & _JAVA_RANDOM_MASK
     password = b""
     while len(password) < PASSWORD_BYTES:

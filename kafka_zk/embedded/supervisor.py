@@ -25,8 +25,6 @@ Close = Callable[[int, bytes], object]
 
 
 class Supervisor:
-    """For ``ChildProcess``."""
-
     def __init__(self, close: Close) -> None:
         self._close = close
 
@@ -41,7 +39,7 @@ class Supervisor:
         return cls(partial(close_session, connect_string.parse(zookeeper_connect).servers, tls=context))
 
     def new_life(self) -> "Life":
-        """For one start of a process. Raises OSError without free descriptors."""
+        """Prepare one start of a process. Raises OSError without free descriptors."""
         return Life(self._close)
 
 

@@ -55,12 +55,12 @@ def zookeeper_command(
 
 
 def zookeeper_environ() -> dict[str, str]:
-    """With a locale that lets Java open files with non-ASCII names."""
+    """The command's environment, with a locale that lets Java open files with non-ASCII names."""
     return {**os.environ, "LC_ALL": "C.UTF-8"} if sys.getfilesystemencoding() == "utf-8" else dict(os.environ)
 
 
 def sync_snapshots(data_dir: Path) -> None:
-    """Of a server that has just started.
+    """Sync the snapshots of a server that has just started.
 
     ZooKeeper 3.9 syncs its transaction log, but not the snapshot of the empty tree that it writes first. If only the
     log survives a power loss, ZooKeeper does not start: "No snapshot found, but there are log entries".
@@ -112,11 +112,11 @@ class EmbeddedZooKeeper:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """For brokers and tools that connect to the server."""
+        """Kafka's keys for brokers and tools that connect to the server."""
         return self._security.client_properties if self._security else {}
 
     def granted_timeout_ms(self, wanted_ms: int) -> int:
-        """For a client that requests ``wanted_ms``."""
+        """The session timeout that a client gets if it requests ``wanted_ms``."""
         return min(max(wanted_ms, MIN_SESSION_TICKS * self._tick_time_ms), MAX_SESSION_TICKS * self._tick_time_ms)
 
     @property

@@ -7,7 +7,7 @@ import enum
 
 
 class ApiKey(enum.IntEnum):
-    """Includes APIs that this broker does not implement."""
+    """Every API key of Kafka 3.9, including APIs that this broker does not implement."""
 
     PRODUCE = 0
     FETCH = 1
@@ -174,7 +174,7 @@ BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
 """Lowest and highest version. A broker offers the APIs for which it has a handler."""
 
 FLEXIBLE_SINCE: dict[int, int] = {key: first for key, (_, first) in _APIS.items()}
-"""With compact lengths and tagged fields (KIP-482), also in the header."""
+"""First version with compact lengths and tagged fields (KIP-482), also in the header."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:

@@ -42,7 +42,7 @@ def decode_request(api_key: int, version: int, body: Buffer) -> Message:
 
 
 def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generator[int, None, Message]:
-    """For large requests. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
+    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"a request of API {api_key} with {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     reader = _step_reader(api_key, version)
@@ -66,12 +66,11 @@ def decode_response(api_key: int, version: int, body: Buffer) -> Message:
 def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message
 ) -> bytes | bytearray:
-    """Without the size prefix."""
     return request_header(api_key, version, correlation_id, client_id) + encode_body(message, api_key, version)
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes | bytearray:
-    """Without the size prefix. Fields that ``version`` lacks are omitted."""
+    """Header and body, without the size prefix. Fields that ``version`` lacks are omitted."""
     return response_header(api_key, version, correlation_id) + encode_body(message, api_key, version)
 
 
@@ -91,7 +90,7 @@ def encode_body_in_steps(message: Message, api_key: int, version: int) -> Genera
 
 @cache
 def response_rows(api_key: int, version: int, *path: str) -> Packer:
-    """For elements of the array at ``path``, which may contain only numbers and arrays of numbers."""
+    """Encodes elements of the array at ``path``, which may contain only numbers and arrays of numbers."""
     table = _table(api_key, "response", version)
     for name in path:
         table = _elements_table(table, name)
@@ -127,7 +126,7 @@ def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> It
 
 
 class ElementEncoder:
-    """For one array of a response: small elements whole, those with large arrays in parts."""
+    """Encodes elements of one array of a response: small ones whole, those with large arrays in parts."""
 
     def __init__(self, api_key: int, version: int, name: str) -> None:
         self._version, self._flexible = version, is_flexible(api_key, version)

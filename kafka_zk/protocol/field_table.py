@@ -102,7 +102,6 @@ class Table:
 
     @cache  # noqa: B019  # a table lives as long as the process
     def untagged(self, version: int) -> tuple[Field, ...]:
-        """In order."""
         return tuple(
             field
             for field in self.fields

@@ -88,16 +88,15 @@ class FrameDecoder:
 
     @property
     def buffered_size_bytes(self) -> int:
-        """Of the incomplete frame."""
         return len(self._prefix) + len(self._view) - len(self.missing or b"")
 
     @property
     def size_bytes(self) -> int:
-        """As announced by the current frame."""
+        """The announced size of the current frame."""
         return self._size
 
     def beginning(self, count: int) -> bytes:
-        """Of the current frame; fewer bytes if fewer have arrived."""
+        """The first ``count`` bytes of the current frame, or all that have arrived."""
         return bytes(self._view[: min(count, len(self._view) - len(self.missing or b""))])
 
     def filled(self, count: int) -> memoryview | None:

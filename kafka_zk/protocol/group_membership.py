@@ -188,7 +188,6 @@ def _read_array(api_key: ApiKey, body: memoryview, position: int, flexible: bool
 def _read_named_bytes(
     body: memoryview, position: int, flexible: bool, found: list[tuple[str, bytes]], count: int
 ) -> int:
-    """Up to ``count`` pairs in all; returns the position after them."""
     for _ in range(min(_AT_ONCE, count - len(found))):
         name, position = read_name(body, position, flexible)
         size_bytes, position = read_length(body, position, flexible)

@@ -27,7 +27,6 @@ class Message:
             setattr(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """For unset fields."""
         try:
             return self._defaults[name]
         except KeyError:

@@ -73,7 +73,7 @@ class OffsetCommitRequest(NamedTuple):
 
 
 def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRequest:
-    """For small requests; ``body``: the frame without its header. Raises ProtocolError."""
+    """The request in ``body`` (the frame without its header), for small requests. Raises ProtocolError."""
     try:
         request, topic_count, position = _read_front(version, body)
         element_count = topic_count
@@ -95,7 +95,7 @@ def read_offset_commit_request(version: int, body: memoryview) -> OffsetCommitRe
 
 
 def read_offset_commit_request_in_steps(version: int, body: memoryview) -> Generator[int, None, OffsetCommitRequest]:
-    """For large requests. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
+    """Decode a large request. Yields the bytes of memory that the next step needs, or 0. Raises ProtocolError."""
     if len(body) > MAX_BODY_BYTES:
         raise ProtocolError(f"an OffsetCommit request of {len(body)} bytes, at most {MAX_BODY_BYTES} are allowed")
     try:
@@ -130,7 +130,6 @@ def _malformed(version: int, error: Exception) -> ProtocolError:
 
 
 def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, int, int]:
-    """Without the topics; with their number and the position of the first."""
     flexible = version >= _FLEXIBLE_SINCE
     generation_id, member_id, group_instance_id, retention_time_ms = -1, "", None, -1
     group_id, position = read_name(body, 0, flexible)
@@ -160,9 +159,6 @@ def _read_end(version: int, body: memoryview, position: int) -> int:
 
 
 def _read_rows(version: int, body: memoryview, position: int, count: int) -> tuple[Rows, int]:
-    """At most ``count`` rows, and the position after them. Most clients commit no metadata, so their rows have a fixed
-    size.
-    """
     if count > _ROWS_AT_ONCE:
         count = _ROWS_AT_ONCE
     end = position + count * _WITHOUT_METADATA.size

@@ -46,7 +46,7 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
-    """Of an array, bytes or records; -1 is null. Raises ProtocolError if it exceeds the buffer."""
+    """The length of an array, bytes or records; -1 is null. Raises ProtocolError if it exceeds the buffer."""
     if flexible:
         length = buffer[position] - 1
         if length < 0x7F:
@@ -65,7 +65,7 @@ def read_length(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int
 
 
 def read_count(buffer: Buffer, position: int, flexible: bool) -> tuple[int, int]:
-    """Not null. Raises ProtocolError."""
+    """The length of a non-null array. Raises ProtocolError."""
     if flexible and 0 < buffer[position] < 0x80 and buffer[position] <= len(buffer) - position:
         return buffer[position] - 1, position + 1
     count, position = read_length(buffer, position, flexible)
@@ -99,7 +99,7 @@ def read_string(buffer: Buffer, position: int, flexible: bool) -> tuple[str | No
 
 
 def read_name(buffer: Buffer, position: int, flexible: bool) -> tuple[str, int]:
-    """Not null. Raises ProtocolError."""
+    """A non-null string. Raises ProtocolError."""
     value, position = read_string(buffer, position, flexible)
     if value is None:
         raise ProtocolError("null instead of a string")
@@ -159,7 +159,7 @@ def string(value: str | None, flexible: bool) -> bytes:
 
 
 def length(count: int, flexible: bool) -> bytes:
-    """Of an array, bytes or records; -1 is null."""
+    """The encoded length of an array, bytes or records; -1 is null."""
     if not flexible:
         return _INT32.pack(count)
     return _VARINTS_OF_ONE_BYTE[count + 1] if -1 <= count < 0x7F else unsigned_varint(count + 1)

@@ -167,7 +167,6 @@ def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]
 
 
 def write_produce_response(version: int, correlation_id: int, response: ProduceResponse) -> bytes:
-    """Without the size prefix."""
     flexible = version >= FLEXIBLE_SINCE
     out = [response_header(_PRODUCE, version, correlation_id), length(len(response.topics), flexible)]
     for topic, partitions in response.topics:

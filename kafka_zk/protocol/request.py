@@ -63,7 +63,7 @@ class RequestContext(NamedTuple):
 
 
 def parse_request_header(frame: memoryview) -> tuple[RequestHeader, int]:
-    """Also returns the position of the body. Raises ProtocolError."""
+    """The header of a request and the position of its body. Raises ProtocolError."""
     try:
         api_key, api_version, correlation_id, length = _FIXED_AND_LENGTH.unpack_from(frame)
         if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:

@@ -7,7 +7,7 @@ broker treats a larger request as malformed.
 from kafka_zk.protocol.api_keys import ApiKey
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Of every request except Produce; 50,000 of the longest topic names fit."""
+"""Limit of every request except Produce; 50,000 of the longest topic names fit."""
 
 _MANY = 50_000
 """For APIs that name topics, partitions, groups or configuration keys."""

@@ -6,13 +6,13 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.primitives import Buffer
 
 MAX_RESPONSE_BYTES = 104857600
-"""For responses about the whole cluster, for example Metadata; Kafka's default socket.request.max.bytes."""
+"""Limit of responses about the whole cluster, for example Metadata; Kafka's default socket.request.max.bytes."""
 
 MAX_BATCH_BYTES = 104857600
 """A Fetch response exceeds max_bytes by at most one batch (KIP-74), and batches are no larger than requests."""
 
 MAX_RESPONSE_ELEMENTS = 1_000_000
-"""Of all arrays together; Metadata of 50,000 partitions with three replicas has half as many."""
+"""Limit of all arrays of a response together; Metadata of 50,000 partitions with three replicas has half as many."""
 
 _SMALLEST_BYTES = 64 * 1024
 _GROWTH = 8
@@ -37,7 +37,7 @@ _FETCH_WITHOUT_REPLICA_ID_SINCE = 15
 
 
 def max_response_bytes(api_key: int, version: int, body: Buffer, body_bytes: int) -> int:
-    """For a request of ``body_bytes`` that begins with ``body``."""
+    """The limit for a request of ``body_bytes`` whose body begins with ``body``."""
     if api_key == ApiKey.FETCH:
         return MAX_BATCH_BYTES + _fetch_max_bytes(version, body)
     if api_key in _PER_REQUEST:

@@ -19,7 +19,7 @@ time.
 
 
 class SaslStep(NamedTuple):
-    """In the highest version that both sides support."""
+    """A request to send in the highest version that both sides support."""
 
     api_key: ApiKey
     fields: Mapping[str, Any]

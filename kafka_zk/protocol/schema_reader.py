@@ -276,7 +276,6 @@ def _nullable_struct_reader(reader: Reader) -> Reader:
 
 
 def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
-    """For the field's primitive type, or for its elements."""
     type_name = field.type_name
     if type_name in FIXED_FORMATS:
         return _fixed_reader(struct.Struct(">" + FIXED_FORMATS[type_name]))

@@ -100,7 +100,6 @@ def _steps(fields: Sequence[Field], version: int, flexible: bool) -> Iterator[St
 
 
 def _run_step(fields: Sequence[Field]) -> Step:
-    """For adjacent fixed-size fields."""
     layout = Struct(">" + "".join(FIXED_FORMATS[field.type_name] for field in fields))
     return attrgetter(*(field.name for field in fields)), _fixed_writer(layout, one=len(fields) == 1)
 
@@ -161,7 +160,6 @@ def _nullable_struct_writer(write_struct: Writer) -> Writer:
 
 
 def _simple_writer(field: Field, nullable: bool, flexible: bool) -> Writer:
-    """For the field's primitive type, or for its elements."""
     if field.type_name in FIXED_FORMATS:
         return _fixed_writer(Struct(">" + FIXED_FORMATS[field.type_name]), one=True)
     if field.type_name == "uuid":

@@ -136,7 +136,7 @@ def _write_rows(pack: Packer, items: list[Any], out: bytearray) -> Steps:
 
 @cache
 def row_packer(table: Table, version: int, flexible: bool) -> Packer | None:
-    """For elements of numbers and arrays of numbers; None if there are other fields, or only one field."""
+    """A packer for elements of numbers and arrays of numbers; None if there are other fields, or only one field."""
     fields = table.untagged(version)
     if len(fields) < 2 or table.tagged(version) or not all(_is_of_numbers(field, version) for field in fields):
         return None
@@ -173,7 +173,6 @@ def _is_of_numbers(field: Field, version: int) -> bool:
 
 
 def _row_layout(fields: Sequence[Field], counts: Sequence[int], flexible: bool, end: str) -> tuple[Struct, list[bytes]]:
-    """For arrays of these sizes; also returns their encoded lengths."""
     lengths = [length(count, flexible) for count in counts]
     arrays = iter(zip(counts, lengths, strict=True))
     formats = []

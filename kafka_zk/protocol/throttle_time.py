@@ -47,13 +47,12 @@ def throttle_time_at_start(api_key: int, version: int, parts: list[Part]) -> int
 
 @cache
 def response_body_position_of(api_key: int, version: int) -> int:
-    """In a broker's responses, whose headers have no tagged fields."""
+    """The position of the body in a broker's responses, whose headers have no tagged fields."""
     return response_body_position(memoryview(bytes(5)), api_key, version)
 
 
 @cache
 def _position(api_key: int, version: int) -> int | None:
-    """In the body; None if it is missing, ``_BEHIND`` if it depends on the response."""
     position = 0
     is_behind = False
     for field in codec.response(api_key).table.fields:

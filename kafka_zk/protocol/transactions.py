@@ -57,7 +57,7 @@ class EndTxnRequest(NamedTuple):
 
 
 def read_add_partitions_to_txn_request(version: int, body: memoryview) -> AddPartitionsToTxnRequest:
-    """For small requests; ``body``: the frame without its header."""
+    """The request in ``body`` (the frame without its header), for small requests."""
     if len(body) > _LARGEST_REMEMBERED_BYTES:
         return _read_add_partitions(version, body)
     return _remembered_add_partitions(version, bytes(body))
@@ -90,12 +90,12 @@ _remembered_add_partitions = lru_cache(_MOST_REMEMBERED)(_read_add_partitions)
 def write_add_partitions_to_txn_response(
     version: int, correlation_id: int, codes: Mapping[TopicPartition, ErrorCode]
 ) -> bytes:
-    """With a code for each partition."""
+    """Header and body, without the size prefix, with a code for each partition."""
     return response_header(_ADD_PARTITIONS, version, correlation_id) + _added(version, codes.items())
 
 
 def write_partitions_added_to_txn(version: int, correlation_id: int, tps: tuple[TopicPartition, ...]) -> bytes:
-    """For partitions that were all added."""
+    """The response if all partitions were added."""
     is_small = len(tps) <= _MOST_PARTITIONS_REMEMBERED
     body = _remembered_all_added(version, tps) if is_small else _all_added(version, tps)
     return response_header(_ADD_PARTITIONS, version, correlation_id) + body

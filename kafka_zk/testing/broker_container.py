@@ -41,7 +41,7 @@ _clusters = itertools.count(1)
 
 
 class ContainerProcess:
-    """The interface of ``ChildProcess``: state, exit code, output."""
+    """A container's process with the interface of ``ChildProcess``: state, exit code, output."""
 
     def __init__(self, container: DockerContainer, name: str) -> None:
         self._container = container
@@ -54,12 +54,12 @@ class ContainerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while the process runs or before it starts."""
+        """The exit code; None while the process runs or before it starts."""
         state = self._state()
         return int(state["ExitCode"]) if state.get("Status") == "exited" else None
 
     def check_alive(self) -> None:
-        """Asks the engine at most twice a second."""
+        """Raises ProcessFailed if the process has ended. Asks the engine at most twice a second."""
         if monotonic_s() - self._checked_s > CHECK_INTERVAL_S:
             self._checked_s = monotonic_s()
             if not self.alive:
@@ -72,12 +72,12 @@ class ContainerProcess:
         return f", saying: {self.output()[-QUOTED_LOG_CHARACTERS:]}"
 
     def output(self, since_s: float | None = None) -> str:
-        """Of all runs, or since a time; empty once the container is removed."""
+        """All output of all runs, or the output since a time; empty once the container is removed."""
         container = self._container._container
         return bytes(container.logs(since=since_s)).decode(errors="replace") if container else ""
 
     def terminate(self) -> None:
-        """Does not wait."""
+        """Send SIGTERM, without waiting."""
         self._container.get_wrapped_container().kill("SIGTERM")
 
     def _state(self) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class ContainerProcess:
 
 
 class KafkaZkContainer(DockerContainer):
-    """A container with the interface of ``BrokerProcess``.
+    """One broker in a container.
 
     Args:
         image: an image built from ``docker/Dockerfile``.
@@ -152,7 +152,7 @@ class KafkaZkContainer(DockerContainer):
 
     @property
     def bootstrap(self) -> str:
-        """For processes outside of containers; others use ``internal_bootstrap``."""
+        """The address for processes outside of containers; others use ``internal_bootstrap``."""
         return f"{published_at(self, self.port)}:{self.port}"
 
     @property
@@ -165,12 +165,12 @@ class KafkaZkContainer(DockerContainer):
 
     @property
     def log_dir(self) -> Path | None:
-        """On this machine."""
+        """The folder on this machine with the log, if there is one."""
         return self.data_dir
 
     def start(self) -> Self:
-        """If no ``zookeeper`` was given, also waits until the broker serves (``EmbeddedCluster`` waits for all its
-        brokers together). Raises ProcessFailed and docker's errors.
+        """Start the broker. If no ``zookeeper`` was given, also wait until it serves (``EmbeddedCluster`` waits for all
+        its brokers together). Raises ProcessFailed and docker's errors.
         """
         if self._container is not None:
             self._container.start()
@@ -184,12 +184,14 @@ class KafkaZkContainer(DockerContainer):
         return self
 
     def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
-        """None while the broker does not respond or rejects the login."""
+        """The broker's view of the cluster; None while it does not respond or rejects the login."""
         host, _, port = self.bootstrap.rpartition(":")
         return ask_broker(host, int(port), login or self._login)
 
     def stop(self, timeout_s: float = 30, *, force: bool = False, delete_volume: bool = False) -> int:  # type: ignore[override]
-        """Keep the data and return the exit code. ``force`` or ``delete_volume`` removes the container."""
+        """Stop cleanly and keep the data. Returns the exit code. ``force`` or ``delete_volume`` removes the
+        container.
+        """
         if force or delete_volume:
             self.remove()
             return 0
@@ -198,7 +200,7 @@ class KafkaZkContainer(DockerContainer):
         return self.process.exit_code or 0
 
     def remove(self) -> None:
-        """Kill the broker and remove everything created for it."""
+        """Kill the broker and remove everything that was created for it."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
@@ -209,7 +211,7 @@ class KafkaZkContainer(DockerContainer):
             self._own_network._network = None
 
     def kill(self) -> None:
-        """Data and port remain for the next ``start``."""
+        """SIGKILL; data and port remain for the next ``start``."""
         if self.alive:
             self.get_wrapped_container().kill()
 
@@ -221,7 +223,7 @@ class KafkaZkContainer(DockerContainer):
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause within the block."""
+        """Pause the broker within the block."""
         self.pause()
         try:
             yield
@@ -266,12 +268,12 @@ class KafkaZkContainer(DockerContainer):
 
 
 def as_process(container: KafkaZkContainer) -> BrokerProcess:
-    """The container has all methods that ``EmbeddedCluster`` calls."""
+    """Use a container in place of a process: it has all methods that ``EmbeddedCluster`` calls."""
     return cast(BrokerProcess, container)
 
 
 class ContainerCluster(EmbeddedCluster):
-    """Broker ids start at 0; ZooKeeper is in the same network.
+    """Brokers with ids from 0, each in a container, with a ZooKeeper container in the same network.
 
     Arguments as for EmbeddedCluster; the logs are in ``data_dir``. ``chroot`` is within ``container``.
     """
@@ -318,7 +320,6 @@ class ContainerCluster(EmbeddedCluster):
         return as_process(broker)
 
     def _secured_container(self, broker_id: int, alias: str, port: int) -> dict[str, str]:
-        """For two listeners; empty without security."""
         if self.security is None:
             return {}
         return {

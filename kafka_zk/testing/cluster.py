@@ -19,7 +19,7 @@ from kafka_zk.testing.timings import SESSION_TIMEOUT_MS, TICK_TIME_MS
 
 
 class Cluster(EmbeddedCluster):
-    """Processes on free ports of 127.0.0.1; starts as fast as the fixtures.
+    """Brokers and a ZooKeeper as processes on free ports of 127.0.0.1; starts as fast as the fixtures.
 
     Args:
         brokers: number of brokers; their ids are 0, 1, and so on.
@@ -54,7 +54,7 @@ class Cluster(EmbeddedCluster):
         )
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-        """Returns when every broker knows the leader of each partition. Raises KafkaError."""
+        """Create a topic and wait until every broker knows the leader of each partition. Raises KafkaError."""
         create_topic(self.bootstrap, name, partitions, config or {}, self.login)
 
     def start(self) -> Self:
@@ -64,7 +64,7 @@ class Cluster(EmbeddedCluster):
         return super().start()
 
     def stop(self) -> list[str]:
-        """Also removes a temporary folder."""
+        """Like ``EmbeddedCluster.stop``; also removes a temporary folder."""
         complaints = super().stop()
         if self._temporary:
             shutil.rmtree(self.data_dir, ignore_errors=True)

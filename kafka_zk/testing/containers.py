@@ -25,7 +25,7 @@ def why_no_engine() -> str | None:
 
 
 class Containers:
-    """In one network, which is removed at the end of the ``with`` block.
+    """Servers in containers of one network, which is removed at the end of the ``with`` block.
 
     ``zookeeper_image``, ``broker_image``: as for ZooKeeperContainer and KafkaZkContainer.
     """
@@ -57,8 +57,8 @@ class Containers:
         *,
         secured: bool = False,
     ) -> EmbeddedCluster:
-        """In containers only if ``zookeeper`` is one. A container may be unable to reach other addresses (such as a
-        proxy); brokers are then processes.
+        """Create a cluster in containers if ``zookeeper`` is a container. A container may be unable to reach other
+        addresses (such as a proxy), so with a connection string the brokers are processes.
         """
         connect = zookeeper if isinstance(zookeeper, str) else zookeeper.connect_string
         servers, slash, path = connect.partition("/")

@@ -23,7 +23,7 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def broker_count(config: pytest.Config) -> int:
-    """Of the shared cluster. Raises UsageError."""
+    """The number of brokers of the shared cluster. Raises UsageError."""
     text = config.getini(BROKER_COUNT)
     count = decimal_integer(text, COUNTS)
     if count is None:
@@ -32,7 +32,7 @@ def broker_count(config: pytest.Config) -> int:
 
 
 def properties(config: pytest.Config) -> dict[str, str]:
-    """For every broker. Raises: UsageError."""
+    """Kafka's keys for every broker. Raises: UsageError."""
     pairs: dict[str, str] = {}
     for line in config.getini(PROPERTIES):
         key, equals, value = line.partition("=")
@@ -43,7 +43,6 @@ def properties(config: pytest.Config) -> dict[str, str]:
 
 
 def images(config: pytest.Config) -> dict[str, str]:
-    """As ``zookeeper_image`` and ``broker_image``."""
     chosen = {
         "zookeeper_image": config.getoption("zookeeper_image") or config.getini(ZOOKEEPER_IMAGE),
         "broker_image": config.getoption("broker_image") or config.getini(BROKER_IMAGE),

@@ -102,7 +102,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows the servers' warnings."""
+    """Attach the servers' warnings to a failed test."""
     report = yield
     logs = item.config.stash.get(_LOGS, None) if "_server_logs" in getattr(item, "fixturenames", ()) else None
     if logs and report.failed and (said := logs.report()):

@@ -17,7 +17,7 @@ Server = TypeVar("Server", EmbeddedCluster, EmbeddedZooKeeper)
 ENTRIES_SHOWN = 20
 """The newest entries of each server; the others are counted."""
 LINES_SHOWN = 8
-"""Of each entry, because stack traces are long."""
+"""Maximum number of lines shown for each entry, because stack traces are long."""
 
 _ENTRY = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S* (?:\[.*?\] (?:- )?)?(\w+)\s|(Error: |Exception in thread )")
 _QUIET = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
@@ -84,7 +84,7 @@ class ContainerLog(NamedTuple):
 
 
 class ServerLogs:
-    """From the beginning of a test.
+    """The logs of all servers of the fixtures, from the beginning of a test.
 
     Output during a start is shown only if the start fails, because ZooKeeper warns about its defaults.
     """

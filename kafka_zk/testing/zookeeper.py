@@ -13,7 +13,6 @@ from kafka_zk.testing.variants import Variant, server_security
 
 
 def quick_zookeeper(data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
-    """Not yet started."""
     security = server_security(variant, data_dir / "security")
     return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False, security=security)
 
@@ -42,7 +41,7 @@ def quick_cluster(
 
 
 class Chroot(NamedTuple):
-    """For one test. As in Kafka, the first client that connects creates it."""
+    """A chroot on a ZooKeeper for one test. As in Kafka, the first client that connects creates it."""
 
     server: EmbeddedZooKeeper
     path: str
@@ -56,5 +55,5 @@ class Chroot(NamedTuple):
         self.server.restart()
 
     def expire_session(self, session_id: int) -> None:
-        """Of any process. Raises: SessionUnknown."""
+        """End any session, of any process. Raises: SessionUnknown."""
         expire_session(LOCALHOST, self.server.port, session_id)

@@ -42,18 +42,23 @@ QUOTED_LOG_CHARACTERS = 500
 
 
 def published_at(container: DockerContainer, port: int) -> str:
-    """This machine's own address, or the engine's."""
+    """The address of a container's published port: this machine's own, or the engine's."""
     with contextlib.suppress(OSError), socket.create_connection((LOCALHOST, port), 1):
         return LOCALHOST
     return container.get_container_host_ip()
 
 
 class ZooKeeperContainer(DockerContainer):
-    """``image``: an image of ZooKeeper 3.4 to 3.9 with the official layout. ``variant``: the server's security (see
-    ``variants``); ``client_properties`` are Kafka's keys for its clients. ``tick_time_ms``: sessions last 2 to 20
-    ticks. ``config``: additional ``zoo.cfg`` keys, which override the defaults. ``security``: files to use instead of a
-    ``variant``. ``alias``: the server's name in ``network``. ``server_id``, ``peers``: its number, and the names of all
-    servers by number, in an ensemble.
+    """One ZooKeeper server in a container.
+
+    Args:
+        image: an image of ZooKeeper 3.4 to 3.9 with the official layout.
+        variant: the server's security (see ``variants``); ``client_properties`` are Kafka's keys for its clients.
+        tick_time_ms: sessions last 2 to 20 ticks.
+        config: additional ``zoo.cfg`` keys, which override the defaults.
+        security: files to use instead of a ``variant``.
+        alias: the server's name in ``network``.
+        server_id, peers: its number, and the names of all servers by number, in an ensemble.
 
     ``stop`` ends the server and keeps its data for the next ``start``; the end of the ``with`` block, ``remove`` or
     ``stop(force=True)`` removes the container.
@@ -90,7 +95,7 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def host(self) -> str:
-        """For processes outside of containers."""
+        """The host of the ports, for processes outside of containers."""
         return published_at(self, self.port)
 
     @property
@@ -121,7 +126,7 @@ class ZooKeeperContainer(DockerContainer):
         return self
 
     def launch(self) -> None:
-        """Does not wait, because the servers of an ensemble serve only together."""
+        """Start without waiting, because the servers of an ensemble serve only together."""
         if self._container is not None:
             self._container.start()
             return
@@ -137,7 +142,7 @@ class ZooKeeperContainer(DockerContainer):
                     raise
 
     def wait_serving(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Raises ProcessFailed if it ends first, or after the timeout."""
+        """Wait until the server serves. Raises ProcessFailed if it ends first, or after the timeout."""
         deadline_s = monotonic_s() + timeout_s
         while not self.serving():
             ended = not self.alive
@@ -147,14 +152,16 @@ class ZooKeeperContainer(DockerContainer):
             time.sleep(POLL_INTERVAL_S)
 
     def report(self) -> Report:
-        """Health, mode, and the allowed commands."""
+        """The server's health, its mode, and the commands that it allows."""
         return probe(self.port, self.host)
 
     def serving(self) -> bool:
         return self.report().health is Health.SERVING
 
     def stop(self, force: bool = False, delete_volume: bool = False) -> None:
-        """Keep the data. ``force`` or ``delete_volume``: remove the container, as in testcontainers."""
+        """Stop cleanly and keep the data. With ``force`` or ``delete_volume``, remove the container, as in
+        testcontainers.
+        """
         if force or delete_volume:
             self.remove()
         elif self._container is not None:
@@ -167,7 +174,7 @@ class ZooKeeperContainer(DockerContainer):
             self._container = None
 
     def kill(self) -> None:
-        """Data and port remain for the next ``start``."""
+        """SIGKILL; data and port remain for the next ``start``."""
         self.get_wrapped_container().kill()
 
     def kill_if_started(self) -> None:
@@ -181,12 +188,12 @@ class ZooKeeperContainer(DockerContainer):
         self.get_wrapped_container().unpause()
 
     def restart(self) -> None:
-        """Same port and data; sessions that have not expired continue."""
+        """Restart with the same port and data. Sessions that have not expired continue."""
         self.stop()
         self.start()
 
     def output(self, since_s: float | None = None) -> str:
-        """All of it, or since a time; empty once the container is removed."""
+        """The whole log, or the log since a time; empty once the container is removed."""
         return bytes(self._container.logs(since=since_s)).decode(errors="replace") if self._container else ""
 
     def __exit__(self, *_: object) -> None:
@@ -197,7 +204,7 @@ class ZooKeeperContainer(DockerContainer):
     # Files and ports
 
     def _choose_ports(self) -> None:
-        """Before the start: ports chosen by the engine change with every restart."""
+        """Choose ports before the start: those chosen by the engine change with every restart."""
         self.port = free_port()
         self.with_bind_ports(CLIENT_PORT, self.port)
         if self._security.tls:
@@ -238,7 +245,7 @@ class ZooKeeperContainer(DockerContainer):
 
 
 class ZooKeeperEnsemble:
-    """Several servers that elect a leader, in one network.
+    """Several ZooKeeper servers that elect a leader, in containers of one network.
 
     Arguments: as for ZooKeeperContainer. The ``size`` servers are named zookeeper-1 and so on; ``servers`` contains
     them.

@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.extraction.stores import Publication, publication
 from kafka_zk.spark_jobs.source.offset_ranges import OffsetRange
 
 _PREFIX = "compact"
-"""Of compaction attempts; attempts of extractions are hexadecimal."""
+"""Prefix of compaction attempts; attempts of extractions are hexadecimal."""
 FORMAT = "parquet"
 
 

@@ -19,8 +19,8 @@ _POLL_MS = 200
 
 
 def compact_target(spark: Any, zookeeper: str, group: str, target: str, target_file_bytes: int) -> Compacted:
-    """Of the group's extractions. Raises: GroupBusy, ExtractionFailed, RegistryError, and Spark's errors. After any of
-    them the next compaction continues.
+    """Compact the folders of the group's extractions. Raises: GroupBusy, ExtractionFailed, RegistryError, and Spark's
+    errors. After any of them the next compaction continues.
     """
     attempt = random_uuid(SYSTEM_RANDOM).hex[:12]
     files = HadoopFiles(spark)

@@ -43,5 +43,5 @@ class Connections:
         return self.brokers.settings.bootstrap_servers
 
     def partitions(self) -> list[TopicPartition]:
-        """Of all topics. Raises OptionError if a topic does not exist."""
+        """All partitions of the topics. Raises OptionError if a topic does not exist."""
         return planner.tps(self._extraction.topics, self.brokers)

@@ -96,7 +96,7 @@ def send(
 def send_undone(
     producer: Any, topic: str, letters: Iterable[DeadLetter], expected: int, done: Mapping[TopicPartition, int]
 ) -> int:
-    """In the producer's transaction. Raises ExtractionFailed if their number is not ``expected``.
+    """Send letters in the producer's transaction. Raises ExtractionFailed if their number is not ``expected``.
 
     The number may differ, because records are decoded again and the registry may have a new schema.
     """

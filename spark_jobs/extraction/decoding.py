@@ -1,4 +1,4 @@
-"""Decodes keys and values: unchanged, as text, or as a schema's columns."""
+"""Converts the source's columns to the written ones: keys and values unchanged, as text, or as a schema's columns."""
 
 import json
 from collections import Counter
@@ -18,7 +18,7 @@ DECODINGS = ("json", "avro", "string")
 FORMATS = ("parquet", "json", "csv")
 KEPT = ("key", "topic", "partition", "offset", "timestamp")
 FITS = "_kafka_zk_fits"
-"""Column: was the value decoded? Null without a value."""
+"""Column: whether the value was decoded; null without a value."""
 REASON = "_kafka_zk_reason"
 """Column: why the value was not decoded; null if no reason is known."""
 _CHANGED = "_kafka_zk_changed"
@@ -30,15 +30,14 @@ _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 
 
 def read_schema(text: str) -> str:
-    """Needs no Spark. Raises OSError."""
+    """Read a schema given as text or as ``@file``. Raises OSError."""
     return Path(text[1:]).read_text() if text.startswith("@") else text
 
 
 def check(
     decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL, value_format: str | None = None
 ) -> None:
-    """As a ``StructType``; None for a DDL schema, which only Spark's parser knows. Raises WronglyAsked for impossible
-    combinations."""
+    """Checks that need no Spark. Raises WronglyAsked for impossible combinations."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
     if schema and decode not in ("json", "avro") and value_format is None:
@@ -54,7 +53,7 @@ def check(
 
 
 def known_columns(decode: str | None, schema: str | None, on_undecodable: str = FAIL) -> Any:
-    """``values``: the schema's fields, a ``StructType``.
+    """The written columns as a ``StructType``; None for a DDL schema, which only Spark's parser knows.
 
     Raises: WronglyAsked if the schema is invalid.
     """
@@ -104,7 +103,7 @@ def _json_struct(schema: str) -> Any:
 
 def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ()) -> None:
     """Check the schema's fields (a ``StructType``) against the other columns. Raises WronglyAsked."""
-    for name in values.fieldNames():  # Errors that Spark would report only when it writes.
+    for name in values.fieldNames():  # Spark ignores the case of names
         if name.lower() in (*KEPT, *included):
             raise WronglyAsked(f"--schema: the field {name} has the same name as a column of the source")
         if name.lower() == RAW_VALUE and on_undecodable == KEEP:
@@ -112,7 +111,9 @@ def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ())
 
 
 def check_columns(columns: Any, format: str, partition_by: Sequence[str]) -> None:
-    """Adds the columns FITS and REASON. Raises WronglyAsked."""
+    """Find errors in the columns (a ``StructType``) that Spark would report only when it writes. Raises
+    WronglyAsked.
+    """
     types = {field.name: field.dataType for field in columns}
     if twice := [name for name, count in Counter(field.name.lower() for field in columns).items() if count > 1]:
         raise WronglyAsked(f"--schema: several columns are called {twice[0]}, except for upper and lower case")
@@ -143,7 +144,12 @@ def decoded(
     frame: Any, decode: str | ValueDecoder, schema: str | None, on_undecodable: str, format: str,
     included: Sequence[str] = (),
 ) -> Any:  # fmt: skip
-    """Null if the table's type would change the field."""
+    """Decode key and value, and add the columns FITS and REASON.
+
+    Except for string, each field of the schema becomes a column beside key (as text), topic, partition, offset,
+    timestamp and ``included`` columns; fields that do not fit are null. KEEP adds RAW_VALUE, in CSV as Base64.
+    Raises: WronglyAsked, and the errors of Spark's parser for a DDL schema.
+    """
     from pyspark.sql import functions as f
 
     reason = f.lit(None).cast("string")
@@ -175,7 +181,7 @@ def decoded(
 
 
 def _field(record: Any, name: str, changed: Any) -> Any:
-    """From the bytes in ``value`` and the result of ``_json`` in ``_value``."""
+    """The column of a field; null if the table's type would change the field."""
     from pyspark.sql import functions as f
 
     field = record.getField(name)
@@ -183,7 +189,7 @@ def _field(record: Any, name: str, changed: Any) -> Any:
 
 
 def _changed(fields: Any) -> Any:
-    """Like ``_json``, for the record and the reason of a failure."""
+    """The column _CHANGED, computed from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, StringType
 
@@ -194,7 +200,7 @@ def _changed(fields: Any) -> Any:
 
 
 def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
-    """In an executor."""
+    """Like ``_json``, with columns for the record and for the reason of a failure."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
@@ -204,7 +210,7 @@ def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
 
 
 def _read(decoder: ValueDecoder, value: bytes | None) -> Any:
-    """The fields, a struct of them, and the condition that the value is an object that fits. Raises RegistryFailed."""
+    """Decode one value in an executor. Raises RegistryFailed."""
     if value is None:
         return None
     with reason_only():
@@ -238,7 +244,7 @@ def _json(schema: str) -> tuple[Any, Any, Any]:
 
 
 def _avro(schema: str) -> tuple[Any, Any, Any]:
-    """With Spark's own parser, in Java."""
+    """Like ``_json``: one Avro record per value, with or without the five bytes of Confluent's serializers."""
     from pyspark.sql import functions as f
 
     parsed, fields = parse_avro_schema(schema)

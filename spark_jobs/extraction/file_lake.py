@@ -52,11 +52,10 @@ class FileLake:
         return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:
-        """As an absolute URI."""
         return self._files.qualified(folder)
 
     def check(self) -> None:
-        """Before the start. Raises WronglyAsked."""
+        """Check the target and the columns before the start. Raises WronglyAsked."""
         self._check_target()
         self.check_columns()
 
@@ -75,7 +74,7 @@ class FileLake:
         self._frames.check()
 
     def empty(self) -> Any:
-        """As a run without records would write it."""
+        """The frame that a run without records would write."""
         return self._frames.empty()
 
     def staged(self, manifest: Manifest) -> Any:
@@ -112,7 +111,7 @@ class FileLake:
         return self._folders.is_published(manifest)
 
     def publish(self, manifest: Manifest) -> None:
-        """Unless the range's folder is visible already. Raises ExtractionFailed."""
+        """Make the range's folder visible, unless it is visible already. Raises ExtractionFailed."""
         self._folders.publish(manifest)
 
     def discard(self, manifest: Manifest) -> None:

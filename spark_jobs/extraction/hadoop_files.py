@@ -33,7 +33,7 @@ class HadoopFiles:
         return bool(files.exists(path)) and bool(files.getFileStatus(path).isFile())
 
     def size(self, uri: str) -> int | None:
-        """In bytes; None if the file does not exist."""
+        """Size of a file in bytes; None if it does not exist."""
         path, files = self._found(uri)
         return int(files.getFileStatus(path).getLen()) if files.exists(path) else None
 
@@ -43,7 +43,7 @@ class HadoopFiles:
         return bool(files.rename(path, self._path(target)))
 
     def rename_folder(self, source: str, target: str) -> bool:
-        """In one step if possible; False if the target exists or the source does not.
+        """Rename a folder, in one step if possible; False if the target exists or the source does not.
 
         ``rename`` would move the folder into an existing target.
         """
@@ -63,7 +63,7 @@ class HadoopFiles:
         files.mkdirs(path)
 
     def delete(self, uri: str) -> None:
-        """With its content; no effect if it does not exist."""
+        """Delete a file or a folder with its content. No effect if it does not exist."""
         path, files = self._found(uri)
         files.delete(path, True)
 

@@ -34,7 +34,7 @@ class GroupHold:
         self._manifest_version = ABSENT
 
     async def join(self, topics: Iterable[str], now_ms: int) -> None:
-        """With a static subscription, so that old consumers count this member when they assign partitions."""
+        """Register with a static subscription, so that old consumers count this member when they assign partitions."""
         registration = ConsumerRegistration(dict.fromkeys(sorted(topics), 1), timestamp_ms=now_ms)
         await ensure_paths(self._client, [consumers.ids_path(self._group), self._path.rpartition("/")[0]])
         path = consumers.id_path(self._group, self._consumer_id)
@@ -67,7 +67,7 @@ class GroupHold:
         return {tp: outcome.offset for tp, outcome in claimed.items()}
 
     async def read_manifest(self) -> Manifest | None:
-        """Of the last run.
+        """Read the manifest of the last run.
 
         Raises: InvalidZnode; ForeignCommit if a claim was lost. Other runs may then have left leftovers, which this run
         would judge by outdated offsets, so that a table could get records twice.
@@ -81,7 +81,7 @@ class GroupHold:
         return None if data is None else manifests.decode(self._path, data)
 
     async def write_plan(self, manifest: Manifest, moves: Mapping[TopicPartition, int]) -> None:
-        """Also writes offsets of partitions that had none. Raises ForeignCommit."""
+        """Write the manifest, and the offsets of partitions that had none. Raises ForeignCommit."""
         await self._move(manifest, moves)
 
     async def commit(self, manifest: Manifest) -> None:
@@ -113,7 +113,9 @@ class GroupHold:
             raise self._written_by_others(checks[failed.index]) from failed
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
-        """In one multi, repeated until there is a response. Raises ForeignCommit, ConnectionTimeout."""
+        """Write manifest and offsets in one multi, repeated until there is a response. Raises ForeignCommit,
+        ConnectionTimeout.
+        """
         data = manifests.encode(manifest)
         operations: list[Operation] = [
             Create(self._path, data)

@@ -34,7 +34,6 @@ class Inventory:
 
     @property
     def partitioned_by(self) -> tuple[str, ...]:
-        """Between this folder and its files."""
         path = next(iter(self.files), "")
         return tuple(unquote(part.partition("=")[0]) for part in path.split("/")[:-1])
 
@@ -54,7 +53,7 @@ class Inventory:
 
 
 def is_data(path: str) -> bool:
-    """As Spark sees it: no name in the path begins with ``_`` or ``.``.
+    """True if Spark reads the file as data: no name in its path begins with ``_`` or ``.``.
 
     ``_column=value`` is a partition's folder. ``_temporary`` contains files of tasks that the job abandoned.
     """

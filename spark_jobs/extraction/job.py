@@ -146,7 +146,7 @@ def _known_columns(extraction: Extraction) -> Any:
 
 
 def plan(extraction: Extraction, *, note: Note = lambda _: None) -> Report:
-    """What a run would extract now (``--dry-run``); does not join the group."""
+    """What a run would extract now (``--dry-run``), without writing or joining the group."""
     check(extraction)
     started_s = monotonic_s()
     with Connections(extraction, note) as connections:
@@ -160,7 +160,7 @@ def extract(
     spark: Any, extraction: Extraction, *,
     progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None,
 ) -> Report:  # fmt: skip
-    """Also finishes the work of a killed run. Without new records, nothing is published.
+    """Extract new records, and finish the work of a killed run. Without new records, publish nothing.
 
     Args: ``spark``: a session, or a callable that starts one, called only if there is something to do. ``note``:
         receives a sentence about each wait. ``observe``: called before and after every step of the protocol.
@@ -210,7 +210,7 @@ def _planning(
 
 
 def started(spark: Any, note: Note) -> tuple[Any, float]:
-    """Also returns the seconds that the start took."""
+    """The session, and the seconds that its start took."""
     if not callable(spark):
         return spark, 0.0
     note("starting Spark")
@@ -407,7 +407,7 @@ class ExtractionRun:
             self._send_dead_letters(manifest, tasks, asked.dead_letter_topic)
 
     def _send_dead_letters(self, manifest: Manifest, tasks: ReadTasks, topic: str) -> None:
-        """Before the offsets move: a run that repeats the ranges finds the letters sent."""
+        """Send the letters before the offsets move: a run that repeats the ranges finds them sent."""
         servers = self._cluster.bootstrap_servers
         letters = self._lake.undecodable(tasks, servers)
         sent = dead_letters.send(
@@ -438,5 +438,5 @@ class ExtractionRun:
 
 
 def _consumer_id(group: str, now_ms: int, attempt: str) -> str:
-    """In the format of the old consumer: group, host, time, eight hex digits."""
+    """A consumer id in the format of the old consumer: group, host, time, eight hex digits."""
     return f"{group}_{socket.gethostname()}-{now_ms}-{attempt[:8]}"

@@ -19,7 +19,7 @@ _TIMES = {
     "days": r"^[+-]?\d+-\d\d-\d\d",
     "hours": r"^[+-]?\d+-\d\d-\d\d-\d\d",
 }
-"""Of a UTC time as text, by unit."""
+"""Format of each unit of a UTC time, as text."""
 _EPOCH = "timestamp_ntz'1970-01-01 00:00:00'"
 _TERM = re.compile(r"(?P<name>[a-z]+)\((?:(?P<buckets>[1-9][0-9]*)\s*,\s*)?(?P<column>[^(),]+)\)")
 
@@ -31,7 +31,6 @@ class Transform(NamedTuple):
 
     @property
     def derived(self) -> str:
-        """Of the text column."""
         return f"{self.column}_{self.name.removesuffix('s')}"
 
 
@@ -79,7 +78,6 @@ def check_columns(terms: Sequence[str], schema: Any) -> None:
 
 
 def columns(terms: Sequence[str]) -> list[str]:
-    """By which folders are created."""
     return [term if (asked := transform(term)) is None else asked.derived for term in terms]
 
 
@@ -99,7 +97,6 @@ def with_columns(frame: Any, terms: Sequence[str]) -> Any:
 
 
 def iceberg_terms(terms: Sequence[str]) -> list[Any]:
-    """For ``DataFrameWriterV2.partitionedBy``."""
     from pyspark.sql import functions as f
     from pyspark.sql.functions import partitioning
 

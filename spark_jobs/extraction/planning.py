@@ -30,7 +30,7 @@ class Brokers(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Extraction:
-    """The fields are the command line's options.
+    """What to extract; the fields are the command line's options.
 
     ``until_ms``: None means now. ``wait_ms``: maximum time for other members to leave, at least a session timeout,
     because a killed member stays registered that long. ``kafka``: options of Kafka's clients.
@@ -134,7 +134,6 @@ class Report:
 
     @property
     def records_per_second(self) -> float:
-        """Without the start of Spark."""
         seconds = self.seconds - self.spark_start_seconds
         return self.records / seconds if seconds > 0 else 0.0
 
@@ -173,7 +172,6 @@ class Planning:
             self._asked = _first_at(brokers.log_offsets(times), brokers.log_ends(offsets))
 
     def at(self, offsets: Mapping[TopicPartition, int]) -> "Planning":
-        """For a group at other offsets."""
         moved = copy(self)
         moved.offsets = dict(offsets)
         return moved
@@ -202,7 +200,6 @@ class Planning:
         self, ranges: Sequence[OffsetRange], staged: Staged = NOTHING_STAGED, published: tuple[str, ...] = (),
         recovered: Leftover = Leftover.NOTHING,
     ) -> Report:  # fmt: skip
-        """Without times, which the caller knows."""
         by_tp = {each.tp: each for each in ranges}
         rows = []
         for tp in sorted(self.offsets):

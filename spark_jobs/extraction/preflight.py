@@ -17,7 +17,7 @@ from kafka_zk.spark_jobs.extraction.table_formats import ICEBERG
 _LOCAL = re.compile(r"local(\[(\*|[1-9][0-9]*)(, *[1-9][0-9]*)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]")
 _HADOOP_FOLDERS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _CONFIGURED = (*_HADOOP_FOLDERS, "SPARK_CONF_DIR", "PYSPARK_GATEWAY_PORT")
-"""If one is set, a path without a scheme may be in any file system, or Spark is already running."""
+"""If one of these is set, a path without a scheme may be in any file system, or Spark is already running."""
 _DEFAULT_FILE_SYSTEM = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name")
 _CONNECT_TIMEOUT_S = 1.0
 
@@ -37,7 +37,7 @@ def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _check_standalone(master: str) -> None:
-    """Without a master, Spark would retry for a minute. Raises WronglyAsked."""
+    """Connect to the master, because Spark would retry for a minute without one. Raises WronglyAsked."""
     refusals = []
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")

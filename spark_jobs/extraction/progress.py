@@ -14,7 +14,7 @@ Progress = Callable[[int, int], None]
 
 
 def silent(done: int, total: int) -> None:
-    """Without an observer, Spark's progress is not polled."""
+    """For runs without an observer, which do not poll Spark's progress."""
 
 
 HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
@@ -70,7 +70,6 @@ class JobProgress:
         return min(self._total, max(finished, self._rows(job_ids)))
 
     def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:
-        """Of the first stage, which reads; after a shuffle other tasks write."""
         jobs = filter(None, map(self._context.statusTracker().getJobInfo, job_ids))
         stages = [stage_id for job in jobs for stage_id in job.stageIds]
         if not stages:
@@ -94,6 +93,5 @@ class JobProgress:
 
 
 def _listed(sequence: Any) -> Iterator[Any]:
-    """Of Scala."""
     for number in range(sequence.size()):
         yield sequence.apply(number)

@@ -80,7 +80,7 @@ class RangeFolders:
             )
 
     def publish(self, manifest: Manifest) -> None:
-        """Unless the folder is published. Raises ExtractionFailed."""
+        """Publish the staged folder, unless it is published. Raises ExtractionFailed."""
         if publication(manifest.target) is Publication.RENAME:
             self._rename(manifest)
         else:
@@ -94,7 +94,7 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _rename(self, manifest: Manifest) -> None:
-        """Unless another group has published the range. Raises ExtractionFailed."""
+        """Rename the folder, unless another group has published the range. Raises ExtractionFailed."""
         source, target = self.staging(manifest), self.published(manifest)
         if not self.is_published(manifest):
             if not self.files.exists(source):
@@ -123,7 +123,7 @@ class RangeFolders:
         self.discard(manifest)
 
     def _copy_file(self, source: str, target: str, size: int) -> None:
-        """Unless another run has moved the file. Raises ExtractionFailed."""
+        """Move one file, unless another run has done so. Raises ExtractionFailed."""
         found = self.files.size(target)
         if found == size:
             return
@@ -136,7 +136,7 @@ class RangeFolders:
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def found(self, target: str) -> dict[str, Inventory | None]:
-        """By name; None for folders without an inventory."""
+        """All range folders of a target by name; None for those without an inventory."""
         there: dict[str, Inventory | None] = {}
         for name in self.files.folders(target):
             if name.startswith(RANGE_PREFIX):

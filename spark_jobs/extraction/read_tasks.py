@@ -15,19 +15,18 @@ from kafka_zk.spark_jobs.source.offset_specs import format_offsets
 
 _TASKS_A_CORE = 4
 _MOST_RECORDS = 1_000_000
-"""For small ranges in one task, and so usually in one file."""
+"""Maximum number of records of small ranges in one task, and so usually in one file."""
 
 
 @dataclass(frozen=True)
 class ReadTasks:
-    """In the order of Spark's task numbers, and the source's options for these tasks."""
+    """The ranges of each task, in the order of Spark's task numbers, and the source's options for these tasks."""
 
     ranges: tuple[tuple[OffsetRange, ...], ...]
     options: Mapping[str, str]
 
     @property
     def sizes(self) -> list[int]:
-        """In offsets."""
         return [sum(each.size for each in task) for task in self.ranges]
 
 

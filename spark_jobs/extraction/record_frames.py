@@ -53,7 +53,7 @@ class RecordFrames:
         partitioning.check_columns(terms, written)
 
     def empty(self) -> Any:
-        """As a run without records would write it."""
+        """The frame that a run without records would write."""
         return self._columns(self._rows(self._judged(self._no_records())))
 
     def _no_records(self) -> Any:
@@ -122,7 +122,6 @@ class RecordFrames:
         return value_decoder(asked.value_format, registry_at(asked.schema_registry), asked.topics, asked.schema)
 
     def _judged(self, source: Any, kept: Sequence[str] = ()) -> Any:
-        """With the columns FITS and REASON if values are decoded."""
         asked = self._extraction
         frame = columns.with_included(source, asked.include)
         decode = self._decoder if asked.value_format is not None else asked.decode
@@ -156,9 +155,6 @@ def _counts(columns: Sequence[str]) -> list[Any]:
 
 
 def _observed(observation: Any, frame: Any, aggregates: Sequence[Any]) -> Mapping[str, Any]:
-    """If Spark can prove that nothing will be written, as for ``--where false``, it reads nothing; the frame is then
-    read for its values.
-    """
     try:
         found: Mapping[str, Any] = observation.get
     except Py4JJavaError:

@@ -7,7 +7,7 @@ from kafka_zk.spark_jobs.errors import ExtractionFailed
 _PLACE = ("topic", "partition", "offset")
 _INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 _RANGE = "range"
-"""Of the folders ``range=...``."""
+"""Spark's partition column of the folders ``range=...``."""
 
 
 class SparkRewriter:

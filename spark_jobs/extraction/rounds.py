@@ -33,7 +33,7 @@ _LONGEST_BLOCK_S = 1.0
 
 @dataclass(frozen=True)
 class Round:
-    """Without a report, the round failed for the reason ``failure``."""
+    """The result of a round; without a report, it failed for the reason ``failure``."""
 
     number: int
     report: Report | None
@@ -60,7 +60,7 @@ class _Stop:
         self._asked.put(None)
 
     def wait(self, timeout_s: float) -> None:
-        """Until the stop is requested or the time is over.
+        """Wait until the stop is requested or the time is over.
 
         A signal that arrives just before a blocking call is handled only when the call returns, so calls are short.
         """

@@ -12,7 +12,6 @@ _NOISE = re.compile(r"^An error occurred while calling ")
 
 
 def first_line(error: Exception) -> str:
-    """Without SQLSTATE and package names."""
     for line in str(error).splitlines():
         text = line.strip().removeprefix(": ")
         if text and not _NOISE.match(text):

@@ -31,8 +31,6 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 
 
 class Step(enum.Enum):
-    """In order."""
-
     JOIN = "register as a member of the group"
     CLAIM = "own the partitions"
     SETTLE = "finish or drop what an earlier run left"

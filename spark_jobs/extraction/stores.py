@@ -34,7 +34,7 @@ def check_store(target: str) -> None:
 
 
 def missing_module(target: str, failure: str, hadoop_version: str) -> str | None:
-    """If Hadoop does not find a file system's class: the package to add."""
+    """The package to add if Hadoop does not find a file system's class; None for other failures."""
     scheme = scheme_of(target)
     if not _NO_FILE_SYSTEM.search(failure):
         return None

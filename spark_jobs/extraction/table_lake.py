@@ -84,7 +84,7 @@ class TableLake:
         return False
 
     def publish(self, manifest: Manifest) -> None:
-        """Unless the table has the files. Raises ExtractionFailed and Spark's errors."""
+        """Append the staged files, unless the table has them. Raises ExtractionFailed and Spark's errors."""
         location = self._tables.location(manifest.target)
         assert location is not None, "the table was made before the staging"
         frame = self._folders.staged(_beside(manifest, location))
@@ -176,7 +176,7 @@ class DeltaTables:
         writer.save(manifest.target)
 
     def _make(self, target: str, empty: Any, extraction: Extraction) -> None:
-        """In a separate commit, because Delta refuses one of two appends that each create the table."""
+        """Create the table in a separate commit, because Delta refuses one of two appends that each create it."""
         if self._is_table(target):
             return
         try:

@@ -29,7 +29,7 @@ NOTHING_STAGED = Staged(0)
 
 
 def meaning(decoding: str) -> str:
-    """Of a decodable value; ``decoding`` as ``Extraction.decoding``."""
+    """Describe a decodable value; ``decoding`` as ``Extraction.decoding``."""
     return _MEANING[decoding]
 
 

@@ -34,12 +34,12 @@ class TopicWriter(DataSourceArrowWriter):
         self._job = job or random_uuid(SYSTEM_RANDOM).hex[:12]
 
     def write(self, iterator: Iterator[Any]) -> Written:
-        """In an executor. Raises WriteFailed, OptionError."""
+        """Write one task's rows, in an executor. Raises WriteFailed, OptionError."""
         with reason_only(), _told():
             return _written(self._options, self._job, iterator)
 
     def commit(self, messages: Sequence[Any]) -> None:
-        """In the driver. Raises WriteFailed; then some may be committed."""
+        """Commit all transactions, in the driver. Raises WriteFailed; then some may be committed."""
         with reason_only(), _told():
             _end(self._options, messages, is_committed=True)
 
@@ -50,8 +50,8 @@ class TopicWriter(DataSourceArrowWriter):
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
-    """With ``checkpointLocation`` the job name stays the same, so that a retried task aborts its earlier transaction
-    and the number of ids is bounded.
+    """The writer of a batch of a stream. With ``checkpointLocation`` the job name stays the same, so that a retried
+    task aborts its earlier transaction and the number of ids is bounded.
     """
 
     def __init__(self, options: WriteOptions) -> None:

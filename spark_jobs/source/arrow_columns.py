@@ -47,7 +47,6 @@ class ArrowColumns:
         first_offset: int,
         until_offset: int,
     ) -> int:
-        """As ``record_kernel.decode``, whose status is returned."""
         status: int = kernel.decode(
             data, batches, cursor, first_offset, until_offset, self._with_headers, self._fill,
             self._offsets, self._timestamps, self._key_ends, self._keys, self._key_valid,
@@ -65,14 +64,13 @@ class ArrowColumns:
             fill[kernel.NAME_BYTES], fill[kernel.CONTENT_BYTES] = self._name_ends[headers], self._content_ends[headers]
 
     def start_timestamp_type(self, timestamp_type: int) -> bool:
-        """If not, ``take`` the rows first."""
         if self.row_count and timestamp_type != self._timestamp_type:
             return False
         self._timestamp_type = timestamp_type
         return True
 
     def grow(self, record_bytes: int) -> None:
-        """Until the next ``take``; only while there are no rows."""
+        """Make room for a record of this size until the next ``take``; only while there are no rows."""
         assert not self.row_count
         headers = record_bytes // 2 + 1  # a header has at least two length bytes
         for_headers = (headers, record_bytes, record_bytes) if self._with_headers else (1, 1, 1)

@@ -48,7 +48,7 @@ _REASONS = {
 }
 _CRC_TO_RECORDS = HEADER_SIZE - CRC_START
 _DECOMPRESSED_BYTES = 4 * 1024 * 1024
-"""At most this size is decompressed together, because a call of the kernel costs as much as 16 KB."""
+"""Compressed batches are decompressed together up to this size, because a call of the kernel costs as much as 16 KB."""
 OnUnreadable = Callable[[int, int, str], object]
 """Called with the batch's first and last offset, and the reason."""
 Table = Any

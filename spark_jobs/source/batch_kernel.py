@@ -40,7 +40,7 @@ def _integer(data, position, size):  # type: ignore[no-untyped-def]
 
 @njit(_state(_input, types.int64, types.int64[:, ::1]), cache=True, nogil=True)
 def read_headers(data, position, table):  # type: ignore[no-untyped-def]
-    """From ``position`` on; returns the number of whole batches and their end position.
+    """Fill the table with the whole batches from ``position`` on. Returns their number and end position.
 
     Stops at the end of the data, a partial batch, another magic than 2, or an invalid length. The table must have a row
     for every HEADER_SIZE bytes.

@@ -101,7 +101,7 @@ class BrokerConnection:
         self._send(ApiKey.FETCH, version, write_fetch_request(version, request))
 
     def receive_fetch(self) -> FetchResponse:
-        """Of the oldest pending Fetch; records are views of memory that is not reused."""
+        """Receive the response to the oldest pending Fetch. Its records are views of memory that is not reused."""
         return read_fetch_response(self.version(ApiKey.FETCH), self._receive(ApiKey.FETCH))
 
     def _ask_versions(self) -> dict[int, tuple[int, int]]:

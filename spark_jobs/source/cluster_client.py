@@ -90,7 +90,7 @@ class ClusterClient:
         self._connections = {key: each for key, each in self._connections.items() if each is not connection}
 
     def refresh(self, topics: Iterable[str] | None) -> None:
-        """Of ``topics`` (None: all), from any broker that responds. Raises FetchFailed."""
+        """Fetch metadata of ``topics`` (None: all) from any broker that responds. Raises FetchFailed."""
         asked = None if topics is None else sorted(set(topics))
         message = _MetadataRequest(
             topics=None if asked is None else [_MetadataRequest.MetadataRequestTopic(name=name) for name in asked],
@@ -110,7 +110,7 @@ class ClusterClient:
         raise FetchFailed(f"no broker responds: {'; '.join(causes)}")
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]:
-        """Of requested topics that exist, or of all that are not internal.
+        """Partition counts of the requested topics that exist, or of all topics that are not internal.
 
         Waits for new topics whose partitions have no leader yet.
         """
@@ -138,12 +138,12 @@ class ClusterClient:
         return self._until_done(look)
 
     def topic_names(self) -> list[str]:
-        """Without internal topics. Raises FetchFailed."""
+        """The names of all topics that are not internal. Raises FetchFailed."""
         self.refresh(None)
         return sorted(name for name, topic in self._metadata.topics.items() if not topic.is_internal)
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, UUID]:
-        """Of topics that exist and have an id (since 2.8). Raises FetchFailed."""
+        """Current ids of the topics that exist and have one (since 2.8). Raises FetchFailed."""
         wanted = sorted(set(topics))
         if wanted:
             self.refresh(wanted)
@@ -156,11 +156,10 @@ class ClusterClient:
         return self._offsets(wanted, self.settings.read_committed)
 
     def log_ends(self, tps: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Includes records of open transactions, which LATEST may exclude."""
+        """The end of each log, including records of open transactions, which LATEST may exclude."""
         return self.log_offsets(dict.fromkeys(tps, LATEST))
 
     def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Includes records of open transactions."""
         return self._offsets(wanted, False)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool) -> dict[TopicPartition, int]:

@@ -57,7 +57,6 @@ class KafkaZkDataSource(DataSource):
             return TopicStreamWriter(self._write_options(schema))
 
     def _write_options(self, schema: Any) -> Any:
-        """With the broker addresses that executors need."""
         from kafka_zk.spark_jobs.sink import write_options
 
         options = write_options.parse(dict(self.options))

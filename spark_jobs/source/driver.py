@@ -21,7 +21,7 @@ from kafka_zk.spark_jobs.source.options import SourceOptions, security_of
 
 
 class Driver:
-    """For one plan; a context manager. Raises OptionError, FetchFailed, DataLoss, RegistryError."""
+    """The connections of one plan; a context manager. Raises OptionError, FetchFailed, DataLoss, RegistryError."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -80,12 +80,11 @@ class Driver:
         return planner.tasks(self._options, ranges)
 
     def committed(self, wanted: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """In ZooKeeper; partitions without an offset are left out."""
+        """The group's offsets in ZooKeeper; partitions without one are omitted."""
         stored = run_blocking(self._group_offsets().fetch(wanted))
         return {tp: each.offset for tp, each in stored.items() if each.offset >= 0}
 
     def mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """To ZooKeeper, without a version check."""
         run_blocking(self._group_offsets().store(offsets))
 
     def _group_offsets(self) -> OffsetRegistry:
@@ -98,13 +97,13 @@ class Driver:
 
 
 def find_brokers(connect_string: str, protocol: str) -> str:
-    """As registered in a ZooKeeper. Raises OptionError, RegistryError."""
+    """The addresses of the brokers registered in a ZooKeeper. Raises OptionError, RegistryError."""
     with KazooBlockingClient(connect_string) as client:
         return registered_brokers(client, connect_string, protocol)
 
 
 def registered_brokers(client: KazooBlockingClient, connect_string: str, protocol: str) -> str:
-    """Of the live brokers' listeners with this security protocol. Raises OptionError without one."""
+    """The addresses of the live brokers' listeners with this security protocol. Raises OptionError without one."""
     live = run_blocking(BrokerRegistry(client).live())
     addresses = [address for info, _ in live.values() if (address := info.address(protocol)) is not None]
     if not addresses:

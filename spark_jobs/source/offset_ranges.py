@@ -31,13 +31,12 @@ class OffsetRange(NamedTuple):
 
 
 def between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """Not empty, sorted by partition."""
     ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts)]
     return [each for each in ranges if each.size]
 
 
 def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
-    """At most ``max_count`` offsets in all, in proportion to the ranges' sizes.
+    """Shorten ranges to at most ``max_count`` offsets in all, in proportion to their sizes.
 
     Rounding uses the largest remainders, so exactly ``max_count`` offsets are read if there are enough.
     """

@@ -94,7 +94,6 @@ def parse_assign(text: str) -> list[TopicPartition]:
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """As Spark's offset JSON, sorted."""
     document: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         document.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]

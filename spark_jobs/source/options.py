@@ -100,8 +100,6 @@ class SourceOptions:
 
 
 class _Options:
-    """By lower-case name."""
-
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
 
@@ -178,7 +176,7 @@ def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions
 
 
 def check_kafka(kafka: Mapping[str, str]) -> None:
-    """Without the prefix ``kafka.``. Raises OptionError for an unsupported one."""
+    """Check options of Kafka's clients, without the prefix ``kafka.``. Raises OptionError for an unsupported one."""
     for name, why in _REFUSED_OF_KAFKA.items():
         if name in kafka:
             raise OptionError(f"{_KAFKA}{name} is not supported: {why}")
@@ -244,7 +242,7 @@ def _subscription(options: _Options) -> dict[str, Any]:
 
 @cache
 def _java_pattern(text: str) -> re.Pattern[str]:
-    """As for Spark's own source. Raises OptionError."""
+    """A Java regular expression, as for Spark's own source. Raises OptionError."""
     from kafka_zk.rebalance.topic_filter import InvalidTopicFilter, java_pattern
 
     try:

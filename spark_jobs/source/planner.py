@@ -69,7 +69,7 @@ def _partition_counts(names: set[str] | None, brokers: Brokers) -> dict[str, int
 
 
 def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> list[OffsetRange]:
-    """Of a batch read; not yet split. Raises: OptionError, DataLoss, FetchFailed."""
+    """The ranges of a batch read, not yet split. Raises: OptionError, DataLoss, FetchFailed."""
     wanted = partitions(options, brokers)
     starts = starting_offsets(options, brokers, committed, wanted)
     ends = ending_offsets(options, brokers, wanted)
@@ -81,7 +81,6 @@ def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> 
 
 
 def tasks(options: SourceOptions, ranges: list[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
-    """Of each Spark task."""
     pieces = offset_ranges.split(ranges, options.min_partitions, options.max_records_per_partition)
     return offset_ranges.grouped(pieces, options.records_per_shared_partition)
 

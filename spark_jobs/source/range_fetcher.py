@@ -114,7 +114,7 @@ class RangeFetcher:
     # --- one fetch
 
     def _fetch(self) -> FetchedPartition:
-        """From the current leader at ``position``; the response may have no records.
+        """Fetch from the current leader at ``position``. The response may have no records.
 
         Raises FetchFailed without a response or a new record for ``patience_ms``.
         """
@@ -149,7 +149,6 @@ class RangeFetcher:
         return stable if self._settings.client.read_committed and stable >= 0 else answer.high_watermark
 
     def _answer(self) -> FetchedPartition | None:
-        """To the pending fetch, or to a new one; None if no leader is known."""
         if self._in_flight is None and not self._send():
             return None
         connection = self._in_flight
@@ -199,7 +198,6 @@ class RangeFetcher:
     # --- loss
 
     def _out_of_range(self) -> None:
-        """Or continue at the first offset of the log."""
         start = self._cluster.offsets({self._tp: EARLIEST})[self._tp]
         end = self._cluster.log_ends([self._tp])[self._tp]
         if start > self._position:

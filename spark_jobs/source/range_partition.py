@@ -22,7 +22,9 @@ class RangePartition(InputPartition):
 
 
 def read_range(partition: InputPartition) -> Iterator[Any]:
-    """In an executor. For a read without tasks, Spark plans one empty partition."""
+    """Yield the record batches of one task, in an executor. For a read without tasks, Spark plans one empty
+    partition.
+    """
     if not isinstance(partition, RangePartition):
         return iter(())
     return _batches(partition)

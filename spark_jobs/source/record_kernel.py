@@ -63,7 +63,8 @@ def _varint(data, position, end):  # type: ignore[no-untyped-def]
 
 @njit(types.void(_input, types.int64, types.int64, _bytes, types.int64), cache=True, nogil=True)
 def _copy(source, start, size, target, at):  # type: ignore[no-untyped-def]
-    """With unsigned indices: for signed ones numba checks the sign at every byte, which is 30 times slower (measured).
+    """Copy with unsigned indices: for signed ones numba checks the sign at every byte, which is 30 times slower
+    (measured).
     """
     to, origin = types.uintp(at), types.uintp(start)
     for index in range(types.uintp(max(size, 0))):

@@ -14,12 +14,11 @@ LOG_APPEND_TIME = 1
 
 
 def spark_schema(include_headers: bool) -> str:
-    """As DDL, for ``DataSource.schema``."""
     return f"{COLUMNS}, {HEADERS_COLUMN}" if include_headers else COLUMNS
 
 
 def arrow_schema(include_headers: bool) -> Any:
-    """As a ``pyarrow.Schema``, equal to Spark's from the DDL."""
+    """The columns as a ``pyarrow.Schema``, equal to the one that Spark creates from the DDL."""
     import pyarrow as pa
 
     fields = [

@@ -127,7 +127,6 @@ def _of_record(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _single(schema: Any, named: Mapping[str, Any]) -> Any:
-    """Of a name or of a type in braces, without null; a list if several types remain."""
     if isinstance(schema, str):
         return named.get(schema, schema)
     if isinstance(schema, list):
@@ -157,7 +156,7 @@ def _family(logical: Logical) -> str:
 
 
 def converted(value: Any, how: Any) -> Any:
-    """From the physical value to the reader's logical type. Raises ValueUndecodable, OverflowError."""
+    """Convert a physical value to the reader's logical type. Raises ValueUndecodable, OverflowError."""
     match how:
         case _ if value is None or how is None:
             return value

@@ -19,7 +19,7 @@ from kafka_zk.spark_jobs.values.schema_registry import Schema
 
 _NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, RecursionError, SchemaParseException)
 _SAFE_DEPTH = 1024
-"""In bytes: no value of this size can be nested too deeply."""
+"""A value of at most this many bytes cannot be nested too deeply."""
 
 
 class _Writer(NamedTuple):

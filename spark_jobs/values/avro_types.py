@@ -46,7 +46,7 @@ _AVRO_LOGICAL_TYPES = {
 
 
 def avro_type(schema: Any, field: str = "") -> Any:
-    """Of a field. Raises WronglyAsked for unions of several types and unknown types."""
+    """The Spark type of a field's schema. Raises WronglyAsked for unions of several types and unknown types."""
     from pyspark.sql import types
 
     if isinstance(schema, list):
@@ -89,7 +89,7 @@ def _logical_type(schema: dict[str, Any]) -> str | None:
 
 
 def parse_avro_schema(text: str) -> tuple[Any, Any]:
-    """For fastavro, and as a ``StructType``. Raises WronglyAsked."""
+    """Parse the schema for fastavro, and as a ``StructType``. Raises WronglyAsked."""
     import fastavro
     from pyspark.sql.types import StructType
 
@@ -105,12 +105,11 @@ def parse_avro_schema(text: str) -> tuple[Any, Any]:
 
 
 def plain(schema: Any) -> Any:
-    """Without the logical types that Spark lacks: uuid stays text, and times of day stay numbers."""
+    """Remove the logical types that Spark lacks: uuid stays text, and times of day stay numbers."""
     return _without(schema, lambda each: _logical_type(each) not in _AVRO_LOGICAL_TYPES)
 
 
 def physical(schema: Any) -> Any:
-    """Without logical types."""
     return _without(schema, lambda _: True)
 
 
@@ -127,9 +126,9 @@ def _without(schema: Any, is_dropped: Callable[[dict[str, Any]], bool]) -> Any:
 
 
 def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) -> Any:
-    """In an executor; None if the value is absent or not a complete record of the schema.
+    """Decode the record in ``value``, in an executor; None if it is absent or not a complete record of the schema.
 
-    ``has_decimals`` False: no check for them.
+    ``has_decimals`` False: the schema has no decimals, so the check for them is skipped.
     """
     import io
 

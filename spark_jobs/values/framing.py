@@ -32,7 +32,7 @@ def read_frame(value: bytes) -> Frame:
 
 
 def read_message_path(payload: bytes) -> tuple[tuple[int, ...], bytes]:
-    """From the outside in, in the Protobuf schema; and the message's bytes. Raises ValueUndecodable."""
+    """The path to the message in its Protobuf schema, from the outside in, and its bytes. Raises ValueUndecodable."""
     count, position = _zigzag(payload, 0)
     if count == 0:  # short form of the first message
         return (0,), payload[position:]

@@ -46,7 +46,7 @@ _NOT_FINITE = {
 
 
 class _Number(str):
-    """In its written form."""
+    """A number in its written form."""
 
 
 class _Object(list[tuple[str, Any]]):
@@ -105,7 +105,6 @@ def _is_same(compare: _Same, written: Any, found: Any) -> bool:
 
 
 def _comparison(kind: Any) -> _Same:
-    """For values that are not null."""
     from pyspark.sql import types
 
     match kind:
@@ -230,7 +229,7 @@ _ATOMIC: dict[str, _Same] = {
 
 
 def _local_time(text: str) -> tuple[datetime, tzinfo | None]:
-    """As Spark's cast parses it. Raises ValueError, KeyError."""
+    """Parse a time like Spark's cast. Raises ValueError, KeyError."""
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a timestamp")

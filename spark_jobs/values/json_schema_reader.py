@@ -80,8 +80,6 @@ def _registry(schema: Schema) -> Any:
 
 
 class _Columns:
-    """Of a JSON Schema's parts."""
-
     def __init__(self, resolver: Any) -> None:
         self._resolver = resolver
 

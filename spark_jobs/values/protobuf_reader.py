@@ -77,7 +77,7 @@ class ProtobufReader:
 
 
 def _named(file: Any, path: tuple[int, ...]) -> str:
-    """Of the message at a path. Raises ValueUndecodable."""
+    """The full name of the message at a path. Raises ValueUndecodable."""
     scope = list(file.message_types_by_name.values())
     found = None
     for step in path:
@@ -93,7 +93,7 @@ def _named(file: Any, path: tuple[int, ...]) -> str:
 
 
 def _file(schema: Schema) -> Any:
-    """In a separate pool, because versions of a schema contain messages of the same names."""
+    """The schema's file, in a separate pool, because versions of a schema contain messages of the same names."""
     pool = descriptor_pool.DescriptorPool()
     for each in _in_order(schema):
         pool.Add(each)
@@ -125,7 +125,7 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
 
 
 def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
-    """From a text or a descriptor. Raises ValueError."""
+    """Parse or compile a schema. Raises ValueError."""
     try:
         file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
     except (binascii.Error, ValueError, DecodeError):
@@ -135,7 +135,7 @@ def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
 
 
 def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
-    """By protoc from the wheel grpcio-tools. Raises ValueError."""
+    """Compile with protoc from the wheel grpcio-tools. Raises ValueError."""
     import grpc_tools
     from grpc_tools import protoc
 

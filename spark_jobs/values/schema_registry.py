@@ -25,7 +25,7 @@ _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
 
 class RegistryFailed(SourceError):
-    """Not reached, or an invalid response."""
+    """The schema registry could not be reached, or its response was invalid."""
 
 
 class Schema(NamedTuple):
@@ -118,7 +118,6 @@ class SchemaRegistry:
             raise self._no_registry() from error
 
     def _get(self, path: str) -> Any:
-        """As JSON; None for 404."""
         request = Request(f"{self.url}{path}", headers=self._headers)
         try:
             with urlopen(request, timeout=_TIMEOUT_S) as answer:

@@ -44,11 +44,10 @@ class ValueDecoder:
 
     @property
     def columns(self) -> Any:
-        """As a ``StructType``."""
         return self._reader.columns
 
     def decode(self, value: bytes) -> Any:
-        """In the form that Spark's Python workers return. Raises ValueUndecodable, RegistryFailed."""
+        """The record in the form that Spark's Python workers return. Raises ValueUndecodable, RegistryFailed."""
         frame = read_frame(value)
         return self._reader.read(self._writer(frame.schema_id), frame.payload)
 
@@ -80,7 +79,8 @@ class ValueDecoder:
 def value_decoder(
     value_format: str, registry: SchemaRegistry, topics: Sequence[str], given: str | None
 ) -> ValueDecoder:
-    """For the subjects TOPIC-value. ``given``: a reader's schema instead of the newest one.
+    """Create the decoder for these topics (subjects TOPIC-value). ``given``: a reader's schema instead of the newest
+    one.
 
     Raises: WronglyAsked, RegistryFailed.
     """

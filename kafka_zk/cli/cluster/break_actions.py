@@ -47,7 +47,7 @@ def expected(name: str, session_s: float, supervised: bool) -> str:
 
 
 def target_of(name: str, request: dict[str, Any]) -> str:
-    """As text: ``broker 2``, ``board/anna``, ``flights``."""
+    """The target of a request as text: ``broker 2``, ``board/anna``, ``flights``."""
     kind = ACTIONS[name].target
     told = str(request.get(kind, ""))
     return f"broker {told}" if kind == BROKER else told

@@ -15,7 +15,7 @@ _LOGIN_FILE = "java.security.auth.login.config"
 
 
 def jvm_login_file(kafka_opts: str) -> dict[str, str]:
-    """In a JVM's ``KAFKA_OPTS``, as a key of ``server.properties``."""
+    """The JAAS file in a JVM's ``KAFKA_OPTS``, as a key of ``server.properties``."""
     option = f"-D{_LOGIN_FILE}="
     try:
         found = [word.removeprefix(option) for word in shlex.split(kafka_opts) if word.startswith(option)]

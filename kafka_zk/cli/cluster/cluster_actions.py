@@ -25,7 +25,7 @@ Document = dict[str, Any]
 
 
 class ClusterActions:
-    """For a control socket. Call ``stop`` at the end.
+    """Handles requests of a control socket. Call ``stop`` at the end.
 
     Args:
         did: called after each success with the action, its target, and the broker if the target is one.

@@ -45,19 +45,17 @@ class RunningCluster:
 
     @property
     def trace(self) -> Path | None:
-        """Of the brokers."""
         trace: str | None = self._description["trace"]
         return None if trace is None else Path(trace)
 
     @property
     def security(self) -> ClientSecurity:
-        """Of connections to the brokers. Raises CommandFailed."""
+        """The security of connections to its brokers. Raises CommandFailed."""
         file: str | None = self._description.get("client_properties")
         return command_security() if file is None else read_security(Path(file))[1]
 
     @property
     def session_s(self) -> float:
-        """Of the brokers."""
         milliseconds: int = self._description["session_timeout_ms"]
         return milliseconds / 1000
 
@@ -69,7 +67,6 @@ class RunningCluster:
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """Dead or alive."""
         return tuple(sorted(broker["id"] for broker in self._description["brokers"]))
 
     def broker_id(self, named: str) -> int:
@@ -124,7 +121,7 @@ def _session_of(client: KazooBlockingClient, broker_id: int) -> int:
 
 
 def find_cluster(data: Path | None, zookeeper: str | None) -> RunningCluster:
-    """By data directory or ZooKeeper; without either, the only running one.
+    """Find the cluster with that data directory or ZooKeeper; without either, the only running one.
 
     Raises: CommandFailed, NotReached.
     """

@@ -178,7 +178,7 @@ def _replication(brokers: int) -> dict[str, str]:
 
 
 def _checked(properties: dict[str, str], secure: bool) -> dict[str, str]:
-    """Before the start, so that an error appears here and not in every broker's log."""
+    """Check the overrides before the start, so that an error appears here and not in every broker's log."""
     from kafka_zk.broker.config.kafka_config import KafkaConfig
     from kafka_zk.embedded.cluster import LISTENER_KEYS
 
@@ -199,7 +199,6 @@ def _temporary_directory(cleanup: ExitStack) -> Path:
 
 
 def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace: object) -> None:
-    """Unless a failure left logs in it that its message names."""
     failed = kind is not None and issubclass(kind, Exception)
     if not failed or not any(folder.rglob("*.log")):
         with interrupts.held():
@@ -358,7 +357,6 @@ def _watch(
     as_json: bool,
     cleanup: ExitStack,
 ) -> None:
-    """Until a signal arrives or the last broker has ended unrequested; serves ``kafka-zk break``."""
     from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 
     def did(action: str, target: str, broker: "BrokerProcess | None") -> None:
@@ -387,7 +385,6 @@ def _watch(
 def _tell_ended(
     cluster: "EmbeddedCluster", told: "Set[BrokerProcess | EmbeddedZooKeeper]", killed: "Set[int]", as_json: bool
 ) -> "set[BrokerProcess | EmbeddedZooKeeper]":
-    """Without those in ``told`` and brokers killed by request; returns the ended ones."""
     died = {broker for broker in cluster.brokers if broker.broker_id not in killed}
     watched: set[BrokerProcess | EmbeddedZooKeeper] = {*died, *([cluster.zookeeper] if cluster.zookeeper else [])}
     ended = {each for each in watched - told if not each.alive}
@@ -400,7 +397,6 @@ def _tell_ended(
 
 
 def _listen(cluster: "EmbeddedCluster", cleanup: ExitStack) -> "ControlSocket | None":
-    """For ``kafka-zk break``; None if that fails."""
     from kafka_zk.embedded.control_socket import ControlSocket
 
     try:

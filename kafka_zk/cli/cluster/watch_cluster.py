@@ -29,7 +29,7 @@ _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent, ClientsSeen, Denied)
 
 
 def watch_cluster(zookeeper: str | None, trace: Path | None, timeout_s: float, *, verbose: bool, as_json: bool) -> None:
-    """Until the time is over. Raises CommandFailed, RegistryError."""
+    """Print events until the time is over. Raises CommandFailed, RegistryError."""
     end_s = time.monotonic() + timeout_s
     if trace is None:
         zookeeper, trace = _found(zookeeper)
@@ -61,7 +61,6 @@ def watch_cluster(zookeeper: str | None, trace: Path | None, timeout_s: float, *
 
 
 def _found(zookeeper: str | None) -> tuple[str | None, Path | None]:
-    """Of a matching ``up`` cluster on this machine, if there is one."""
     try:
         cluster = find_cluster(None, zookeeper)
     except CommandFailed:

@@ -162,7 +162,6 @@ def _record(
     port: int,
     as_json: bool,
 ) -> None:
-    """Of the matching ``up`` cluster on this machine, else of that ZooKeeper's cluster."""
     from kafka_zk.cli.cluster.running_cluster import find_cluster
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
@@ -209,7 +208,6 @@ def _watches(zookeeper: str) -> "WatchSource":
 
 
 def _break(running: "RunningCluster", request: "Document") -> "Document":
-    """As ``kafka-zk break`` does, mostly through the running ``up``."""
     from kafka_zk.cli.cluster.break_actions import expected
     from kafka_zk.cli.cluster.running_cluster import EXPIRE
 

@@ -49,7 +49,6 @@ class WebPage:
         return self._line(URL)
 
     def _line(self, beginning: str) -> str:
-        """After this beginning; "" if the line is not written yet."""
         lines = self._process.log_file.read_text().split("\n")[:-1]
         return next((line.removeprefix(beginning) for line in lines if line.startswith(beginning)), "")
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 ZOOKEEPER, BROKER = "zookeeper", "broker"
 PARTITIONS = 6
-"""Of a topic that the workload creates."""
+"""Partitions of a topic that the workload creates."""
 MOST_MEMBERS, MOST_PRODUCERS = 12, 4
 MOST_RATE = 10_000
 SESSION_S = 6
-"""Of the members."""
+"""Session timeout of the members."""
 _NAMES = ("anna", "ben", "cleo", "dora", "emil", "frida", "gus", "hana", "ida", "jan", "kim", "leo")
 _LEGAL = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _ADMIN_TIMEOUT_MS = 5_000
@@ -63,14 +63,13 @@ class Workload:
         }
 
     def description(self) -> Document:
-        """Includes those that ended on their own."""
+        """All members and producers, including those that ended on their own."""
         return {
             "members": [_member_state(each) for each in self._members.values()],
             "producers": [_producer_state(each) for each in self._producers.values()],
         }
 
     def stop(self) -> None:
-        """Orderly."""
         running = [*self._leaving, *(each.process for each in self._members.values())]
         running += [each.process for each in self._producers.values()]
         for process in running:

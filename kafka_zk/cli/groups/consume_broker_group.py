@@ -24,7 +24,7 @@ class BrokerGroupOptions(GroupOptions):
 
 
 def consume_in_broker_group(options: BrokerGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
-    """Until a limit, Ctrl-C or SIGTERM; returns the number of records.
+    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group. Returns the number of records.
 
     A record counts as processed when it is written.
     Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, KeyboardInterrupt.

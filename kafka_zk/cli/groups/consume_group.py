@@ -35,7 +35,7 @@ class ZookeeperGroupOptions(GroupOptions):
 
 
 def consume_in_group(options: ZookeeperGroupOptions, write: Callable[[ConsumerRecord], None]) -> int:
-    """Until a limit, Ctrl-C or SIGTERM; returns the number of records.
+    """Consume until a limit, Ctrl-C or SIGTERM, then leave the group. Returns the number of records.
 
     A record counts as processed when it is written.
     Raises: CommandFailed if a topic does not exist, unless ``wait``; KafkaError, RegistryError, KeyboardInterrupt.
@@ -89,7 +89,6 @@ async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
 
 
 def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
-    """With a trace, its ZooKeeper requests are counted and its events written."""
     if trace is None:
         return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
     clients: list[KazooTwistedClient] = []

@@ -74,7 +74,7 @@ class GroupAccess:
         self._names: dict[GroupKind, Collection[str]] = {}
 
     def overviews(self) -> list[tuple[str, GroupKind, GroupOverview]]:
-        """By name and kind; if the brokers do not respond, a note gives the reason."""
+        """All groups by name and kind. If the brokers do not respond, a note gives the reason."""
         found = []
         for kind, side in self.sides.items():
             with self._may_fail(kind):
@@ -82,7 +82,7 @@ class GroupAccess:
         return sorted(found, key=lambda each: each[:2])
 
     def describe(self, wanted: Sequence[str]) -> list[tuple[str, GroupKind, PartitionOfGroup]]:
-        """Of all kinds; default: all groups.
+        """The groups of these names and all kinds; default: all groups.
 
         Raises: CommandFailed for a name that no kind has.
         """
@@ -117,7 +117,7 @@ class GroupAccess:
             note(f"The groups {kind.place} are unknown: {error}")
 
     def the_one(self, group: str, *, may_be_new: bool = False) -> Groups:
-        """Of the kind that has this group.
+        """The groups of the kind that has this group.
 
         Args: ``may_be_new``: the group need not exist if only one kind is requested.
         Raises: CommandFailed if no kind or both kinds have it.
@@ -160,7 +160,7 @@ class GroupAccess:
 
 
 def check_names(groups: Collection[str], kind: GroupKind | None) -> None:
-    """For a group of that kind (None: of any). Raises UsageError."""
+    """Raises UsageError if a name is invalid for a group of that kind (None: of any)."""
     for group in groups:
         if not group:
             raise click.UsageError("a group must have a name")

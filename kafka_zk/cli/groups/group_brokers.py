@@ -28,7 +28,7 @@ class GroupBrokers:
 
     @contextlib.contextmanager
     def asked(self) -> "Iterator[BlockingAdmin]":
-        """After a failed connection it does not try again.
+        """An admin client within a block. After a failed connection it does not try again.
 
         Raises: CommandFailed if there is no broker; KafkaError.
         """
@@ -59,7 +59,7 @@ class GroupBrokers:
 
 
 def log_ends(brokers: GroupBrokers, tps: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """Of existing partitions that have a leader; a note gives the reason for missing ones."""
+    """The log end offsets of existing partitions that have a leader; a note gives the reason for missing ones."""
     from kafka_zk.clients.connection.list_offsets import LATEST
 
     if not tps:

@@ -18,7 +18,6 @@ class GroupKind(enum.StrEnum):
 
     @property
     def place(self) -> str:
-        """For a sentence."""
         return "in ZooKeeper" if self is GroupKind.ZOOKEEPER else "at the brokers"
 
 
@@ -51,7 +50,7 @@ class GroupOverview(NamedTuple):
 
 
 class Groups(Protocol):
-    """Of one kind. Every method may raise CommandFailed, RegistryError and KafkaError."""
+    """All groups of one kind. Every method may raise CommandFailed, RegistryError and KafkaError."""
 
     kind: GroupKind
 

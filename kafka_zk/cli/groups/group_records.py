@@ -10,7 +10,7 @@ from kafka_zk.clients.consumer.blocking_consumer import BlockingConsumer, Blocki
 from kafka_zk.clients.consumer.records import ConsumerRecord
 
 FLUSH_MS = 200
-"""Without a record for this time, output is flushed; used as consumer.timeout.ms."""
+"""Output is flushed after this time without a record; used as consumer.timeout.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ def write_records(
     options: GroupOptions,
     write: Callable[[ConsumerRecord], None],
 ) -> int:
-    """Until the limit or timeout; returns the number of records."""
+    """Write records until the options' limit or timeout. Returns the number of records."""
     count = 0
     for record in group_records(consumer, options.timeout_ms):
         write(record)
@@ -45,7 +45,7 @@ def write_records(
 def group_records(
     consumer: BlockingZookeeperConsumer | BlockingConsumer, timeout_ms: int | None
 ) -> Iterator[ConsumerRecord]:
-    """Until none has arrived for ``timeout_ms``; stdout is flushed whenever no record is buffered."""
+    """Yield records until none has arrived for ``timeout_ms``; flush stdout whenever no record is buffered."""
     quiet_since_s = time.monotonic()
     shown_s = 0.0
     with waiting("partitions and records", None if timeout_ms is None else timeout_ms / 1000):

@@ -37,7 +37,7 @@ class Target(NamedTuple):
 def chosen_partitions(
     admin: "BlockingAdmin", topics: Sequence[str], current: Offsets, planned: Offsets | None = None
 ) -> list[TopicPartition]:
-    """Without topics: those in ``planned``, or else those with an offset.
+    """The partitions of ``topics``; without topics those in ``planned``, or else those with an offset.
 
     Raises: CommandFailed, KafkaError.
     """
@@ -81,7 +81,7 @@ def new_offsets(
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
     def listed(spec: int) -> dict[TopicPartition, int]:
-        """In the order of ``partitions``; brokers respond in any order."""
+        """The offsets in the order of ``partitions``; brokers respond in any order."""
         found = admin.list_offsets(dict.fromkeys(partitions, spec))
         return {tp: found[tp].offset for tp in partitions}
 

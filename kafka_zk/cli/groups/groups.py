@@ -59,7 +59,7 @@ def brokers(help_text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For both kinds, as the parameter ``at``."""
+    """The options of commands for both kinds, as the parameter ``at``."""
 
     @in_zookeeper
     @brokers("The brokers.  [default: those registered in ZooKeeper]  Without --zookeeper: only their groups.")
@@ -151,7 +151,7 @@ def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bo
 
 
 def targets(function: Callable[..., Any]) -> Callable[..., Any]:
-    """For a reset; ``_target`` has their names as parameters."""
+    """The options for the target of a reset; their names are the parameters of ``_target``."""
     for option in reversed(
         (
             click.option("--to-earliest", is_flag=True, help="To the first offset of each log."),

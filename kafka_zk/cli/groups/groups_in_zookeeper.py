@@ -46,7 +46,7 @@ class GroupsInZookeeper:
         return {name: GroupOverview(_state(count), count) for name, count in counts.items()}
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
-        """Of topics that the group owns or has offsets for."""
+        """Describe all partitions of topics that a group owns or has offsets for."""
         return {group: self._describe(group) for group in groups}
 
     def _describe(self, group: str) -> list[PartitionOfGroup]:
@@ -62,7 +62,7 @@ class GroupsInZookeeper:
         return {tp: each.offset for tp, each in self.stored(group).items() if each.offset != NO_OFFSET}
 
     def stored(self, group: str) -> dict[TopicPartition, StoredOffset]:
-        """With versions, including znodes without an offset."""
+        """The offset znodes with their versions, including those without an offset."""
         registry = OffsetRegistry(self._client, group)
         return run_blocking(registry.fetch(run_blocking(registry.partitions())))
 
@@ -87,7 +87,7 @@ class GroupsInZookeeper:
         run_blocking(group_registry.delete_group(self._client, group))
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """With the last offset of a topic, its other state is deleted, too."""
+        """Delete offsets; with the last offset of a topic, delete its other state, too."""
         stored = self.offsets(group)
         for topic in sorted({tp.topic for tp in tps}):
             part = [tp for tp in tps if tp.topic == topic]
@@ -97,6 +97,5 @@ class GroupsInZookeeper:
                 run_blocking(group_registry.delete_group_offsets(self._client, group, part))
 
     def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
-        """Of the existing topics among these."""
         assignments = run_blocking(TopicRegistry(self._client).assignments(topics))
         return [TopicPartition(name, number) for name, each in assignments.items() for number in each.partitions]

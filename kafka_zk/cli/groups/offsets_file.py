@@ -24,13 +24,13 @@ class _Entry(NamedTuple):
 
 
 def lines(group: str, offsets: GroupOffsets) -> Iterator[str]:
-    """Without line ends, sorted by topic and partition."""
+    """The lines of one group, without line ends, sorted by topic and partition."""
     for tp, offset in sorted(offsets.items()):
         yield f"{offset_path(group, *tp)}:{offset}"
 
 
 def parse(text: Iterable[str]) -> dict[str, dict[TopicPartition, int]]:
-    """By group; empty lines are skipped. Raises CommandFailed with the line number."""
+    """Parse the offsets by group, skipping empty lines. Raises CommandFailed with the line number."""
     groups: dict[str, dict[TopicPartition, int]] = {}
     for number, line in enumerate(text, 1):
         if line.strip():

@@ -15,7 +15,6 @@ from kafka_zk.cli.terminal.errors import CommandFailed
 
 
 def lines(offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """Without line ends."""
     for (topic, partition), offset in offsets.items():
         out = io.StringIO()
         csv.writer(out, lineterminator="").writerow((topic, partition, offset))

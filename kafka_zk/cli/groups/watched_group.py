@@ -36,7 +36,7 @@ class WatchedGroup(ABC):
 
     @abstractmethod
     def lag_meter(self) -> LagMeter:
-        """For this group."""
+        """Make a lag meter for this group."""
 
     @abstractmethod
     def close(self) -> None:

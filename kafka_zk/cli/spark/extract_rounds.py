@@ -15,7 +15,9 @@ def run_rounds(
     extraction: Extraction, every_s: float, master: str | None, config: Mapping[str, str], *,
     metrics_port: int | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Until SIGTERM, after which the current round finishes. Raises the errors of ``Rounds.run``; OSError."""
+    """Run rounds until SIGTERM, after which the current round finishes. Raises the errors of ``Rounds.run``;
+    OSError.
+    """
     metrics = RoundMetrics()
 
     def tell(done: Round) -> None:
@@ -45,7 +47,6 @@ def _print(done: Round) -> None:
 
 
 def _say(done: Round) -> None:
-    """Unless the round was idle."""
     if done.report is None:
         note(f"round {done.number} failed: {done.failure}")
     elif done.report.published:

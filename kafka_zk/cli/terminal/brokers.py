@@ -46,7 +46,7 @@ def check_topics(admin: BlockingAdmin, names: Sequence[str]) -> None:
 
 
 def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetadata:
-    """With ``wait``, wait for the topic.
+    """The topic's metadata; with ``wait``, wait for the topic.
 
     Raises: CommandFailed immediately without ``wait``; KafkaError.
     """
@@ -84,7 +84,6 @@ def _is_known(topic: str, servers: str) -> bool:
 
 
 def _creates_topics(admin: BlockingAdmin) -> bool:
-    """As far as the brokers' configuration shows."""
     broker_id = min(admin.describe_cluster().nodes)
     try:
         entries = admin.describe_broker_configs(broker_id)

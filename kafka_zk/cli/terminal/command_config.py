@@ -63,6 +63,5 @@ def secured() -> dict[str, Any]:
 
 
 def security_properties() -> dict[str, str]:
-    """Includes secrets; for Spark's options."""
     context = click.get_current_context(silent=True)
     return {} if context is None else dict(context.meta.get(_KEYS, {}))

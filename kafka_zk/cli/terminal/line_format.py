@@ -25,7 +25,7 @@ class ParsedLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """For ``produce``; the fields are the console producer's ``--property`` keys."""
+    """The format of a line for ``produce``; the fields are the console producer's ``--property`` keys."""
 
     parse_key: bool = False
     key_separator: str = "\t"
@@ -69,7 +69,7 @@ class LineReader:
 
 @dataclass(frozen=True, slots=True)
 class LineWriter:
-    """For ``consume``; the fields are the console consumer's ``--property`` keys."""
+    """The format of a record for ``consume``; the fields are the console consumer's ``--property`` keys."""
 
     print_timestamp: bool = False
     print_partition: bool = False
@@ -83,7 +83,7 @@ class LineWriter:
     null_literal: str = "null"
 
     def format(self, partition: int, record: Any) -> bytes:
-        """With its separator; ``record`` has offset, timestamp_ms, key, value, headers."""
+        """Format a record (offset, timestamp_ms, key, value, headers) as a line with its separator."""
         parts: list[bytes] = []
         if self.print_timestamp:
             parts.append(f"CreateTime:{record.timestamp_ms}".encode())
@@ -130,7 +130,7 @@ def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
 
 
 def as_document(topic: str, partition: int, record: Any) -> dict[str, Any]:
-    """For JSON: bytes that are not UTF-8 become ``{"hex": …}``, and JSON values stay text."""
+    """A record for JSON: bytes that are not UTF-8 become ``{"hex": …}``, and JSON values stay text."""
     return {
         "topic": topic,
         "partition": partition,

@@ -11,7 +11,7 @@ from kafka_zk.security.password import Password
 
 
 def read_new_password(file: TextIO | None) -> Password:
-    """Without a file, from a prompt on a terminal, otherwise from stdin.
+    """The password in the file; without a file, from a prompt on a terminal, otherwise from stdin.
 
     Raises: CommandFailed for an empty password, several lines, or text that is not UTF-8; Abort at the end of input.
     """

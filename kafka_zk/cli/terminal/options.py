@@ -17,7 +17,7 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COUNT = click.IntRange(1, COUNTS[-1])
 PARTITION = click.IntRange(0, NATURAL_INT32[-1])
-"""In Kafka's protocol."""
+"""Range of partition numbers in Kafka's protocol."""
 
 WEB_PORT = 8088
 
@@ -25,13 +25,13 @@ json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="P
 
 
 def web_option(help: str) -> Decorator:
-    """As ``web_port``: None without it."""
+    """``--web [PORT]``, as ``web_port``: None without it."""
     kind = click.IntRange(0, 65535)
     return click.option("--web", "web_port", type=kind, is_flag=False, flag_value=WEB_PORT, help=help)
 
 
 def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
-    """As the parameter ``bootstrap``, normalized by ``format_bootstrap_servers``.
+    """``--bootstrap-server`` as the parameter ``bootstrap``, normalized by ``format_bootstrap_servers``.
 
     It adds ``--command-config``, which ``command_config.secured`` reads.
     """
@@ -81,7 +81,7 @@ def _one_group(context: click.Context, parameter: click.Parameter, group: str) -
 
 
 group_option: Decorator = click.option("--group", required=True, callback=_one_group)
-"""For groups in ZooKeeper, including names that no consumer could use."""
+"""``--group`` of a command for groups in ZooKeeper, including names that no consumer could use."""
 
 
 def _all_groups(context: click.Context, parameter: click.Parameter, groups: tuple[str, ...]) -> tuple[str, ...]:
@@ -112,7 +112,7 @@ def zk_tls_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def zookeeper_properties() -> dict[str, str]:
-    """Of the current command's ``--zk-tls-config-file``; empty without one. Raises CommandFailed."""
+    """The keys in the current command's ``--zk-tls-config-file``; empty without one. Raises CommandFailed."""
     from kafka_zk.cli.terminal.properties import read_properties
 
     context = click.get_current_context(silent=True)

@@ -13,14 +13,12 @@ from kafka_zk.cli.terminal.waiting import stderr_columns, told, wrapped
 
 
 def print_json(value: Any) -> None:
-    """On one line of stdout, flushed."""
     told()
     click.echo(json.dumps(value, ensure_ascii=False, default=str))
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """To stderr."""
     told()
     for line in wrapped(text, stderr_columns()):
         click.echo(line, err=True)

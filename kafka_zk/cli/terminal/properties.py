@@ -22,7 +22,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """As java.util.Properties does: comments, continued lines, ``=``, ``:`` or blank between key and value."""
+    """Parse as java.util.Properties does: comments, continued lines, ``=``, ``:`` or blank between key and value."""
     properties = {}
     for line in _logical_lines(text):
         separator = _SEPARATOR.search(line)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 GAP = "  "
 SHORTEST = 12
-"""Of a shortened cell."""
+"""Minimum width of a shortened cell."""
 ELLIPSIS = "…"
 
 
@@ -24,13 +24,13 @@ class Layout(NamedTuple):
 
 
 def plain(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> list[str]:
-    """Under one header line, without a width limit."""
+    """Aligned columns under one header line, without a width limit."""
     table = [[column.upper() for column in columns], *cells]
     return _aligned(table, _widths(table, len(columns)))
 
 
 def fitted(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -> Layout:
-    """In lines of at most ``width`` characters."""
+    """The table in lines of at most ``width`` characters."""
     names = [column.upper() for column in columns]
     shown = list(range(len(names)))
     if _size(names, cells, shown, stacked=False) <= width:
@@ -56,7 +56,6 @@ def _alike(cells: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
 
 
 def shortened(text: str, width: int) -> str:
-    """In the middle, with an ellipsis."""
     if len(text) <= width:
         return text
     head = width // 2

@@ -11,7 +11,7 @@ TEXT_FILE = click.File("r", encoding="utf-8")
 
 
 def read_lines(file: TextIO) -> list[str]:
-    """With line ends. Raises CommandFailed with the file name (`<stdin>`) if the text is not UTF-8."""
+    """Read all lines with line ends. Raises CommandFailed with the file name (`<stdin>`) if it is not UTF-8."""
     try:
         return file.readlines()
     except UnicodeDecodeError:

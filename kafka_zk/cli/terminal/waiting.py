@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 
 SILENCE_S = 0.5
-"""With Python's start-up time, a command is silent for less than a second."""
+"""Longest silence of a command; together with Python's start-up time less than a second."""
 _ERASE = "\r\x1b[K"
 
 
@@ -35,7 +35,7 @@ class WaitingNotice:
         self._in_place = ""  # the current line on the terminal
 
     def begin(self, what: str, limit_s: float | None, now_s: float) -> str:
-        """Possibly within another wait. Every method returns the text to write."""
+        """Begin a wait, possibly within another one. Returns the text to write, as all methods do."""
         limit = "until Ctrl-C" if limit_s is None else f"at most {limit_s:g} s"
         self._waits.append((f"waiting for {what}, {limit}", now_s))
         return self._erase()
@@ -71,7 +71,6 @@ class WaitingNotice:
 
 
 def wrapped(text: str, columns: int | None) -> list[str]:
-    """Between words; unchanged without a terminal."""
     if columns is None:
         return [text]
     return [
@@ -93,8 +92,6 @@ def stderr_columns() -> int | None:
 
 
 class _Driver:
-    """From a thread, during a wait."""
-
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
@@ -152,7 +149,7 @@ def told() -> None:
 
 @contextlib.contextmanager
 def waiting(what: str, limit_s: float | None) -> Iterator[None]:
-    """In the block; ``limit_s`` None: until Ctrl-C."""
+    """In the block the command waits for ``what`` for at most ``limit_s`` seconds; None: until Ctrl-C."""
     _driver.begin(what, limit_s)
     try:
         yield

@@ -31,7 +31,7 @@ class AclAdmin:
         self._cluster = cluster
 
     async def list_acls(self, wanted: AclFilter = EVERYTHING) -> AclsByPattern:
-        """Sorted."""
+        """The ACLs that match the filter, sorted."""
         answer = await self._cluster.request_any(ApiKey.DESCRIBE_ACLS, _Describe(**_filter_fields(wanted)))
         _check(answer, "listing ACLs")
         found: AclsByPattern = {}
@@ -41,7 +41,7 @@ class AclAdmin:
         return {pattern: sorted(found[pattern]) for pattern in sorted(found)}
 
     async def add_acls(self, added: Mapping[Pattern, Iterable[Acl]]) -> None:
-        """Returns when a broker has written them all.
+        """Add ACLs to the existing ones; returns when a broker has written them all.
 
         Raises: BrokerError for the first failure; the other ACLs were added.
         """
@@ -63,7 +63,7 @@ class AclAdmin:
             _check(result, f"adding {acl} to {pattern}")
 
     async def remove_acls(self, filters: Iterable[AclFilter]) -> AclsByPattern:
-        """Remove and return the ACLs that match any of the filters, sorted.
+        """Remove the ACLs that match any of the filters, and return them, sorted.
 
         Raises: BrokerError for the first failure; the other ACLs were removed.
         """

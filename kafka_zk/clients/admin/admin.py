@@ -62,7 +62,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """Counts are -1 and the id is zero from brokers that are too old to return them."""
+    """A created topic. Counts are -1 and the id is zero from brokers that are too old to return them."""
 
     name: str
     topic_id: UUID
@@ -71,7 +71,7 @@ class CreatedTopic(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """``source``: Kafka's name of its origin."""
+    """One configuration value. ``source``: Kafka's name of its origin."""
 
     name: str
     value: str | None
@@ -82,7 +82,7 @@ class ConfigEntry(NamedTuple):
 
 
 class Reassignment(NamedTuple):
-    """All replicas (new ones first), and those being added and removed."""
+    """A partition that is being moved: all its replicas (new ones first), and those being added and removed."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -90,7 +90,7 @@ class Reassignment(NamedTuple):
 
 
 class Admin:
-    """On the reactor thread.
+    """Administration of a cluster, on the reactor thread.
 
     ``Admin(reactor, bootstrap_servers="h:9092")`` takes Kafka's keys with ``_`` for ``.``, or a ClientConfig.
     Every method may raise NoBrokersAvailable ("cannot reach any of …"), and BrokerError with Kafka's code.
@@ -118,7 +118,7 @@ class Admin:
         return sorted((await self._cluster.refresh()).topics)
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Sorted by name; None: all topics.
+        """Partitions, leaders, replicas and ISR of these topics (None: all), sorted by name.
 
         Raises: BrokerError UNKNOWN_TOPIC_OR_PARTITION for a name that does not exist.
         """
@@ -133,7 +133,7 @@ class Admin:
         return found
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
-        """Returns when the controller has created them (their leaders take a moment longer).
+        """Create topics; returns when the controller has done so (their leaders take a moment longer).
 
         Raises: BrokerError for the first failure (TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR …), with the
         broker's message; the other topics were created.
@@ -164,7 +164,7 @@ class Admin:
         return created
 
     async def delete_topics(self, names: Sequence[str]) -> None:
-        """Returns when the controller has marked them. Brokers stop serving them soon after.
+        """Delete topics; returns when the controller has marked them. Brokers stop serving them soon after.
 
         Raises: BrokerError for the first failure; the other topics are deleted.
         """
@@ -181,7 +181,7 @@ class Admin:
             _check(each, f"deleting topic {each.name}")
 
     async def create_partitions(self, name: str, total_count: int) -> None:
-        """Raise the count to ``total_count``. Raises: BrokerError."""
+        """Increase a topic's partitions to ``total_count``. Raises: BrokerError."""
         topic = _CreatePartitions.CreatePartitionsTopic(name=name, count=total_count, assignments=None)
         message = _CreatePartitions(topics=[topic], timeout_ms=self.config.request_timeout_ms, validate_only=False)
         response = await self._ask_controller(
@@ -246,7 +246,7 @@ class Admin:
         }
 
     async def list_reassignments(self) -> dict[TopicPartition, Reassignment]:
-        """Sorted. Raises: BrokerError, KafkaTimeoutError."""
+        """The partitions that are being moved, sorted. Raises: BrokerError, KafkaTimeoutError."""
         message = _ListReassignments(topics=None, timeout_ms=self.config.request_timeout_ms)
         response = await self._ask_controller(
             ApiKey.LIST_PARTITION_REASSIGNMENTS, message, lambda answer: [answer.error_code]
@@ -264,11 +264,11 @@ class Admin:
     # --- configurations ---
 
     async def describe_topic_configs(self, names: Sequence[str]) -> dict[str, list[ConfigEntry]]:
-        """Sorted by key. Raises: BrokerError for a topic that does not exist."""
+        """All configuration values of topics, sorted by key. Raises: BrokerError for a topic that does not exist."""
         return await self._describe_configs(None, TOPIC_RESOURCE, names)
 
     async def describe_broker_configs(self, broker_id: int) -> list[ConfigEntry]:
-        """Sorted by key; the broker itself is asked."""
+        """All configuration values of a broker, from the broker itself, sorted by key."""
         return (await self._describe_configs(broker_id, BROKER_RESOURCE, [str(broker_id)]))[str(broker_id)]
 
     async def _describe_configs(
@@ -290,11 +290,11 @@ class Admin:
         }
 
     async def alter_topic_config(self, name: str, changes: Mapping[str, str | None]) -> None:
-        """None resets a key to its default. Raises: BrokerError."""
+        """Set some keys of a topic; None resets a key to its default. Raises: BrokerError."""
         await self._alter_config(None, TOPIC_RESOURCE, name, changes)
 
     async def alter_broker_config(self, broker_id: int, changes: Mapping[str, str | None]) -> None:
-        """Sent to the broker itself; None resets a key to its default. Raises: BrokerError."""
+        """Set some keys of a broker, through itself; None resets a key to its default. Raises: BrokerError."""
         await self._alter_config(broker_id, BROKER_RESOURCE, str(broker_id), changes)
 
     async def _alter_config(
@@ -312,7 +312,7 @@ class Admin:
             _check(each, f"configuration of {name}")
 
     async def log_sizes(self, broker_id: int, tps: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """In bytes, without replicas that do not exist. Raises: BrokerError."""
+        """Sizes in bytes of a broker's replicas; the result omits replicas that do not exist. Raises: BrokerError."""
         topic = _DescribeLogDirs.DescribableLogDirTopic
         message = _DescribeLogDirs(
             topics=[topic(topic=name, partitions=some) for name, some in partitions_by_topic(tps).items()]
@@ -343,7 +343,7 @@ class Admin:
     # --- quotas ---
 
     async def describe_client_quotas(self) -> list[tuple[dict[str, str | None], dict[str, float]]]:
-        """All entities: names by type (user, client-id, ip; None is the default), and values by key.
+        """All entities with quotas: names by type (user, client-id, ip; None is the default), and values by key.
         Raises: BrokerError."""
         message = _DescribeQuotas(components=[], strict=False)
         response = await self._ask_broker(None, ApiKey.DESCRIBE_CLIENT_QUOTAS, message)
@@ -357,7 +357,7 @@ class Admin:
         ]
 
     async def alter_client_quotas(self, entity: Mapping[str, str | None], changes: Mapping[str, float | None]) -> None:
-        """None removes a quota. Raises: BrokerError."""
+        """Set some quotas of one entity; None removes a quota. Raises: BrokerError."""
         entry = _AlterQuotas.EntryData
         wanted = entry(
             entity=[entry.EntityData(entity_type=kind, entity_name=name) for kind, name in entity.items()],
@@ -388,7 +388,6 @@ class Admin:
         return await self._cluster.request(broker_id, api_key, message)
 
     async def _ask_controller(self, api_key: ApiKey, message: Any, codes_of: Callable[[Any], Sequence[int]]) -> Any:
-        """Even if the controller moves, for up to ``default.api.timeout.ms``."""
         deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
         while True:
             error: KafkaError

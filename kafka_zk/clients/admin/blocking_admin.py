@@ -14,7 +14,7 @@ from kafka_zk.clients.connection.reactor_thread import reactor_thread
 
 
 class BlockingGroupAdmin(Blocking[GroupAdmin]):
-    """The ``groups`` of a ``BlockingAdmin``."""
+    """The ``groups`` of a ``BlockingAdmin``, with the methods of ``GroupAdmin``."""
 
     list_groups = blocking(GroupAdmin.list_groups)
     describe_groups = blocking(GroupAdmin.describe_groups)
@@ -27,7 +27,7 @@ class BlockingGroupAdmin(Blocking[GroupAdmin]):
     def stable_offsets(
         self, group: str, tps: Collection[TopicPartition], timeout_s: float = 60.0
     ) -> dict[TopicPartition, int]:
-        """-1 without a commit; waits while a transaction commits offsets of the partitions.
+        """A group's committed offsets, -1 without one; waits while a transaction commits offsets of the partitions.
 
         Raises: KafkaTimeoutError.
         """
@@ -35,7 +35,7 @@ class BlockingGroupAdmin(Blocking[GroupAdmin]):
 
 
 class BlockingAclAdmin(Blocking[AclAdmin]):
-    """The ``acls`` of a ``BlockingAdmin``."""
+    """The ``acls`` of a ``BlockingAdmin``, with the methods of ``AclAdmin``."""
 
     list_acls = blocking(AclAdmin.list_acls)
     add_acls = blocking(AclAdmin.add_acls)
@@ -43,7 +43,7 @@ class BlockingAclAdmin(Blocking[AclAdmin]):
 
 
 class BlockingScramAdmin(Blocking[ScramAdmin]):
-    """The ``scram`` of a ``BlockingAdmin``."""
+    """The ``scram`` of a ``BlockingAdmin``, with the methods of ``ScramAdmin``."""
 
     list_users = blocking(ScramAdmin.list_users)
     set_password = blocking(ScramAdmin.set_password)

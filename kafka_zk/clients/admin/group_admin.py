@@ -33,7 +33,7 @@ _DEFAULT_RETENTION = -1
 _BY_MEMBERS = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
 )
-"""For a commit from outside while the group has members."""
+"""A coordinator's errors for a commit from outside while a group has members."""
 
 _ListGroups = codec.request(ApiKey.LIST_GROUPS)
 _DescribeGroups = codec.request(ApiKey.DESCRIBE_GROUPS)
@@ -53,8 +53,8 @@ class ListedGroup(NamedTuple):
 
 
 class MemberDescription(NamedTuple):
-    """``partitions``: empty during a rebalance and for members that are not consumers. ``host``: in the broker's form
-    (``/127.0.0.1``).
+    """A member. ``partitions``: its assignment; empty during a rebalance and for members that are not consumers.
+    ``host``: in the broker's form (``/127.0.0.1``).
     """
 
     member_id: str
@@ -65,7 +65,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """``state``: Dead if it does not exist. ``assignor``: empty unless the group is Stable."""
+    """A group now. ``state``: Dead if it does not exist. ``assignor``: empty unless the group is Stable."""
 
     group: str
     state: str
@@ -75,7 +75,7 @@ class GroupDescription(NamedTuple):
 
 
 class CommittedOffset(NamedTuple):
-    """``offset``: the next to consume. ``leader_epoch``: -1 if unknown."""
+    """The next offset to consume, and what was committed with it. ``leader_epoch``: -1 if unknown."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -122,7 +122,7 @@ class GroupAdmin:
         return dict(sorted(found.items()))
 
     async def describe_groups(self, groups: Iterable[str]) -> dict[str, GroupDescription]:
-        """State and members. Raises: BrokerError for the first failure."""
+        """State and members of each group. Raises: BrokerError for the first failure."""
 
         def message(some: list[str]) -> Any:
             return _DescribeGroups(groups=some, include_authorized_operations=False)
@@ -134,11 +134,11 @@ class GroupAdmin:
         return {group: _description(answer) for group, answer in found.items()}
 
     async def committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """Sorted; empty if the group does not exist."""
+        """All committed offsets of a group, sorted; empty if it does not exist."""
         return (await self.committed_by([group]))[group]
 
     async def committed_by(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """In the order of ``groups``."""
+        """Like ``committed``, for several groups, in the order of ``groups``."""
         named = _OffsetFetch.OffsetFetchRequestGroup
 
         def message(some: list[str]) -> Any:
@@ -160,15 +160,15 @@ class GroupAdmin:
         return {group: _committed(answer) for group, answer in found.items()}
 
     async def stable_offsets(self, group: str, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """NO_OFFSET (-1) without a commit. While a transaction commits offsets of the partitions, waits for its end
-        (KIP-447), without a time limit.
+        """A group's committed offsets, NO_OFFSET (-1) without one. While a transaction commits offsets of the
+        partitions, waits for its end (KIP-447), without a time limit.
 
         Raises: BrokerError for a permanent error.
         """
         return await GroupCoordinator(self._reactor, self._config, self._cluster, group).committed(tps)
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """The group must have no members, and need not exist.
+        """Commit offsets for a group without members, which need not exist.
 
         Raises: BrokerError for the first failure, NON_EMPTY_GROUP if the group has members; the other offsets are
         committed.
@@ -204,7 +204,7 @@ class GroupAdmin:
                 raise broker_error(code, f"storing the offset of group {group} for {tp}")
 
     async def delete_groups(self, groups: Iterable[str]) -> None:
-        """Also deletes their committed offsets; they must have no members.
+        """Delete groups without members, with their committed offsets.
 
         Raises: BrokerError for the first failure (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP); the other groups are deleted.
         """
@@ -220,7 +220,9 @@ class GroupAdmin:
                 raise broker_error(answer.code, f"deleting group {group}")
 
     async def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """Raises: BrokerError for the first failure (GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic); the other
+        """Delete a group's committed offsets for these partitions.
+
+        Raises: BrokerError for the first failure (GROUP_SUBSCRIBED_TO_TOPIC if a member reads the topic); the other
         offsets are deleted.
         """
         topic_of = _OffsetDelete.OffsetDeleteRequestTopic
@@ -237,7 +239,7 @@ class GroupAdmin:
                 raise broker_error(code, f"deleting the offset of group {group} for {tp}")
 
     async def _codes(self, group: str, api_key: ApiKey, message: Any) -> dict[TopicPartition, int]:
-        """For requests that return only codes. Raises the group's error."""
+        """The error code of each partition, for requests that return only codes; raises the group's error."""
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
             codes = {

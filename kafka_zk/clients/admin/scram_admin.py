@@ -32,7 +32,7 @@ class ScramAdmin:
         self._ask_controller = ask_controller
 
     async def list_users(self) -> list[ScramLogin]:
-        """One entry for each user and mechanism, sorted."""
+        """All users that have a credential, one entry for each mechanism, sorted."""
         answer = await self._cluster.request_any(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, _Describe(users=None))
         if answer.error_code:
             raise broker_error(answer.error_code, "listing users", answer.error_message)
@@ -62,7 +62,7 @@ class ScramAdmin:
         await self._alter(user, _Alter(deletions=[], upsertions=[upsertion]))
 
     async def remove_passwords(self, user: str, mechanisms: Iterable[str]) -> None:
-        """Of all of these mechanisms, or of none.
+        """Remove the user's credentials for all of these mechanisms, or for none.
 
         Raises: BrokerError RESOURCE_NOT_FOUND if one does not exist; KafkaTimeoutError.
         """

@@ -39,7 +39,7 @@ FindBrokers = Callable[[], Awaitable[Iterable[Address]]]
 
 
 class Cluster:
-    """On the reactor thread; any thread may read ``metadata``.
+    """One client's connections and metadata, on the reactor thread. Any thread may read ``metadata``.
 
     Args:
         track_all_topics: keep metadata of every topic, not only of added ones.
@@ -82,7 +82,6 @@ class Cluster:
     # --- metadata ---
 
     def add_topics(self, names: Iterable[str]) -> None:
-        """From the next fetch on."""
         for name in names:
             self._topics.setdefault(name)
 
@@ -124,7 +123,7 @@ class Cluster:
 
     async def _update_in_background(self) -> None:
         while not self._closed:
-            # Even without a pause, wait for the next reactor turn, so that simultaneous requests share a fetch.
+            # Without a pause, wait for the next reactor turn, so that simultaneous requests share a fetch.
             await sleep(
                 self._reactor, self._last_fetch_s + self._config.retry_backoff_ms / 1000 - self._reactor.seconds()
             )

@@ -141,7 +141,6 @@ class ClientConfig(CheckedConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Also with security keys."""
         return super().from_properties(with_security(properties))
 
     @property
@@ -164,7 +163,7 @@ def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) ->
 
 
 def boolean(key: str, value: Any) -> bool:
-    """Possibly as text. Raises: ConfigError naming the key."""
+    """A boolean, possibly as text. Raises: ConfigError naming the key."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):

@@ -22,7 +22,7 @@ _Key = tuple[str, int, str]
 
 
 def version_between(connection: KafkaConnection, api_key: ApiKey, lowest: int, highest: int) -> int:
-    """At most ``highest``.
+    """The highest version up to ``highest`` that the broker supports.
 
     Raises: BrokerError UNSUPPORTED_VERSION if it is below ``lowest``, ApiError without a common version.
     """

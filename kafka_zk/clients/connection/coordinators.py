@@ -42,7 +42,7 @@ class Answer(NamedTuple):
 
 
 class Coordinators:
-    """Of groups or of transactional ids; on the reactor thread."""
+    """The coordinators of groups or of transactional ids, on the reactor thread."""
 
     def __init__(self, reactor: Reactor, cluster: Cluster, config: ClientConfig, key_type: int = GROUP) -> None:
         self._key_type = key_type

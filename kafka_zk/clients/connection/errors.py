@@ -8,7 +8,7 @@ from kafka_zk.security.errors import AuthenticationFailed, SaslAuthenticationFai
 
 
 class KafkaError(Exception):
-    """``code``: Kafka's error code, None for local causes."""
+    """Base of all errors that the clients raise. ``code``: Kafka's error code, None for local causes."""
 
     def __init__(self, message: str, code: ErrorCode | None = None) -> None:
         super().__init__(message)
@@ -20,7 +20,7 @@ class KafkaError(Exception):
 
 
 class ConfigError(KafkaError, ValueError):
-    """The message names the key and the allowed values."""
+    """A configuration key is unknown or its value is invalid; the message names the key and the allowed values."""
 
 
 class ClientClosed(KafkaError):
@@ -28,7 +28,7 @@ class ClientClosed(KafkaError):
 
 
 class NoBrokersAvailable(KafkaError):
-    """The message lists the known addresses with the last cause."""
+    """None of the known addresses could be reached; the message lists them with the last cause."""
 
     @property
     def retriable(self) -> bool:
@@ -36,11 +36,11 @@ class NoBrokersAvailable(KafkaError):
 
 
 class AuthenticationError(KafkaError):
-    """A broker rejected the client, or the client the broker. Clients do not retry."""
+    """A broker rejected the client's identity, or the client rejected the broker's. Clients do not retry."""
 
 
 class SaslAuthenticationError(AuthenticationError):
-    """The name, password or token is wrong."""
+    """A login failed: the name, password or token is wrong."""
 
 
 class UnsupportedSaslMechanismError(AuthenticationError):
@@ -72,7 +72,7 @@ class BrokerError(KafkaError):
 
 
 def authentication_error(error: AuthenticationFailed, address: str) -> AuthenticationError:
-    """The clients' exception for ``address``."""
+    """The clients' exception for a failed authentication at ``address``."""
     if isinstance(error, UnsupportedSaslMechanism):
         return UnsupportedSaslMechanismError(f"{address}: {error}", ErrorCode.UNSUPPORTED_SASL_MECHANISM)
     if isinstance(error, SaslAuthenticationFailed):
@@ -82,7 +82,7 @@ def authentication_error(error: AuthenticationFailed, address: str) -> Authentic
 
 
 def broker_error(code: int, doing: str, message: str | None = None) -> BrokerError:
-    """The message names the action and the code, and contains the broker's message."""
+    """The error for a response's code: the action, the code's name, and the broker's message."""
     try:
         error_code = ErrorCode(code)
     except ValueError:

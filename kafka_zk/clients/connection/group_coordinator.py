@@ -43,7 +43,7 @@ _FetchTopic = _OffsetFetch.OffsetFetchRequestTopic
 
 
 class Committer(NamedTuple):
-    """By default without membership, for consumers with assigned partitions."""
+    """The membership under which offsets are committed; by default none, for consumers with assigned partitions."""
 
     member_id: str = ""
     generation_id: int = -1
@@ -215,8 +215,6 @@ class GroupCoordinator:
         return found
 
     async def _until(self, is_done: Callable[[], bool], attempt: Callable[[list[KafkaError]], Awaitable[None]]) -> None:
-        """Also ends when the client is closed."""
-
         async def attempt_if_open(causes: list[KafkaError]) -> None:
             if self._closed:
                 raise ClientClosed("the client was closed")

@@ -116,7 +116,6 @@ def reactor_thread() -> ReactorThread:
 
 
 def _use_monotonic_clock(reactor: Any) -> None:
-    """Unless the reactor has its own clock (asyncio's) or timers on the wall clock."""
     from twisted.internet.base import ReactorBase
 
     if getattr(type(reactor), "seconds", None) is ReactorBase.seconds and not reactor.getDelayedCalls():

@@ -25,7 +25,7 @@ class GroupMemberSubscription(NamedTuple):
 
 Members = Sequence[GroupMemberSubscription]
 Assigned = dict[str, frozenset[TopicPartition]]
-"""By member id."""
+"""The partitions of every member, by member id."""
 
 
 class PartitionAssignor(NamedTuple):
@@ -109,7 +109,6 @@ def _by_member(places: Mapping[str, GroupMemberSubscription], assignment: Assign
 
 
 def _owners(members: Members) -> dict[TopicPartition, str]:
-    """If two members claim a partition, the one of the newer generation; none if both are equal (KIP-792)."""
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
     for member in members:
         for tp in member.subscription.owned:

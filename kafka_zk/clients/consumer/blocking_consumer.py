@@ -24,7 +24,7 @@ M = TypeVar("M", bound=GroupConsumer[Any, Any], covariant=True)
 
 
 class OtherThread:
-    """Calls the listener in a thread of the reactor's pool."""
+    """A user outside the reactor thread. Their listener is called in a thread of the reactor's pool."""
 
     def __init__(self, reactor: Any) -> None:
         self._run = ReactorThreads(reactor)
@@ -35,7 +35,7 @@ class OtherThread:
 
 
 class BlockingStream:
-    """The records of one stream, for one thread. Requesting a record marks the previous one as processed.
+    """The records of one stream, one by one, for one thread. Requesting a record marks the previous one as processed.
 
     The iterator ends when the consumer is closed, or after ``consumer.timeout.ms`` without a record.
     Raises: the errors of ``Stream.poll``.
@@ -90,7 +90,7 @@ class _BlockingMember(BlockingClient[M]):
     # --- joining ---
 
     def start(self) -> None:
-        """Join the group, once; reading joins it, too."""
+        """Join the group, unless this consumer has joined. Reading joins it, too."""
         with self._joining:
             if not self._streams:
                 self._thread.call(self._client.start)
@@ -99,7 +99,7 @@ class _BlockingMember(BlockingClient[M]):
 
     @property
     def streams(self) -> list[BlockingStream]:
-        """One iterator per stream, each for one thread. Joins the group."""
+        """One iterator per subscribed stream, each for one thread. Joins the group."""
         self.start()
         return list(self._streams)
 
@@ -123,11 +123,11 @@ class _BlockingMember(BlockingClient[M]):
     # --- leaving ---
 
     def close(self) -> None:
-        """Leave the group; the iterators of all threads end.
+        """Leave the group: commit processed records and release all partitions. The iterators of all threads end.
 
         The records delivered last to this thread count as processed after ``commit``, and when the ``with`` block ends
         without an exception. Other threads get time to request more records: ``rebalance.backoff.ms`` in a ZooKeeper
-        group, else at most 30 s.
+        group, else at most 30 s. A second close does nothing.
         """
         for stream in self._client.streams:
             if stream.handout.held_by_this_thread():
@@ -164,6 +164,7 @@ class BlockingZookeeperConsumer(_BlockingMember[ZookeeperConsumer]):
     Args:
         topics: to subscribe to now; without it, call ``subscribe``.
         listener: its methods are called in a thread of the reactor's pool and may use the consumer.
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
     config: ZookeeperConsumerConfig
@@ -196,6 +197,7 @@ class BlockingConsumer(_BlockingMember[Consumer]):
     Args:
         topics: to subscribe to now; without it, call ``subscribe``.
         listener: its methods are called in a thread of the reactor's pool and may use the consumer.
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
     """
 
     config: ConsumerConfig

@@ -12,7 +12,10 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 
 class BlockingReader(BlockingClient[Reader]):
-    """Reads partitions that you assign. Methods behave like those of ``Reader``."""
+    """Reads partitions that you assign. Methods behave like those of ``Reader``; a context manager.
+
+    Raises: ConfigError naming the key and the allowed values; KafkaError on the reactor thread.
+    """
 
     def __init__(self, config: ReaderConfig | None = None, **options: Any) -> None:
         thread = reactor_thread()

@@ -105,7 +105,6 @@ class ClassicMember:
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """Includes ``stopping``."""
         return self._partitions.owned
 
     @property

@@ -65,15 +65,15 @@ class Consumer(GroupConsumer[ConsumerConfig, ConsumerCoordinator]):
     def subscribe(
         self, topics: Iterable[str] = (), *, white_list: str | None = None, black_list: str | None = None
     ) -> None:
-        """Subscribe, once and before ``start``, to topics, or to all whose names match (white) or do not match (black)
-        a Java regular expression.
+        """Subscribe, once and before ``start``, to topics, or to all topics whose names match (white) or do not match
+        (black) a Java regular expression.
 
         Raises: KafkaError after ``start``; InvalidTopicFilter; ValueError unless exactly one of the three is given.
         """
         self._subscribe(topics, white_list, black_list)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Where this consumer commits now; no member id and generation -1 outside a generation.
+        """The membership under which this consumer commits now; no member id and generation -1 outside a generation.
 
         For a producer's ``send_offsets``: the coordinator rejects offsets from earlier generations. While the
         application holds records of revoked partitions, this consumer counts as outside a generation, even if it has

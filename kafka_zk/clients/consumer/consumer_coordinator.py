@@ -44,9 +44,9 @@ from kafka_zk.registry.offsets import OffsetRefused
 
 _log = Logger()
 _CLOSE_PATIENCE_S = 30.0
-"""As in Kafka's consumer."""
+"""The timeout of ``close`` in Kafka's consumer."""
 _LEAVE_PATIENCE_S = 5.0
-"""Of the last commit, and of LeaveGroup."""
+"""The timeout of the last commit, and of LeaveGroup."""
 _TURN_S = 0.5
 """How often the consumer checks whether the user still polls."""
 
@@ -286,7 +286,6 @@ class ConsumerCoordinator:
             self._progress.fire()
 
     async def _settle_commits(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Also waits for other callers' commits."""
         await self._commit_and_tell(offsets)
         while self._stop_count:
             await self._progress.wait()
@@ -381,7 +380,6 @@ class ConsumerCoordinator:
 
 
 def _settled(codes: Mapping[TopicPartition, ErrorCode]) -> Answers:
-    """Without the partitions that are retried if they are still owned in a new generation."""
     return {
         tp: None if code is ErrorCode.NONE else OffsetRefused(code.name)
         for tp, code in codes.items()

@@ -7,7 +7,7 @@ from kafka_zk.clients.connection.errors import KafkaError
 
 
 class CommitRefused(KafkaError):
-    """This consumer does not, or may not, own the partitions.
+    """Offsets were not written because this consumer does not, or may not, own their partitions.
 
     ``reasons``: the reason for each partition that was not committed.
     """

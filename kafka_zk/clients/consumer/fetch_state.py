@@ -301,7 +301,9 @@ class FetchState:
         return any(tp in partitions for tp in self._ready)
 
     def take(self, partitions: Collection[TopicPartition] | None = None) -> list[ConsumerRecord]:
-        """At most ``max.poll.records`` records, in order within each partition; advances the positions.
+        """Return at most ``max.poll.records`` records, in order within each partition, and advance the positions.
+
+        Args: ``partitions``: only of these; None: of all.
         Raises: KafkaError of a failed partition, after all records before it were delivered, and again at each call
         until the position is changed.
         """

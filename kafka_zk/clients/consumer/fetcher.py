@@ -40,7 +40,7 @@ _SESSIONLESS_EPOCH = -1
 
 
 class Fetcher:
-    """On the reactor thread.
+    """Supplies ``state`` with records after ``start``; on the reactor thread.
 
     ``arrived`` fires when records, positions or errors arrive. ``on_reset`` is called with each position that was
     looked up.
@@ -77,7 +77,6 @@ class Fetcher:
             self._timer.cancel()
 
     def learn(self, topics: Iterable[str]) -> None:
-        """So that ``prepare`` knows the leaders."""
         self._cluster.add_topics(topics)
         run(self._once(self._cluster.refresh()))
 

@@ -20,7 +20,7 @@ from kafka_zk.clients.consumer.user_side import UserSide
 
 
 class Group(Lease, Protocol):
-    """Assigns partitions to one consumer's delivery and stores offsets."""
+    """One consumer's group: it assigns partitions to the consumer's delivery and stores offsets."""
 
     async def start(self) -> None:
         """Join the group. Raises the error if this member may not join."""
@@ -29,7 +29,7 @@ class Group(Lease, Protocol):
         """Write the offsets of owned partitions."""
 
     async def leave(self, settled: Settled) -> None:
-        """Revoke the owned partitions, then leave, as far as the group can be reached.
+        """Revoke the owned partitions, then leave the group, as far as it can be reached.
 
         ``settled()`` returns when the user's last commit is done.
         """
@@ -43,7 +43,7 @@ G = TypeVar("G", bound=Group)
 
 
 class Joined(NamedTuple, Generic[G]):
-    """What ``start`` creates."""
+    """The parts of a consumer that ``start`` creates."""
 
     group: G
     delivery: GroupDelivery
@@ -54,6 +54,7 @@ class GroupConsumer(ABC, Generic[C, G]):
     """One member of a group, on the reactor thread.
 
     Attributes:
+        config: the configuration, including defaults.
         consumer_id: the name of this member.
     """
 
@@ -114,13 +115,13 @@ class GroupConsumer(ABC, Generic[C, G]):
 
     @property
     def streams(self) -> list[Stream]:
-        """In the order of thread numbers; empty before ``start``."""
+        """The streams, in the order of thread numbers; empty before ``start``."""
         return [] if self._joined is None else self._joined.delivery.streams
 
     # --- reading ---
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """At most ``max.poll.records`` records; an empty list if none arrive within ``timeout_ms``.
+        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
 
         The first call joins the group. Each call marks the records of the previous one as processed.
         Raises: the errors of ``Stream.poll`` and ``start``; KafkaError with several streams (poll each of them).
@@ -128,7 +129,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         return await (await self._only_stream()).poll(timeout_ms)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Lists of records, endlessly. Raises like ``poll``."""
+        """Yield lists of records endlessly. Raises like ``poll``."""
         stream = await self._only_stream()
         async for records in stream.batches():
             yield records
@@ -143,7 +144,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         await self._require_joined().commits.commit(offsets)
 
     def assignment(self) -> list[TopicPartition]:
-        """The owned partitions, sorted."""
+        """The partitions that this consumer owns now, sorted."""
         return [] if self._joined is None else self._joined.delivery.assignment
 
     def position(self, tp: TopicPartition) -> int | None:
@@ -151,15 +152,15 @@ class GroupConsumer(ABC, Generic[C, G]):
         return self._require_joined().delivery.position(tp)
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """In the last response; -1 before the first one."""
+        """The high watermark in the last response, -1 before the first one."""
         return self._require_joined().delivery.state.high_watermark(tp)
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Continue at another offset; the next commit writes the new position."""
+        """Continue at another offset of an owned partition; the next commit writes the new position."""
         self._require_joined().delivery.seek(tp, start)
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Deliver no records of these owned partitions until ``resume`` or a reassignment."""
+        """Stop delivering records of these owned partitions until ``resume``, or until they are reassigned."""
         self._require_joined().delivery.pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
@@ -178,7 +179,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         await self.leave()
 
     async def leave(self) -> None:
-        """The second half of ``close``: users of awaited streams get time to process their records."""
+        """The second half of ``close``: gives the users of awaited streams time to process their records."""
         self._membership.closed = True
         if self._left:
             return

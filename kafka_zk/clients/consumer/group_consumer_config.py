@@ -62,7 +62,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
 
     @property
     def deserializers(self) -> tuple[Deserializer | None, Deserializer | None]:
-        """Of keys and of values; None: raw bytes."""
+        """The deserializers of keys and of values; None: raw bytes."""
         key, value = self.key_deserializer, self.value_deserializer
         assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
         return key, value
@@ -71,7 +71,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
 def parse_strategies(
     given: str | tuple[str, ...], known: Collection[str], aliases: Mapping[str, str], prefix: str = ""
 ) -> tuple[str, ...]:
-    """Without duplicates. Raises ConfigError for unknown ones."""
+    """The strategies in ``partition.assignment.strategy``, without duplicates. Raises ConfigError for unknown ones."""
     names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
     wanted = [aliases.get(name.removeprefix(prefix), name) for name in names]
     for name in wanted:

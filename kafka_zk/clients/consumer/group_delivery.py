@@ -195,7 +195,6 @@ class GroupDelivery:
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """Includes those being revoked."""
         return frozenset(self._claims)
 
     def is_committed(self, tp: TopicPartition, offset: int) -> bool:
@@ -221,7 +220,7 @@ class GroupDelivery:
         return {tp: claim.found for tp, claim in self._claims.items() if claim.found is not None and not claim.stopping}
 
     def committed_by_user(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Until a seek, automatic commits never go below these offsets."""
+        """The user commits these offsets: until a seek, automatic commits never go below them."""
         for tp, offset in offsets.items():
             if tp in self._claims:
                 self._claims[tp].floor = offset

@@ -96,7 +96,7 @@ Effect = (
 
 
 class JoinedMember(NamedTuple):
-    """As the coordinator describes it to the leader."""
+    """A member as the coordinator describes it to the leader."""
 
     member_id: str
     group_instance_id: str | None

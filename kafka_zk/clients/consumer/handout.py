@@ -91,17 +91,15 @@ class Handout:
     # --- for the consumer ---
 
     def held(self) -> set[TopicPartition]:
-        """Of the held records."""
         with self._lock:
             return {record.tp for record in self._records[self._done_count : self._given_count]}
 
     def undone_offsets(self) -> dict[TopicPartition, int]:
-        """Of the first record of each partition that is not done."""
+        """For each partition with records here, the offset of the first one that is not done."""
         with self._lock:
             return _first_offsets(self._records[self._done_count :])
 
     def waiting_offsets(self) -> dict[TopicPartition, int]:
-        """Of each partition's first waiting record."""
         with self._lock:
             return _first_offsets(self._records[self._given_count :])
 
@@ -129,7 +127,7 @@ class Handout:
             self._lost |= self._remove(partitions)
 
     def pass_over(self, partitions: Collection[TopicPartition]) -> None:
-        """After a seek: ignore waiting and held records."""
+        """The user seeks: ignore waiting and held records of these partitions."""
         with self._lock:
             self._remove(partitions)
 

@@ -91,7 +91,9 @@ class OffsetsInKafka:
     # --- commits ---
 
     async def commit(self, offsets: Offsets) -> Answers:
-        """With dual commit, then write the committed offsets to ZooKeeper."""
+        """Commit to Kafka; with dual commit, then write the committed offsets to ZooKeeper. Results are those of the
+        driver's commit.
+        """
         owned = {tp: offset for tp, offset in offsets.items() if tp in self._delivery.owned}
         answers: Answers = dict.fromkeys(offsets, NOT_THE_OWNER)
         answers.update(await self._commit(owned))
@@ -143,7 +145,6 @@ class OffsetsInKafka:
         return larger
 
     def _level(self, offsets: Offsets) -> None:
-        """Unless a later offset has been committed since."""
         due = {tp: offset for tp, offset in offsets.items() if self._delivery.is_committed(tp, offset)}
         run(self.commit(due)).addErrback(self._lost)
 

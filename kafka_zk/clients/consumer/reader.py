@@ -64,12 +64,12 @@ class Reader:
         return self._state.assignment
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Drops fetched records of the partition."""
+        """Continue at another offset of an assigned partition; its fetched records are dropped."""
         self._state.seek(tp, start)
         self._fetcher.pump()
 
     async def position(self, tp: TopicPartition) -> int:
-        """The offset of the partition's next record.
+        """The offset of the next record of this partition that ``poll`` would return.
 
         Raises: KafkaError if the partition is not assigned, or its start cannot be looked up within
         default.api.timeout.ms.
@@ -86,7 +86,7 @@ class Reader:
     # --- reading ---
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """At most ``max.poll.records`` records; an empty list if none arrive within ``timeout_ms``.
+        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
 
         Raises: BrokerError of a partition that cannot be read (OFFSET_OUT_OF_RANGE without a reset, CORRUPT_MESSAGE,
         authorization …), after all records before the error; KafkaTimeoutError if a topic does not exist.
@@ -111,7 +111,7 @@ class Reader:
         return records
 
     async def batches(self, until: Mapping[TopicPartition, int] | None = None) -> AsyncIterator[list[ConsumerRecord]]:
-        """Lists of records, endlessly or until each partition of ``until`` is read up to its offset.
+        """Yield lists of records endlessly, or until the position of each partition of ``until`` reaches its offset.
 
         ``until=await reader.end_offsets(reader.assignment())`` reads to the current end; the last lists may contain
         later records.
@@ -125,13 +125,13 @@ class Reader:
                 yield records
 
     def high_watermark(self, tp: TopicPartition) -> int:
-        """In the last response; -1 before the first one."""
+        """The high watermark in the last response, -1 before the first one."""
         return self._state.high_watermark(tp)
 
     # --- offsets and topics ---
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """After the last readable record; for read_committed, the last stable offset."""
+        """The current offset after the last readable record; for read_committed, the last stable offset."""
         found = await self._list_offsets(dict.fromkeys(partitions, LATEST))
         return {tp: listed.offset for tp, listed in found.items()}
 
@@ -147,7 +147,8 @@ class Reader:
         return {tp: listed if listed.offset >= 0 else None for tp, listed in found.items()}
 
     async def partitions_for(self, topic: str, timeout_ms: int | None = None) -> TopicMetadata:
-        """Wait for the topic to exist, at most ``timeout_ms`` (None: default.api.timeout.ms).
+        """The topic's metadata. Waits for the topic to exist, for at most ``timeout_ms`` (None:
+        default.api.timeout.ms).
 
         Raises: KafkaTimeoutError.
         """

@@ -13,7 +13,7 @@ class RebalanceListener:
     """
 
     def before_releasing_partitions(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """Delivery of ``partitions`` has stopped: the last chance to ``commit``.
+        """Delivery of ``partitions`` has stopped, but they are still owned: the last chance to ``commit``.
 
         They are released when this method has returned (and its awaitable is done), at most ``rebalance.backoff.ms``
         after the call. Not called for partitions lost with the session, whose offsets can no longer be committed.

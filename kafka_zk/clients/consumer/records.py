@@ -43,7 +43,7 @@ def decode_batch(
     check_crcs: bool,
     is_aborted: bool = False,
 ) -> list[ConsumerRecord]:
-    """The records from ``from_offset`` on; none of control batches and aborted transactions.
+    """The records of one batch from ``from_offset`` on; none of control batches and aborted transactions.
 
     Raises: CorruptRecord if the CRC (if checked) is wrong or decompression fails; InvalidRecord.
     """
@@ -65,7 +65,7 @@ def decode_batch(
 
 
 def is_unreadable(data: Buffer, position: int, header: BatchHeader, error: StorageError) -> bool:
-    """True if the producer wrote an invalid batch: no other fetch or replica returns a valid one."""
+    """True if the producer wrote an invalid batch, so that no other fetch or replica returns a valid one."""
     if not isinstance(error, CorruptRecord | InvalidRecord):
         return False
     try:

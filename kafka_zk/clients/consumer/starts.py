@@ -10,20 +10,20 @@ from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
 
 class Timestamp(NamedTuple):
-    """The first record at or after this timestamp."""
+    """Start at the first record at or after this timestamp."""
 
     timestamp_ms: int
 
 
 Start = int | str | Timestamp
-"""``"earliest"`` and ``"latest"`` are the strings. A Timestamp after all records means the end."""
+"""An offset, ``"earliest"``, ``"latest"``, or a Timestamp (the end, if no record is at or after it)."""
 
 RESETS = {"earliest": EARLIEST, "latest": LATEST}
 """Named start -> timestamp for ListOffsets."""
 
 
 def parse_start(tp: TopicPartition, start: Start) -> tuple[int | None, int | None]:
-    """One of (offset, timestamp for ListOffsets) is None. Raises ValueError for an invalid start."""
+    """(Offset, timestamp for ListOffsets), one of which is None. Raises ValueError for an invalid start."""
     if isinstance(start, Timestamp):
         if start.timestamp_ms < 0:
             raise ValueError(f"{tp}: a timestamp must not be negative, got {start.timestamp_ms}")

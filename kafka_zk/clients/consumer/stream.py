@@ -20,7 +20,7 @@ _LONG_MS = 3_600_000
 
 
 class Stream:
-    """On the reactor thread.
+    """Delivers the records of ``partitions``; on the reactor thread.
 
     Args:
         asked: called when a user for whom the delivery waits requests more.
@@ -39,9 +39,9 @@ class Stream:
         self.number = number
         self.partitions: set[TopicPartition] = set()
         self.awaited = True
-        """Whether the release of a partition waits for this stream's user."""
+        """True if the release of a partition waits for the user of this stream."""
         self.waiting_count = 0
-        """The user's calls that wait for records."""
+        """Number of the user's calls that wait for records."""
         self.handout = Handout(membership.may_act, asked)
         self._reactor = reactor
         self._arrived: Signal = fetcher.arrived
@@ -51,7 +51,7 @@ class Stream:
         self._membership = membership
 
     async def poll(self, timeout_ms: int) -> list[ConsumerRecord]:
-        """At most ``max.poll.records`` records; an empty list if none arrive within ``timeout_ms``.
+        """The next records, at most ``max.poll.records``; an empty list if none arrive within ``timeout_ms``.
 
         Marks the records of the previous call as processed.
         Raises: ClientClosed; BrokerError and NoOffsetForPartition of a partition that cannot be read, until a ``seek``;
@@ -70,13 +70,13 @@ class Stream:
             await self._wait_until(deadline_s)
 
     async def batches(self) -> AsyncIterator[list[ConsumerRecord]]:
-        """Lists of records, endlessly. Raises like ``poll``."""
+        """Yield lists of records endlessly. Raises like ``poll``."""
         while True:
             if records := await self.poll(_LONG_MS):
                 yield records
 
     async def wait(self, timeout_ms: int | None) -> bool:
-        """True when ``handout.next`` has a record; False after the timeout. Raises like ``poll``."""
+        """Wait until ``handout.next`` has a record; False after the timeout. Raises like ``poll``."""
         deadline_s = self._reactor.seconds() + (_LONG_MS if timeout_ms is None else timeout_ms) / 1000
         while True:
             self._membership.check()

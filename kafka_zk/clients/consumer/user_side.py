@@ -13,7 +13,7 @@ _log = Logger()
 
 class UserThread(Protocol):
     def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
-        """In the user's thread."""
+        """Call a method of the user in the user's thread."""
 
     def call_reactor(self, function: Callable[[], None]) -> None:
         """The user's thread may call this."""

@@ -144,7 +144,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """By their names in ZooKeeper, the preferred one first."""
+        """The strategies that this member registers, by their names in ZooKeeper, the preferred one first."""
         return tuple(self.partition_assignment_strategy)
 
     @property
@@ -159,7 +159,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def commits_starts(self) -> bool:
-        """As in Kafka's old consumer, whose groups have no other way to keep a start."""
+        """True as in Kafka's old consumer: its groups have no other way to keep a start."""
         return True
 
     @property
@@ -168,7 +168,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def offsets_channel(self) -> ClientConfig:
-        """For the client that fetches offsets from the group's coordinator."""
+        """The configuration of the client that fetches offsets from the group's coordinator."""
         return ClientConfig(
             client_id=self.client_id or self.group_id,
             request_timeout_ms=self.offsets_channel_socket_timeout_ms,
@@ -178,7 +178,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def reader(self) -> ReaderConfig:
-        """Under the names of Kafka's new consumer."""
+        """The settings of the fetcher, under the names of Kafka's new consumer."""
         return ReaderConfig(
             client_id=self.client_id or self.group_id,
             auto_offset_reset=_RESETS[self.auto_offset_reset],

@@ -88,10 +88,10 @@ class ZookeeperConsumer(GroupConsumer[ZookeeperConsumerConfig, ZookeeperGroup]):
         black_list: str | None = None,
         streams: int = 1,
     ) -> None:
-        """Subscribe, once and before ``start``, to topics, or to all whose names match (white) or do not match (black)
-        a Java regular expression.
+        """Subscribe, once and before ``start``, to topics, or to all topics whose names match (white) or do not match
+        (black) a Java regular expression.
 
-        ``streams``: the number of streams among which the partitions are divided.
+        ``streams``: number of streams, among which the partitions are divided.
         Raises: KafkaError after ``start``; InvalidTopicFilter; ValueError unless exactly one of the three is given.
         """
         if not 1 <= streams <= MOST_STREAMS:
@@ -158,7 +158,6 @@ async def _find_brokers(client: RegistryClient, protocol: str) -> list[tuple[str
 
 
 def _consumer_id(config: ZookeeperConsumerConfig, now_ms: int, random: Random) -> str:
-    """In the format of Kafka's old consumer."""
     if config.group_instance_id is not None:
         return f"{config.group_id}_{config.group_instance_id}"
     if config.consumer_id is not None:

@@ -63,7 +63,6 @@ class ZookeeperGroup:
             raise
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """To the configured storage."""
         if self._offsets_in_kafka is None:
             return await self._driver.commit(offsets)
         return await self._offsets_in_kafka.commit(offsets)

@@ -21,8 +21,9 @@ class BlockingProducer(BlockingClient[Producer]):
     """Sends records in batches from any number of threads.
 
     ``send`` adds the record to its batch and returns a future. It waits only for a topic's first metadata, for a
-    partition that does not exist yet, and while ``buffer.memory`` is full. The end of a ``with`` block delivers
-    everything; after an exception it gives up immediately.
+    partition that does not exist yet, and while ``buffer.memory`` is full. The future, or ``flush``, reports whether
+    the record was delivered. The end of a ``with`` block delivers everything; after an exception it gives up
+    immediately.
 
     Takes Kafka's keys with ``_`` for ``.`` (``bootstrap_servers="h:9092", linger_ms=5``), or a ProducerConfig.
 
@@ -50,7 +51,8 @@ class BlockingProducer(BlockingClient[Producer]):
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> RecordFuture:
-        """Accept a record; ``future.result()`` returns where it was written.
+        """Accept a record; ``future.result()`` returns where it was written. A partition's records keep the order of
+        the calls.
 
         Raises: KafkaTimeoutError (no metadata, no such partition) or BufferExhausted after ``max.block.ms``;
         RecordTooLargeError; KafkaError for a rejected record; ClientClosed. After any of them, an open transaction can
@@ -86,15 +88,15 @@ class BlockingProducer(BlockingClient[Producer]):
         """``with producer.transaction():`` begins a transaction, commits it at the end, and aborts it after an
         exception.
 
-        Raises: TransactionAbortable after the abort, and the other errors of ``commit_transaction``. After
-        ProducerFenced and TransactionFatal close the producer.
+        Raises: TransactionAbortable after the abort (the same work may be tried again), and the other errors of
+        ``commit_transaction``. After ProducerFenced and TransactionFatal close the producer.
         """
         return BlockingContext(self._thread, self._client.transaction())
 
     def close(self, timeout_s: float | None = None) -> None:
         """Deliver the accepted records within ``timeout_s`` (None: within ``delivery.timeout.ms``), then stop.
 
-        Records that are not delivered by then fail with ClientClosed.
+        Records that are not delivered by then fail with ClientClosed. A second close does nothing.
         """
         self._closed = True
         self._thread.call(self._client.close, timeout_s)

@@ -85,12 +85,11 @@ class BatchCompletion:
             self._give_up(batch, error)
 
     def drop_unsent(self, error: KafkaError) -> None:
-        """For an aborted transaction."""
         for batch in self.accumulator.take_unsent():
             self._end(batch, error)
 
     def drop_queued(self, error: KafkaError) -> None:
-        """Also those that wait for a retry; batches in flight continue."""
+        """Fail batches that wait to be sent, for the first time or again; those in flight continue."""
         for batch in self.accumulator.take_queued():
             self._give_up(batch, error)
 

@@ -76,7 +76,7 @@ class ProducerConfig(ClientConfig):
 
     @property
     def serializers(self) -> tuple[Serializer | None, Serializer | None]:
-        """Of keys and of values; None: the caller passes bytes."""
+        """The serializers of keys and of values; None: the caller passes bytes."""
         key, value = self.key_serializer, self.value_serializer
         assert not isinstance(key, str) and not isinstance(value, str), "names were looked up when this was made"
         return key, value

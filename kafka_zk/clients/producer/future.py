@@ -25,7 +25,10 @@ class RecordMetadata(NamedTuple):
 
 
 class RecordFuture:
-    """The outcome of one record. Awaitable on the reactor thread; ``result()`` blocks on any other thread."""
+    """The outcome of one record. Awaitable on the reactor thread; ``result()`` blocks on any other thread.
+
+    ``batch``, ``index``: the record's place; all records of a batch share its outcome.
+    """
 
     __slots__ = ("batch", "index", "timestamp_ms")
 
@@ -48,7 +51,7 @@ class RecordFuture:
         return RecordMetadata(topic, partition, offset, timestamp_ms)
 
     def result(self, timeout_s: float | None = None) -> RecordMetadata:
-        """Wait for the outcome. Not on the reactor thread, which would wait for itself.
+        """Wait for the outcome. Not for the reactor thread, which would wait for itself.
 
         Raises: KafkaError with the reason if it was not written; KafkaTimeoutError after ``timeout_s``.
         """

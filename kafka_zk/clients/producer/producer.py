@@ -108,7 +108,7 @@ class Producer:
 
         Records of a topic that wait here for metadata or buffer memory keep their order; those for a partition that
         does not exist yet delay no others. Fails with KafkaTimeoutError or BufferExhausted after ``max.block.ms``, or
-        with KafkaError if the record is rejected.
+        with KafkaError if the record is rejected. A transaction with a failed record can only be aborted.
         """
         if self._closing:
             return fail(ClientClosed("the producer was closed"))
@@ -169,7 +169,7 @@ class Producer:
         return found
 
     async def wait_for(self, missing: Missing, topic: str, partition: int | None, timeout_s: float) -> None:
-        """Wait until a record that could not be accepted may be offered again.
+        """Wait for at most ``timeout_s`` until a record that could not be accepted may be offered again.
 
         Raises: KafkaTimeoutError, BufferExhausted; BrokerError immediately for a topic that brokers reject;
         ClientClosed.
@@ -235,7 +235,8 @@ class Producer:
     # --- transactions ---
 
     async def init_transactions(self) -> None:
-        """Acquire the ``transactional.id``, once and before everything else. Fences an earlier producer.
+        """Acquire the ``transactional.id``, once and before everything else. Fences an earlier producer and aborts its
+        open transaction.
 
         Raises: KafkaTimeoutError after ``max.block.ms``, or BrokerError if ACLs refuse a producer id (then call it
         again); TransactionFatal (a transaction timeout above the broker's); IllegalTransactionState, also without a
@@ -244,11 +245,12 @@ class Producer:
         await self._transactional().initialize()
 
     def begin_transaction(self) -> None:
-        """Records sent from now on belong to the transaction. Raises IllegalTransactionState, TransactionFatal."""
+        """Begin a transaction of the records sent from now on. Raises IllegalTransactionState, TransactionFatal."""
         self._transactional().begin()
 
     async def commit_transaction(self) -> None:
-        """Send all records and commit. When this returns, the commit is decided; readers see it a moment later.
+        """Send all records and commit the transaction. When this returns, the commit is decided; readers see it a
+        moment later.
 
         Raises: TransactionAbortable (a record was not written: abort), ProducerFenced, TransactionFatal;
         KafkaTimeoutError after ``max.block.ms``: call it again.
@@ -256,7 +258,7 @@ class Producer:
         await self._transactional().commit()
 
     async def abort_transaction(self) -> None:
-        """Records that were not sent yet fail with TransactionAborted.
+        """Abort the transaction. Records that were not sent yet fail with TransactionAborted.
 
         Raises: ProducerFenced, TransactionFatal; KafkaTimeoutError after ``max.block.ms``: call it again.
         """
@@ -289,12 +291,13 @@ class Producer:
         """``async with producer.transaction():`` begins a transaction, commits it at the end, and aborts it after an
         exception.
 
-        Raises: TransactionAbortable after the abort, and the other errors of ``commit_transaction``.
+        Raises: TransactionAbortable after the abort (the same work may be tried again), and the other errors of
+        ``commit_transaction``.
         """
         return TransactionScope(self)
 
     async def partitions_for(self, topic: str) -> TopicMetadata:
-        """Wait at most ``max.block.ms`` for the topic to exist."""
+        """The topic's metadata. Waits for the topic to exist, for at most ``max.block.ms``."""
         self._check_open()
         return await self._cluster.topic(topic, self.config.max_block_ms)
 
@@ -302,7 +305,7 @@ class Producer:
         """Refuse new records, deliver accepted ones, and stop.
 
         Delivery may take ``timeout_s`` (None: ``delivery.timeout.ms``). Records that are not delivered by then fail
-        with ClientClosed.
+        with ClientClosed. A second close does nothing.
         """
         if self._closing:
             return
@@ -364,7 +367,6 @@ class Producer:
         self.sender.drop_unsent(error)
 
     async def _abort_open(self, timeout_s: float | None) -> None:
-        """As Kafka's producer does, if there is time."""
         manager = self._transactions
         if manager is None:
             return

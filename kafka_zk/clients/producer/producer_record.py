@@ -7,7 +7,7 @@ from kafka_zk.storage.records.record_batch import Header
 
 
 class ProducerRecord(NamedTuple):
-    """``partition`` None: the partitioner chooses. ``timestamp_ms`` None: now."""
+    """One record. ``partition`` None: the partitioner chooses. ``timestamp_ms`` None: now."""
 
     value: Any
     key: Any = None

@@ -42,12 +42,12 @@ _InitProducerIdRequest = codec.request(ApiKey.INIT_PRODUCER_ID)
 
 
 class Sender:
-    """On the reactor thread.
+    """Moves batches between the accumulator and the brokers, on the reactor thread.
 
     Args:
         on_progress: called after every response: memory may have become free.
         on_fatal: called once, with the error that ends this producer.
-        transactions: decides which batches may be sent.
+        transactions: of a transactional producer; decides which batches may be sent.
     """
 
     def __init__(

@@ -125,8 +125,8 @@ class TransactionManager:
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, int], group: ConsumerGroupMetadata, *, is_alone: bool = False
     ) -> None:
-        """Without a member id, the coordinator cannot recognize a removed consumer, so only members may commit, unless
-        the group has none (``is_alone``).
+        """See ``Producer.send_offsets``. Without a member id, the coordinator cannot recognize a consumer that was
+        removed from its group, so only members may commit, unless the group has none (``is_alone``).
         """
         self.state.check_in_transaction()
         if not offsets:
@@ -184,7 +184,7 @@ class TransactionManager:
         return self._transactional_id, self._idempotence.producer_id, self._idempotence.epoch
 
     async def _flush(self, method: str, deadline_s: float) -> None:
-        """Also of records sent meanwhile.
+        """Flush until no record waits, including those sent meanwhile.
 
         Raises: KafkaTimeoutError after ``max.block.ms``; delivery continues. If records have failed: the errors of
         ``check_in_transaction``.

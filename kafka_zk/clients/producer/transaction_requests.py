@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 
 def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeout_ms: int) -> Request:
-    """At first, id and epoch are -1; brokers before 2.5 do not know these fields."""
+    """Request a new epoch. The first time, id and epoch are -1; brokers before 2.5 do not know these fields."""
     message = _InitProducerId(
         transactional_id=transactional_id,
         transaction_timeout_ms=timeout_ms,
@@ -98,8 +98,8 @@ def commit_offsets(
 
 
 def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
-    """Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there is nothing to
-    abort.
+    """Commit or abort. Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there
+    is nothing to abort.
     """
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed

@@ -159,7 +159,7 @@ class TransactionState:
         self._go(State.ABORTING)
 
     def ended(self) -> None:
-        """Also if the coordinator did not know the transaction."""
+        """The coordinator has committed or aborted the transaction, or did not know it."""
         self._go(State.READY)
         self._forget_transaction()
 

@@ -83,7 +83,6 @@ class DemoLake:
         return event
 
     def close(self) -> None:
-        """Also during an extraction."""
         if self._process is None or self._process.stdin is None:
             return
         if not self._idle:
@@ -95,7 +94,6 @@ class DemoLake:
             self._process.kill()
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
-        """On a separate thread; None marks the end."""
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:

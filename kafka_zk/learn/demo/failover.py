@@ -33,7 +33,7 @@ class Failover:
         self._isrs: dict[TopicPartition, list[int]] = {}
         self._killed_ms = 0
         self.pid: int | None = None
-        """After the restart."""
+        """The broker's process id after its restart."""
         self.report: dict[str, Any] = {"broker": broker_id}
 
     def kill(self) -> None:
@@ -62,7 +62,7 @@ class Failover:
             self._fact(int(time.time() * 1000), f"ISRs grow: {_named(list(grown.items()))}")
 
     def finish(self, replica_count: int, patience_s: float) -> None:
-        """Until every ISR that shrank is full again. Raises DemoFailed, EmbeddedError."""
+        """Wait until every ISR that shrank is full again. Raises DemoFailed, EmbeddedError."""
         deadline_s = time.monotonic() + patience_s
         while self.pid is None or any(len(isr) < replica_count for isr in self._isrs.values()):
             if time.monotonic() > deadline_s:

@@ -22,7 +22,7 @@ SCHEMA = (
     "arr_time INT, sched_arr_time INT, arr_delay INT, carrier STRING, flight INT, tailnum STRING, "
     "origin STRING, dest STRING, air_time INT, distance INT, hour INT, minute INT, time_hour TIMESTAMP"
 )
-"""Of the values, as Spark's DDL."""
+"""Spark's DDL for the values."""
 _TEXT_COLUMNS = frozenset(("carrier", "tailnum", "origin", "dest", "time_hour"))
 _MISSING = frozenset(("", "NA"))
 
@@ -51,7 +51,7 @@ def count_flights(path: Path) -> int:
 
 
 def read_flights(path: Path) -> Iterator[Flight]:
-    """In file order; numbers become JSON numbers, missing values null."""
+    """Yield every row in file order; numbers become JSON numbers, missing values null."""
     with zipfile.ZipFile(path) as archive, archive.open(FILE) as compressed:
         rows = csv.reader(io.TextIOWrapper(compressed, "utf-8", newline=""))
         columns = next(rows)

@@ -65,7 +65,7 @@ class DemoGroup(ABC):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Until the end of the block, when the members stop."""
+        """Follow the group within the block, at whose end its members stop."""
         with ExitStack() as cleanup:
             self._follow(cleanup)
             cleanup.callback(self._stop_members)
@@ -117,7 +117,7 @@ class DemoGroup(ABC):
 
     @abstractmethod
     def _options(self) -> tuple[str | Path, ...]:
-        """Of ``kafka-zk consume``."""
+        """Options of ``kafka-zk consume`` for this kind of group."""
 
     def _supervisor(self) -> Supervisor | None:
         """Closes a killed member's ZooKeeper session."""
@@ -125,7 +125,7 @@ class DemoGroup(ABC):
 
     @abstractmethod
     def _consumer_id(self, name: str) -> str:
-        """As in ``_owners``."""
+        """The id of a member of that name in ``_owners``."""
 
     @abstractmethod
     def _owners(self) -> Mapping[TopicPartition, str]:
@@ -155,7 +155,6 @@ class DemoGroup(ABC):
 
 
 def members_trace(data_dir: Path) -> Path:
-    """Of the ZooKeeper group's members."""
     return data_dir / "group" / "trace"
 
 

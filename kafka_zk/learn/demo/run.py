@@ -38,7 +38,7 @@ TOPIC = "flights"
 PARTITIONS = 8
 BROKERS = 3
 PATIENCE_MS = 20_000
-"""Without progress in a step; a demo that fails is better than one that hangs."""
+"""Longest time without progress in a step; a demo that fails is better than one that hangs."""
 CHECK_EVERY_MS = 1_000
 KILLED_AFTER = 100_000  # records before a broker is killed
 SHOWN_EVERY = 2_000  # records between two updates of a progress bar
@@ -46,8 +46,6 @@ MORE = 1_000  # new records for the second extraction
 
 
 class DemoPage(Protocol):
-    """In a browser."""
-
     def open(self, traces: Sequence[Path]) -> str:
         """Returns the URL; ``traces``: files and folders of the processes' traces. Raises ProcessFailed."""
 
@@ -107,7 +105,6 @@ class Demo:
 
     @contextmanager
     def _step(self, number: int, title: str) -> Iterator[None]:
-        """With its duration."""
         self._show.step(number, title)
         started_s = time.monotonic()
         yield
@@ -180,7 +177,6 @@ class Demo:
         return tally
 
     def _flush(self, producer: BlockingProducer) -> None:
-        """Unless a process fails meanwhile."""
         while True:
             try:
                 producer.flush(CHECK_EVERY_MS / 1000)
@@ -400,7 +396,7 @@ class Demo:
 
 
 def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
-    """As JSON. ``requests``: key for the requests by member."""
+    """The rebalances of a group as JSON. ``requests``: key for the requests by member."""
     return [
         {
             "duration_ms": each.duration_ms,

@@ -33,7 +33,7 @@ class Silent:
 
 
 class OnConsole:
-    """To stdout with rich; colours and moving bars only on a terminal."""
+    """Writes to stdout with rich; colours and moving bars only on a terminal."""
 
     def __init__(self) -> None:
         from rich.console import Console

@@ -11,8 +11,6 @@ SHOWN = ("/brokers", "/cluster", "/config/topics", "/controller", "/controller_e
 
 
 class PartitionFiles(NamedTuple):
-    """On one broker's disk."""
-
     partition: int
     leader: int
     records: int
@@ -29,7 +27,6 @@ def shown_znodes(client: KazooBlockingClient) -> list[Znode]:
 def partition_files(
     data_dir: Path, topic: str, leaders: dict[int, int], records: dict[int, int]
 ) -> list[PartitionFiles]:
-    """Of each partition on its leader."""
     found = []
     for partition, leader in sorted(leaders.items()):
         folder = data_dir / f"broker-{leader}" / "data" / f"{topic}-{partition}"

@@ -67,7 +67,6 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
 
 
 def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
-    """With acks=all, while brokers die one after the other and come back."""
     teacher = room.teacher
     teacher.tell("Now acks=all and min.insync.replicas=2. Broker 1 is still dead:")
     room.wait_out_of_isr(tp, LEADER)

@@ -89,7 +89,6 @@ class BrokerRoom(ClusterRoom):
             self.expire(broker_id)
 
     def expire(self, broker_id: int) -> None:
-        """If the broker has a session."""
         found = self.znode(broker_path(broker_id))
         if found is not None:
             host, port = connect_string.parse(self.zookeeper).servers[0]
@@ -142,16 +141,14 @@ class BrokerRoom(ClusterRoom):
             raise LessonFailed(f"no leader was elected for {tp}: {refusal}")
 
     def wait_copied(self, tp: TopicPartition, count: int) -> None:
-        """When consumers can read ``count`` records, the whole ISR has them."""
+        """Wait until consumers can read ``count`` records, which means that the whole ISR has them."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
-        """From the replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
 
     def controller_id(self) -> int | None:
-        """As in ``/controller``."""
         return run_blocking(ControllerRegistry(self.client).current())
 
     def show_state(self, tp: TopicPartition) -> None:
@@ -165,7 +162,7 @@ class BrokerRoom(ClusterRoom):
     def wait_state(
         self, tp: TopicPartition, is_right: Callable[[LeaderIsrAndControllerEpoch], bool]
     ) -> LeaderIsrAndControllerEpoch:
-        """Until ``is_right`` accepts the state, which is returned."""
+        """Wait until ``is_right`` accepts the state; returns it. Raises LessonFailed."""
         found: list[LeaderIsrAndControllerEpoch] = []
 
         def right() -> bool:
@@ -185,7 +182,6 @@ class BrokerRoom(ClusterRoom):
         return self.wait_state(tp, lambda state: broker_id not in state.isr)
 
     def wait_registered(self, *broker_ids: int) -> None:
-        """In ``/brokers/ids``."""
         paths = [broker_path(broker_id) for broker_id in broker_ids]
         self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
 

@@ -78,11 +78,9 @@ class Group:
         return sum(shares) == self.partitions and max(shares) - min(shares) <= 1
 
     def member(self, name: str) -> LessonMember:
-        """Alive."""
         return next(member for member in self.living if member.name == name)
 
     def firsts(self) -> dict[tuple[int, int], float]:
-        """By (partition, offset), in wall-clock seconds."""
         firsts: dict[tuple[int, int], float] = {}
         for got in sorted((got for member in self.members for got in list(member.got)), key=lambda got: got.got_s):
             firsts.setdefault((got.partition, got.offset), got.got_s)
@@ -106,7 +104,7 @@ class Group:
                 yield f"→ {self._summaries.line(told)}"
 
     def _hear_of_others(self) -> None:
-        """From other sources than the members."""
+        """Process events from other sources than the members."""
 
     def picture(self, width: int) -> Iterator[str]:
         """Partitions by time, from the first delivery until now."""
@@ -210,7 +208,7 @@ class Classroom:
         return unique
 
     def group(self, name: str, topic: str, partitions: int, strategy: str) -> Group:
-        """In ZooKeeper; a name that was used before gets a number."""
+        """Create a ZooKeeper group with this name, with a number if the name was used before."""
         made = Group(self._unique(name), topic, partitions, strategy, self._zookeeper_member)
         self._groups.append(made)
         return made
@@ -224,7 +222,6 @@ class Classroom:
         return made
 
     def news(self, group: Group) -> list[str]:
-        """After all pending events are processed."""
         self._thread.call(_nothing)
         return list(group.news(self.verbose))
 
@@ -281,4 +278,4 @@ class Classroom:
 
 
 async def _nothing() -> None:
-    """When this has run, all earlier calls on the reactor have run."""
+    """No effect. When this has run, all earlier calls on the reactor have run."""

@@ -18,7 +18,7 @@ class LessonClock:
         self._held_ms = 0
 
     def hold(self) -> None:
-        """Until ``resume`` is called as often as ``hold``."""
+        """Stop the clock until ``resume`` is called as often as ``hold``."""
         with self._lock:
             if self._holders == 0:
                 self._since_ms = self._now_ms()
@@ -32,7 +32,6 @@ class LessonClock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Within the block."""
         self.hold()
         try:
             yield

@@ -27,7 +27,7 @@ PATIENCE_S = 60
 POLL_MS = 50
 _TICK_TIME_MS = 500
 _LATE_MS = 300
-"""Of events in the brokers' traces."""
+"""Maximum delay of events in the brokers' traces."""
 _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 
@@ -135,7 +135,7 @@ class News:
         self._events = ClusterEvents()
         self._since_ms = int(time.time() * 1000)
         self.all: list[Event] = []
-        """Since ``begin``."""
+        """All events since ``begin``."""
 
     def begin(self) -> None:
         """Times are in seconds since now."""
@@ -149,7 +149,7 @@ class News:
             self.all.append(event)
 
     def seconds(self, time_ms: int | None = None) -> str:
-        """Since ``begin``; default: now."""
+        """The seconds since ``begin`` at a time, by default now."""
         return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
 
     def read(self) -> list[Event]:

@@ -24,8 +24,6 @@ _TOGETHER_S = 0.05
 
 
 class Fire(NamedTuple):
-    """Of a member."""
-
     member: str
     event: WatchedEvent
     deliver: Callable[[], None]
@@ -55,7 +53,7 @@ class Gate:
         self.closed = True
         """True: fires wait for ``open_until``. False: they pass unshown."""
         self.delay_s = 0.0
-        """Of ZooKeeper's messages to members."""
+        """Additional delay of ZooKeeper's messages to members."""
 
     def arrived(self, fire: Fire) -> None:
         if self.closed and fire.event.type is not EventType.NONE:
@@ -65,7 +63,7 @@ class Gate:
             fire.deliver()
 
     def open_until(self, done: Callable[[], bool], deadline_s: float) -> bool:
-        """Until ``done()`` returns True and no fire waits; False if the monotonic deadline passes first."""
+        """Deliver fires until ``done()`` returns True and none waits; False if the monotonic deadline passes first."""
         while True:
             fires = list(self._come_together())
             if fires:
@@ -79,7 +77,6 @@ class Gate:
                 return False
 
     def release(self) -> None:
-        """Without showing them."""
         while not self._waiting.empty():
             self._pass_on([self._waiting.get()])
 

@@ -12,7 +12,7 @@ from kafka_zk.learn.lesson.chart import lags
 INPUT_PER_SECOND = 1_200
 BIN_MS = 20
 TIMES_MS = list(range(-120, 400, BIN_MS))
-"""Around a kill, when the lag is measured."""
+"""The times around a kill at which the lag is measured."""
 _STEP_S = 0.005
 
 
@@ -58,7 +58,7 @@ def average_input(kills: Collection[Kill], written: Collection[Written]) -> list
 
 
 class Writer:
-    """In turn and at a constant rate, on a thread, until the block ends."""
+    """Writes to all partitions in turn at a constant rate, on a thread, until its block ends."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         self.written: list[Written] = []

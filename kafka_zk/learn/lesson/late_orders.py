@@ -20,7 +20,7 @@ _VERSION = 4  # has topic names, because topic ids do not matter here
 def late_write(
     client: KazooBlockingClient, epoch_zk_version: int, tp: TopicPartition, state: LeaderIsrAndControllerEpoch
 ) -> str:
-    """As the controller that wrote this version of ``/controller_epoch``.
+    """Write a partition's state as the controller that wrote this version of ``/controller_epoch``.
 
     Returns the reason of the rejection. Raises LessonFailed if the write succeeds.
     """
@@ -40,7 +40,7 @@ def late_leader_and_isr(
     tp: TopicPartition,
     state: LeaderIsrAndControllerEpoch,
 ) -> ErrorCode:
-    """To this controller epoch. Raises KafkaError, LessonFailed."""
+    """A broker's response to a LeaderAndIsr of this controller epoch. Raises KafkaError, LessonFailed."""
     brokers = run_blocking(BrokerRegistry(client).live())
     found = brokers.get(broker_id)
     endpoint = found and found[0].endpoint("PLAINTEXT")

@@ -39,18 +39,17 @@ class LessonMember(ABC):
         self.name = name
         self.got: list[Got] = []
         self.events: list[Traced] = []
-        """In the lesson's time."""
+        """The events that the member reported, in the lesson's time."""
         self.alive = True
         self._thread = thread
         self._gate = gate
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """Now; none after the member's end."""
         return self.consumer.assignment() if self.alive else []
 
     def join(self) -> None:
-        """And begin to read. Raises RegistryError, KafkaError."""
+        """Join the group and begin to read. Raises RegistryError, KafkaError."""
 
         async def join() -> None:
             await self.consumer.start()

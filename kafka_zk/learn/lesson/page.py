@@ -77,7 +77,9 @@ class LessonPage:
 
 
 class _Clusters:
-    """In sequence, as the source of one recording: zxids continue; the previous cluster's znodes are deleted."""
+    """Several clusters in sequence as the source of one recording. Zxids continue; the previous cluster's znodes are
+    deleted.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self.described = "the transaction logs of the lesson's clusters"
@@ -116,8 +118,6 @@ class _Clusters:
 
 
 class _Traces:
-    """Of brokers, and of the members in this process."""
-
     def __init__(self) -> None:
         self.told: deque[Event] = deque()
         self.zxid_shift = 0

@@ -52,7 +52,6 @@ def permissions(room: SecuredRoom) -> dict[str, Any]:
 
 
 def _refused(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> str:
-    """Without an ACL."""
     room.teacher.tell(f"{ALICE} sends a record to the topic {tp.topic}. No ACL allows it:")
     news.begin()
     try:
@@ -67,7 +66,6 @@ def _refused(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
 
 
 def _connected(room: SecuredRoom, news: News) -> dict[str, int]:
-    """To the broker of alice's request."""
     room.teacher.tell(f"She is still connected. This is what broker {WRITER} sees of its clients:")
     found: dict[str, int] = {}
 
@@ -150,7 +148,6 @@ def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
 
 
 def _read(reader: BlockingReader, tp: TopicPartition) -> str:
-    """Or the error code."""
     try:
         reader.assign({tp: "earliest"})
         end = reader.end_offsets([tp])
@@ -211,7 +208,6 @@ def _rate(size: int, seconds: float) -> str:
 
 
 def _wait_throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> ThrottledClient:
-    """When the leader reports that it holds the client back, it has applied the quota."""
     found: list[ThrottledClient] = []
 
     def is_throttled() -> bool:

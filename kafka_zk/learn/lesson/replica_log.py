@@ -12,7 +12,7 @@ _HEADER_LINES = 2  # the version and the number of entries
 
 
 class ReplicaLog(NamedTuple):
-    """By offset: values; by leader epoch: start offsets."""
+    """Values by offset, and the start offset of each leader epoch."""
 
     records: dict[int, str]
     epochs: dict[int, int]

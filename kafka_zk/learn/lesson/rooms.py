@@ -27,22 +27,20 @@ class Rooms:
         self._closing = ExitStack()
 
     def classroom(self) -> Classroom:
-        """For chapters about consumer groups."""
         return self._room(Classroom, "groups", "A ZooKeeper and a broker start …", "/consumers")
 
     def broker_room(self) -> BrokerRoom:
-        """For chapters about brokers; all are running."""
+        """The cluster for chapters about brokers, with all brokers running."""
         room = self._room(BrokerRoom, "brokers", "A ZooKeeper and three brokers start …", "/brokers")
         room.repair()
         return room
 
     def secured_room(self) -> SecuredRoom:
-        """For chapters about security."""
         opens = "A ZooKeeper and two brokers to which clients log in start …"
         return self._room(SecuredRoom, "secured", opens, "/kafka-acl")
 
     def dismiss(self) -> None:
-        """After a chapter that the reader has left."""
+        """Clean up after a chapter that the reader has left."""
         if self._open is not None:
             self._open.dismiss()
 

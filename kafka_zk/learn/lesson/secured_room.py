@@ -44,7 +44,6 @@ class SecuredRoom(ClusterRoom):
             self._cluster.add_user(user)
 
     def dismiss(self) -> None:
-        """Of ACLs and quotas."""
         self.teacher.all_seen()
         with self.admin(0) as admin:
             admin.acls.remove_acls([EVERYTHING])
@@ -76,7 +75,6 @@ class SecuredRoom(ClusterRoom):
         return BlockingReader(None, **self._options(user, 0))
 
     def quotas(self, user: str) -> dict[str, str]:
-        """In the user's znode, without credentials."""
         found = run_blocking(ConfigRegistry(self.client).entity("users", user))
         return {key: value for key, value in found.items() if key not in MECHANISMS}
 

@@ -105,7 +105,6 @@ class StepTeacher(Teacher):
         return seq
 
     def _meanings(self) -> Sequence[str]:
-        """Of kinds of watches that fired for the first time."""
         fired, self._fired = self._fired, []
         found = []
         for path in fired:

@@ -56,7 +56,6 @@ class Teacher:
 
     @property
     def width(self) -> int:
-        """Of the text, in characters."""
         return min(_MAX_WIDTH, shutil.get_terminal_size((_MAX_WIDTH, 24)).columns)
 
     def chapter(self, number: int, title: str) -> None:
@@ -93,7 +92,7 @@ class Teacher:
         """Only cleaning up follows."""
 
     def observe(self, event: Event) -> None:
-        """On the reactor thread."""
+        """Receive a member's event, on the reactor thread."""
 
     def picture(self, lines: Iterable[str]) -> None:
         """Lines that must not be wrapped."""
@@ -101,7 +100,7 @@ class Teacher:
             self._write(f"{_INDENT}{line}".rstrip())
 
     def watches_fire(self, fires: list[Fire]) -> None:
-        """Before their members receive them; a line for each change."""
+        """Show watches before their members receive them, with a line for each change."""
         for kind, line in _told_together(fires):
             self.show(f"⚡ {line}")
             if kind in _MEANINGS and kind not in self._explained:
@@ -131,7 +130,7 @@ class Teacher:
 
 
 def meaning_of(path: str) -> tuple[str, str]:
-    """Of a group's znode: the kind and what a watch on it means; "" for other znodes."""
+    """The kind of a group's znode and the meaning of a watch on it; "" for other znodes."""
     kind = next((part for part in reversed(path.split("/")) if part in _MEANINGS), "")
     return kind, _MEANINGS.get(kind, "")
 
@@ -152,6 +151,5 @@ def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
 
 
 def _within_group(folder: str) -> list[str]:
-    """After ``/consumers/<group>/``; all parts of other paths."""
     parts = folder.split("/")
     return parts[3:] if parts[:2] == ["", "consumers"] else parts

@@ -21,9 +21,9 @@ from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, 
 from kafka_zk.registry.znodes import topics
 
 CLOSELY_MS = 5_000
-"""Of a reported event that is a likely cause."""
+"""Maximum age of a reported event that is a likely cause."""
 ACTED_MS = 30_000
-"""Of an operator's act that is a likely cause of a session's end; or the session timeout, if longer."""
+"""Maximum age of an operator's act that is a likely cause of a session's end; or the session timeout, if longer."""
 LATE_END_MS = 5_000
 """ZooKeeper checks once per tick, so it may end a session late."""
 TOLD_LATE_MS = 2_000
@@ -148,7 +148,9 @@ class Causality:
 
 
 def _target(act: OperatorActed) -> str:
-    """By its session's name: ``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
+    """The process that the act targeted, by its session's name: ``broker 1`` is broker-1, ``board/anna`` is the member
+    board_anna.
+    """
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 

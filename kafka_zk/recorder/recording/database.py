@@ -40,6 +40,5 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
 
 
 def used_bytes(database: sqlite3.Connection) -> int:
-    """Without free pages."""
     sizes = [database.execute(f"pragma {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")]
     return int(sizes[0] * (sizes[1] - sizes[2]))

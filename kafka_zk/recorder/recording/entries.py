@@ -70,7 +70,7 @@ class Bucket(NamedTuple):
 
 
 class Entries:
-    """In the order of arrival. Raises sqlite3.Error."""
+    """The entries of one recording, in the order of arrival. Raises sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -101,7 +101,6 @@ class Entries:
         self.first = last + 1
 
     def numbered(self, first: int, last: int, limit: int) -> list[Entry]:
-        """In an interval of numbers."""
         return self._entries("where seq between ? and ? order by seq limit ?", first, last, limit)
 
     def entry(self, seq: int) -> Entry | None:
@@ -119,14 +118,13 @@ class Entries:
         return self.count if other is None else int(other[0]) - 1
 
     def last_zxid(self) -> int:
-        """Of the latest transaction; 0 without one."""
+        """The zxid of the latest transaction; 0 without one."""
         found = self._row(
             f"select zxid from entries where kind in ({_FROM_ZOOKEEPER}) and zxid > 0 order by seq desc limit 1"
         )
         return 0 if found is None else int(found[0])
 
     def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
-        """Up to entry ``seq``, newest first."""
         return self._entries(
             f"where path = ? and path != '' and seq <= ? and kind in ({SQL_CHANGES}) order by seq desc limit ?",
             path, seq, limit,
@@ -137,7 +135,8 @@ class Entries:
         return next(iter(found), None)
 
     def watchers(self, seq: int) -> dict[str, list[str]]:
-        """By path, after entry ``seq``: processes whose last watch there has not fired and belongs to a live session.
+        """The watchers of each path after entry ``seq``: processes whose last watch there has not fired and belongs to
+        a live session.
         """
         watches = self._database.execute(
             f"select path, actor, max(case when kind in ({_SET_WATCHES}) then time_ms end) "
@@ -155,17 +154,16 @@ class Entries:
         return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
 
     def times(self) -> tuple[int, int] | None:
-        """Of the first and the last entry."""
+        """Time of the first and the last entry; None without entries."""
         # Two subqueries: for min and max in one query, SQLite would read the whole index.
         first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
         return None if first is None else (first, last)
 
     def between(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """By time."""
         return self._entries("where time_ms between ? and ? order by time_ms, seq limit ?", from_ms, to_ms, limit)
 
     def seq_at(self, time_ms: int) -> int:
-        """At or before ``time_ms``; 0 without one."""
+        """The last entry at or before ``time_ms``; 0 without one."""
         (seq,) = self._row(
             "select coalesce(max(seq), 0) from "
             "(select seq from entries where time_ms <= ? order by time_ms desc limit ?)",
@@ -174,7 +172,7 @@ class Entries:
         return int(seq)
 
     def first_from(self, time_ms: int) -> int:
-        """At or after ``time_ms``; 0 without one."""
+        """The first entry at or after ``time_ms``; 0 without one."""
         found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
         return 0 if found is None else int(found[0])
 
@@ -213,7 +211,6 @@ class Entries:
         return self._entries(f"where seq in ({latest}) order by actor", seq)
 
     def denials(self, seq: int, limit: int) -> list[Entry]:
-        """Up to this entry, newest first."""
         return self._entries("where kind = 'Denied' and seq <= ? order by seq desc limit ?", seq, limit)
 
     def _latest(self, condition: str, from_ms: int, to_ms: int, limit: int) -> list[Entry]:

@@ -34,11 +34,11 @@ from kafka_zk.registry.client.events import SessionChanged
 
 MOST_IN_MEMORY_BYTES = 256 * 1024 * 1024
 _FORGOTTEN_SHARE = 8
-"""When memory is full, one entry in this number is dropped."""
+"""When memory is full, one entry in this number is dropped, oldest first."""
 
 
 class Recording:
-    """For one thread. Close it at the end.
+    """Stores entries and provides their parts (``entries``, ``spans``, …), on one thread. Close it at the end.
 
     Args:
         path: a file to create or continue; None: in memory, at most MOST_IN_MEMORY_BYTES.
@@ -56,7 +56,7 @@ class Recording:
         self.is_bounded = path is None
         """True in memory: the oldest entries are dropped."""
         self.kept = "in memory" if path is None else f"in {path.name}"
-        """For people."""
+        """Where the recording is stored, for people."""
         self.samples = Samples(self.database)
         self._load({})
 
@@ -127,7 +127,6 @@ class Recording:
             self._add_change(transaction, change, end)
 
     def _timeout_ms(self, session: int) -> int:
-        """As negotiated; 0 if the session's start is not recorded."""
         found = self.entries.first_of_session(session)
         return int(found.document["timeout_ms"]) if found is not None and found.kind == SESSION_BEGAN else 0
 

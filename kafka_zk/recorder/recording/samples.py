@@ -28,7 +28,7 @@ class Sample(NamedTuple):
 
 
 class Samples:
-    """For the recording's thread. Raises sqlite3.Error."""
+    """The samples of one recording, for its thread. Raises sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -62,7 +62,7 @@ class Samples:
         self.add(time_ms, dict.fromkeys(self.at(time_ms, [beginning])), for_good=True)
 
     def at(self, time_ms: int, beginnings: Iterable[str], limit: int = MOST_SAMPLES) -> dict[str, int]:
-        """Of the series with these prefixes; at most ``limit`` per prefix."""
+        """The values at a moment, for the series with these prefixes; at most ``limit`` per prefix."""
         found: dict[str, int] = {}
         for beginning in beginnings if self._there else ():
             rows = self._database.execute(  # with max(), SQLite takes the value from the same row
@@ -74,7 +74,7 @@ class Samples:
         return found
 
     def between(self, series: str, from_ms: int, to_ms: int, limit: int) -> list[Sample]:
-        """At ``from_ms`` and later, reduced to at most ``limit`` samples."""
+        """The value at ``from_ms`` and later ones, reduced to at most ``limit``."""
         if not self._there:
             return []
         first = self._before(series, from_ms)
@@ -87,7 +87,6 @@ class Samples:
         return [*([first] if first else ()), *(Sample(*row) for row in rows)]
 
     def names(self, beginning: str, limit: int) -> list[str]:
-        """Of series with this prefix."""
         if not self._there:
             return []
         rows = self._database.execute(
@@ -97,7 +96,7 @@ class Samples:
         return [name for (name,) in rows]
 
     def rows(self, from_ms: int, to_ms: int) -> list[tuple[str, int, int | None]]:
-        """Includes the values at the beginning of the interval."""
+        """All samples of an interval, and the values at its beginning."""
         if not self._there:
             return []
         names = self._database.execute("select distinct series from samples").fetchall()

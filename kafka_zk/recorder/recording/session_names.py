@@ -20,15 +20,14 @@ def session_name(change: Change) -> str | None:
 
 
 def unnamed(session: int) -> str:
-    """Of an unknown process."""
     return f"session {session & (1 << 64) - 1:#x}"
 
 
 def process_of(actor: str) -> str:
-    """Whose session this actor uses: a controller uses its broker's."""
+    """The process whose session this actor uses: a controller uses its broker's."""
     return f"broker-{actor.removeprefix(_CONTROLLER)}" if actor.startswith(_CONTROLLER) else actor
 
 
 def signed(session: int) -> int:
-    """As SQLite stores it; some sources report session ids unsigned."""
+    """A session id as a signed integer, as SQLite stores it; some sources report it unsigned."""
     return session - (1 << 64) if session >= 1 << 63 else session

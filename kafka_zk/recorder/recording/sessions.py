@@ -26,11 +26,11 @@ class Sessions:
         return self._names[session]
 
     def owner(self, znode_session: int) -> str:
-        """Of an ephemeral znode; "" for other znodes, whose session is 0."""
+        """The owner of an ephemeral znode; "" for other znodes, whose session is 0."""
         return self.actor_of(znode_session) if znode_session else ""
 
     def name(self, session: int, actor: str) -> None:
-        """Also in entries recorded before the name was known."""
+        """Name the session, also in entries recorded before its name was known."""
         if session and self.actor_of(session) != actor:
             self._names[session] = actor
             self._database.execute("update entries set actor = ? where session = ?", (actor, signed(session)))

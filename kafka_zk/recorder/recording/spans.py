@@ -63,7 +63,7 @@ class Spans:
         self._database = database
 
     def add(self, time_ms: int, hold: Hold) -> None:
-        """Unless the lane's current span is equal."""
+        """End the lane's current span and begin this one, unless they are equal."""
         kind, lane, holder, note = hold
         last = self._database.execute(
             "select id, holder, note from spans where kind = ? and lane = ? order by id desc limit 1", (kind, lane)
@@ -96,7 +96,7 @@ class Spans:
         return dict(rows.fetchall())
 
     def groups(self, from_ms: int, to_ms: int, limit: int) -> list[LaneGroup]:
-        """By topic: lanes of partitions that had a holder in this interval."""
+        """The lanes of partitions that had a holder in this interval, by topic."""
         rows = self._database.execute(
             f"select kind, {_STEM} as stem, count(distinct lane), min(from_ms), "
             "case when max(to_ms is null) then null else max(to_ms) end from spans "
@@ -114,7 +114,6 @@ class Spans:
         )  # fmt: skip
 
     def single(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
-        """Of the controller, brokers and members."""
         return self._spans("kind in ('controller', 'broker', 'member')", (), from_ms, to_ms, limit)
 
     def _spans(self, condition: str, values: tuple[str, ...], from_ms: int, to_ms: int, limit: int) -> list[Span]:
@@ -136,7 +135,7 @@ class Spans:
         return [Move(*row) for row in reversed(rows)]
 
     def rows(self, from_ms: int, to_ms: int) -> Iterator[Any]:
-        """Of all spans that overlap this interval."""
+        """The table rows of all spans that overlap this interval."""
         return self._database.execute(
             "select * from spans where from_ms <= ? and (to_ms is null or to_ms >= ?)", (to_ms, from_ms)
         )

@@ -29,7 +29,7 @@ class Change(NamedTuple):
 
 
 class ZnodeTree:
-    """By path, without the root; read-only for callers."""
+    """Znodes by path, without the root. ``znodes`` is read-only for callers."""
 
     def __init__(self, znodes: Mapping[str, Znode] | None = None) -> None:
         self.znodes: dict[str, Znode] = {}

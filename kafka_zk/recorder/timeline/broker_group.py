@@ -31,7 +31,7 @@ from kafka_zk.recorder.timeline.events import FIRST_LOOK, GenerationSeen, SeenMe
 from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance, Rebalances
 
 RECORD_MS = 2_000
-"""After the group has become stable, the record of its generation may still arrive."""
+"""How long to wait for the record of a generation after the group has become stable."""
 _REBALANCING = (GroupState.PREPARING_REBALANCE.value, GroupState.COMPLETING_REBALANCE.value)
 _WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value)
 
@@ -158,7 +158,6 @@ class BrokerGroupRebalances(Rebalances):
         return [member for member in members if member not in self._deliver_themselves]
 
     def _asked(self, member: str) -> None:
-        """To the coordinator."""
         self._requests[member] = self._requests.get(member, 0) + 1
 
     # -- events of the observer --
@@ -202,5 +201,4 @@ class BrokerGroupRebalances(Rebalances):
 
 
 def _given_back(held: tuple[TopicPartition, ...], seen: SeenMember) -> set[TopicPartition]:
-    """When the member joins."""
     return set(held).difference(seen.owned)

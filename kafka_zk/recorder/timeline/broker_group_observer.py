@@ -43,12 +43,12 @@ class BrokerGroupObserver:
         self._source = EventSource(OBSERVER, observe)
         self._state: str | None = None
         self.trouble: str | None = None
-        """Of the last poll; None after a success."""
+        """Why the last poll failed; None after a success."""
         self._admin = BlockingAdmin(bootstrap_servers=bootstrap, security=security, **timeouts)
         self._reader = BlockingReader(bootstrap_servers=bootstrap, security=security, **timeouts)
         try:
             self.has_no_members = self._begin()
-            """In the first read."""
+            """True if the group had no member in the first read."""
         except BaseException:
             self.close()
             raise

@@ -18,7 +18,6 @@ class MemberChanges(NamedTuple):
     gone: tuple[str, ...] = ()  # gone without traces, for an unknown reason
 
     def sentences(self) -> Iterator[str]:
-        """Such as ``g_anna came``."""
         yield from (f"{member} came" for member in (*self.joined, *self.returned))
         yield from (f"{member} left" for member in self.left)
         yield from (f"{member} is gone" for member in (*self.expired, *self.gone))

@@ -20,7 +20,7 @@ from kafka_zk.recorder.timeline.sentences import Mark, Sentence, sentence
 
 HOLD_BACK_MS = 400
 TOGETHER_MS = 100
-"""Between equal sentences of one process that share a line."""
+"""Maximum time between equal sentences of one process that share a line."""
 REMEMBERED_COUNT = 8
 """Reported states per partition."""
 NAMED_COUNT = 6

@@ -42,20 +42,18 @@ class Stop(NamedTuple):
 class Deliveries:
     def __init__(self) -> None:
         self.by: dict[TopicPartition, str] = {}
-        """Now."""
+        """The member that delivers each partition now."""
         self.stopped: dict[TopicPartition, Stop] = {}
-        """Not delivered now."""
+        """Partitions that were delivered, but are not now."""
         self.history: dict[TopicPartition, deque[Change]] = {}
 
     def held_by(self, member: str) -> tuple[TopicPartition, ...]:
         return tuple(tp for tp, deliverer in self.by.items() if deliverer == member)
 
     def before(self) -> dict[TopicPartition, str]:
-        """Now, or last."""
         return {**self.by, **{tp: stop.before for tp, stop in self.stopped.items()}}
 
     def stop(self, time_ms: int, member: str, partitions: Iterable[TopicPartition], *, noticed: bool) -> None:
-        """If this member delivers them."""
         for tp in partitions:
             if self.by.get(tp) == member:
                 del self.by[tp]

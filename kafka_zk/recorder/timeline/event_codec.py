@@ -37,7 +37,7 @@ def _events_of(module: ModuleType) -> Iterator[type[Event]]:
 
 
 EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for module in _MODULES for kind in _events_of(module)}
-"""By their names in traces."""
+"""Classes of events by their names in traces."""
 
 
 class UnknownEvent(ValueError):
@@ -78,7 +78,6 @@ def _plain(value: Any) -> Any:
 
 
 def _parser(hint: Any) -> Callable[[Any], Any]:
-    """For a value of this type."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):

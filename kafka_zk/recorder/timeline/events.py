@@ -16,7 +16,7 @@ from kafka_zk.registry.client.events import RegistryEvent
 OBSERVER = "observer"
 """The actor of these events."""
 FIRST_LOOK = "there at the first look"
-"""Of everything that existed when the observer began."""
+"""The cause of everything that existed when the observer began."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ _log = Logger()
 
 
 class GroupObserver:
-    """From its creation until ``close``, on the thread of the client's callbacks."""
+    """Reports on one group from its creation until ``close``, on the thread of the client's callbacks."""
 
     def __init__(self, client: RegistryClient, group: str, observe: Observe) -> None:
         self._client = client

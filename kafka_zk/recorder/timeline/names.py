@@ -17,7 +17,7 @@ class Names:
         return path
 
     def thread(self, thread_id: str) -> str:
-        """In an owner znode: the member's name and the thread's number."""
+        """The owner in an owner znode: the member's name and the thread's number."""
         member = consumer_of(thread_id)
         return self.member(member) + thread_id.removeprefix(member)
 
@@ -27,7 +27,7 @@ class Names:
 
 
 class GroupNames(Names):
-    """Without the common prefix of one group."""
+    """Names of one group's members and paths, without their common prefix."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -47,13 +47,13 @@ def short_name(group_id: str, consumer_id: str) -> str:
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
-    """By topic, such as ``t-0,1,4 u-2``, or ``nothing``."""
+    """Partitions by topic, such as ``t-0,1,4 u-2``, or ``nothing``."""
     by_topic = partitions_by_topic(sorted(partitions))
     return " ".join(f"{topic}-{','.join(map(str, numbers))}" for topic, numbers in by_topic.items()) or "nothing"
 
 
 def listed_offsets(offsets: Mapping[TopicPartition, int]) -> str:
-    """By offset, such as ``t-0,1 at 5, t-2 at 7``; -1 is "without an offset"."""
+    """Partitions by offset, such as ``t-0,1 at 5, t-2 at 7``; -1 is "without an offset"."""
     by_offset: dict[int, list[TopicPartition]] = {}
     for tp, offset in sorted(offsets.items()):
         by_offset.setdefault(offset, []).append(tp)

@@ -25,7 +25,7 @@ _LETTERS = string.ascii_letters + string.digits
 
 
 def letters(names: Iterable[str]) -> dict[str, str]:
-    """From the name if possible; ``?`` if none is left."""
+    """A character for each name, taken from the name if possible; ``?`` if none is left."""
     taken: dict[str, str] = {}
     for name in names:
         wanted = [each for character in name for each in (character.lower(), character.upper())]
@@ -56,7 +56,6 @@ def picture(
 
 
 def began_ms(history: Mapping[TopicPartition, Sequence[Change]]) -> int | None:
-    """Of the first delivery."""
     return min((changes[0].time_ms for changes in history.values() if changes), default=None)
 
 

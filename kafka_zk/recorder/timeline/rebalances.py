@@ -69,22 +69,21 @@ class GroupRebalance:
 
     @property
     def moved(self) -> tuple[Silence, ...]:
-        """Of partitions that changed hands."""
         return tuple(each for each in self.silences if each.after is not None and each.after != each.before)
 
     @property
     def stayed(self) -> tuple[Silence, ...]:
-        """Of partitions that continued with the same member."""
+        """Silences of partitions that continued with the same member."""
         return tuple(each for each in self.silences if each.after == each.before)
 
     @property
     def orphaned(self) -> tuple[Silence, ...]:
-        """Of partitions that no longer have a member."""
+        """Silences of partitions that no longer have a member."""
         return tuple(each for each in self.silences if each.after is None)
 
     @property
     def longest_silence_ms(self) -> int | None:
-        """Of a partition that is delivered again; None also if unknown."""
+        """The longest silence of a partition that is delivered again; None without one, or if unknown."""
         return max((each.silent_ms for each in self.silences if each.silent_ms is not None), default=None)
 
 
@@ -131,7 +130,6 @@ class Rebalances:
 
     @property
     def began_ms(self) -> int | None:
-        """Of the current rebalance."""
         return self._round.began_ms if self._round is not None else None
 
     @property
@@ -265,7 +263,6 @@ class Rebalances:
         self.deliveries.stop(time_ms, member, self.deliveries.held_by(member), noticed=True)
 
     def _forget(self, time_ms: int, member: str) -> None:
-        """Of an old trace, and gone before the observer began."""
         self._members.discard(member)
         self._busy.discard(member)
         held = self.deliveries.held_by(member)
@@ -323,5 +320,4 @@ class Rebalances:
         )
 
     def _cause(self, cause: str | int) -> str:
-        """For a generation, the leader's cause, which may arrive last."""
         return self._generations.get(cause, f"generation {cause}") if isinstance(cause, int) else cause

@@ -25,7 +25,7 @@ from kafka_zk.registry.client.client import EventType, SessionState
 from kafka_zk.registry.client.events import Reread, SessionChanged, WatchArmed, WatchFired
 
 STARTED = "started"
-"""Of a watcher's first read."""
+"""The cause of a watcher's first read."""
 
 
 class Mark(enum.Enum):
@@ -47,7 +47,6 @@ class Sentence(NamedTuple):
         return self.text.replace("{}", items) if self.items else self.text
 
     def __str__(self) -> str:
-        """Without the mark."""
         return self.with_items(", ".join(self.items))
 
 
@@ -279,7 +278,7 @@ def _ids(ids: Iterable[int]) -> str:
 
 
 def _api(name: str) -> str:
-    """In Kafka's spelling: ``LEADER_AND_ISR`` is LeaderAndIsr."""
+    """``LEADER_AND_ISR`` in Kafka's spelling: LeaderAndIsr."""
     return "".join(part.title() for part in name.split("_"))
 
 

@@ -21,8 +21,6 @@ _COUNTED = {
 
 
 class Summaries:
-    """For one group."""
-
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
 
@@ -30,7 +28,7 @@ class Summaries:
         return f"{self.why(summary)}: {'; '.join(self._parts(summary))}"
 
     def why(self, summary: GroupRebalance) -> str:
-        """Such as ``anna and ben joined, cleo left``."""
+        """The cause in a few words, such as ``anna and ben joined, cleo left``."""
         joined, returned, left, expired, gone = (self.names(members) for members in summary.members)
         words = [
             f"{joined} joined" if joined else "",

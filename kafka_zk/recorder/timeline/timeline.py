@@ -32,7 +32,7 @@ class Timeline:
         self.summaries: list[GroupRebalance] = []
         """Finished ones."""
         self.first_ms: int | None = None
-        """Of the first reported event."""
+        """The time of the first reported event."""
         self.listeners: list[Callable[[Told], None]] = []
         """Called with everything that ``due`` is about to yield."""
         self._waiting: list[tuple[int, int, Traced]] = []
@@ -83,7 +83,7 @@ class Timeline:
 
 
 def document(told: Told) -> dict[str, Any]:
-    """For programs: an event, or ``{"event":"GroupRebalance",…}``."""
+    """A JSON document for programs: an event, or ``{"event":"GroupRebalance",…}``."""
     if isinstance(told, Traced):
         return {**encode(told.event), "requests": told.request_count}
     replaced = {

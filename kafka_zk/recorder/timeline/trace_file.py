@@ -59,7 +59,7 @@ class TraceFollower:
             self._positions = {file: file.stat().st_size for file in self._files()}
 
     def read(self, most_bytes: int | None = None) -> list[Traced]:
-        """In the order of each file. Lines that are not events are counted and skipped.
+        """The new events, in the order of each file. Lines that are not events are counted and skipped.
 
         Args:
             most_bytes: limit per file; None: no limit. A longer line is skipped.

@@ -60,8 +60,9 @@ class RecordingApi:
         return {"seq": seq, "cluster": {**document, "coordinated": self._coordinated(seq), "clients": clients}}
 
     def tree(self, query: Query) -> Document:
-        """If there are too many: those with ``name`` in their path; without ``name``, the children of ``path``, each
-        with its number of descendants. ``found``: number of matches, of which at most MOST_ZNODES are sent.
+        """The znodes after entry ``seq``. If there are too many: those with ``name`` in their path; without ``name``,
+        the children of ``path``, each with its number of descendants. ``found``: number of matches, of which at most
+        MOST_ZNODES are sent.
         """
         seq = self._recording.entries.whole(self._seq(query))
         znodes = self._recording.znodes.after(seq).znodes
@@ -141,7 +142,7 @@ class RecordingApi:
         return {"count": len(found) + len(told) - len(found[-MOST_EPISODES:]), "episodes": told[-MOST_EPISODES:]}
 
     def samples(self, query: Query) -> Document:
-        """At ``time_ms``, of partitions and groups; and the sums over an interval."""
+        """Offsets and lags of partitions and groups at ``time_ms``, and the sums over an interval."""
         from_ms, to_ms, time_ms = (_number(query, name) for name in ("from_ms", "to_ms", "time_ms"))
         samples = self._recording.samples
         sums = [*samples.names("ends ", MOST_SUMS), *samples.names("lag ", MOST_SUMS)]
@@ -181,7 +182,7 @@ class RecordingApi:
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
-        """As a recording. Raises: OSError, sqlite3.Error."""
+        """Export an interval as a recording. Raises: OSError, sqlite3.Error."""
         first = self._recording.entries.first_from(_number(query, "from_ms"))
         last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:
@@ -189,7 +190,6 @@ class RecordingApi:
         export(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
-        """From the events of their coordinators."""
         groups: dict[str, Document] = {}
         at = self._recording.entries.entry(seq)
         for entry in self._recording.entries.group_steps(0, at.time_ms if at else 0, MOST_MOVES):
@@ -201,7 +201,6 @@ class RecordingApi:
         ]
 
     def entry(self, query: Query) -> Document:
-        """With causes, effects and explanation."""
         entry = self._recording.entries.entry(_number(query, "seq"))
         if entry is None:
             raise BadRequest(f"there is no entry {query.get('seq')}")
@@ -246,7 +245,6 @@ class RecordingApi:
 
 
 def _act(entry: Entry) -> Document:
-    """As an episode."""
     document, at_ms = entry.document, entry.time_ms
     text = f"{document.get('action')} {document.get('target')}. Expect: {document.get('expected')}"
     episode = Episode("you", text, at_ms, at_ms, 0, lasts=False)._asdict()

@@ -15,7 +15,7 @@ from kafka_zk.registry.znodes import topics as topic_znodes
 from kafka_zk.registry.znodes.json_codec import decode_object
 
 MOST_PARTITIONS = 1_000
-"""For each topic, and for all topics that are not unfolded."""
+"""Maximum number of shown partitions, for each topic and for all topics that are not unfolded."""
 MOST_UNASKED = 30
 """Larger topics are folded into counts until the user unfolds them."""
 _BROKER = re.compile(r"/brokers/ids/(\d+)")

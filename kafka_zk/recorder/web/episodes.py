@@ -42,7 +42,7 @@ class Episode(NamedTuple):
 
 
 def episodes(moves: Iterable[Move], steps: Iterable[GroupStep], now_ms: int) -> list[Episode]:
-    """By time. ``moves`` and ``steps`` are sorted by time."""
+    """The episodes by time. ``moves`` and ``steps`` are sorted by time."""
     told = [*_of_moves(moves, now_ms), *_of_steps(steps, now_ms)]
     return sorted(told, key=lambda each: each.from_ms)
 

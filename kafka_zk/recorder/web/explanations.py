@@ -104,7 +104,7 @@ def explanation(kind: str) -> Explanation | None:
 
 
 def code(file: str) -> bytes | None:
-    """Of a file that an explanation names."""
+    """The content of a kafka-zk file that an explanation names; None for other files."""
     places = (*_BY_MODULE.values(), *_BY_EVENT.values(), *((each.ours, each.kafkas) for each in _OF_ZOOKEEPER.values()))
     if file not in {ours for ours, _ in places}:
         return None

@@ -23,7 +23,7 @@ HEARD, SILENT = 1, 0
 SILENT_SHARE = 0.5
 """Share of the session timeout."""
 _FORGOTTEN_MS = 60_000
-"""After this time without a connection, a session has ended, or returns as a new one."""
+"""A session without a connection for this time has ended, or returns as a new one."""
 _CONNECTION = re.compile(r"\brecved=(\d+),.*\bsid=0x([0-9a-f]+),.*\bto=(\d+),")
 
 
@@ -116,7 +116,7 @@ def series(session: int) -> str:
 
 
 def parse(answer: str) -> Iterator[SessionConnection]:
-    """Without connections that have no session, such as the poller's own."""
+    """The connections in a response to ``cons``, except those without a session, such as the poller's own."""
     for line in answer.splitlines():
         if found := _CONNECTION.search(line):
             yield SessionConnection(signed(int(found[2], 16)), int(found[1]), int(found[3]))

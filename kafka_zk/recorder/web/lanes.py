@@ -27,7 +27,7 @@ def is_folded(group: LaneGroup, opened: Collection[str], closed: Collection[str]
 
 
 def silences(vacant: Iterable[tuple[int, int | None]]) -> list[Silence]:
-    """Over time: the number of lanes without a holder. ``vacant``: the spans without a holder."""
+    """The number of lanes without a holder over time. ``vacant``: the spans without a holder."""
     change_count: dict[int, int] = {}
     lasting = 0
     for from_ms, to_ms in vacant:

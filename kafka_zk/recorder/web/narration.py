@@ -16,7 +16,7 @@ def line(entry: Entry) -> str:
 
 
 def title(entry: Entry) -> str:
-    """Without the znode's data, which the page shows below."""
+    """The entry without the znode's data, which the page shows below."""
     return f"{entry.actor} {_change(entry.kind, entry.path, entry.document)}" if entry.kind in CHANGES else line(entry)
 
 
@@ -49,6 +49,5 @@ def _data(document: Document) -> str:
 
 
 def _session(entry: Entry) -> str:
-    """By the name of its process, if known."""
     unknown = unnamed(entry.document["session"])
     return unknown if entry.actor == unknown else f"the session of {entry.actor}"

@@ -8,11 +8,13 @@ from kafka_zk.registry.client.errors import InvalidZnode
 from kafka_zk.registry.znodes import brokers as broker_znodes
 
 _MOST_LOOKED_AT = 5 * MOST_PARTITIONS
-"""Includes Kafka's own topics, which are skipped."""
+"""Maximum number of examined partitions, including Kafka's own topics, which are skipped."""
 
 
 def to_ask(recording: Recording, protocol: str = "PLAINTEXT") -> Wanted:
-    """At most MOST_PARTITIONS partitions of topics that are not internal, and brokers with a ``protocol`` listener."""
+    """Choose at most MOST_PARTITIONS partitions of topics that are not internal, and brokers with a ``protocol``
+    listener.
+    """
     leaders: dict[TopicPartition, str] = {}
     for lane, leader in recording.spans.holders("leader", _MOST_LOOKED_AT).items():
         tp = _tp(lane)

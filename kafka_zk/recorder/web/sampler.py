@@ -19,7 +19,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 INTERVAL_S = 1.0
 TIMEOUT_MS = 1_500
-"""For a broker's response."""
+"""Maximum time for a broker's response."""
 MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
 ROUNDS_BETWEEN_GROUPS = 3
@@ -116,7 +116,7 @@ class Sampler:
 def series(
     ends: Mapping[TopicPartition, int | None], committed: Mapping[tuple[str, TopicPartition], int]
 ) -> dict[str, int | None]:
-    """Of one moment. ``ends`` None: the leader did not respond."""
+    """The values of one moment by series. ``ends`` None: the leader did not respond."""
     found: dict[str, int | None] = {}
     for tp, end in ends.items():
         if end is not None:

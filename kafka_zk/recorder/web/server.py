@@ -106,8 +106,6 @@ class _Resource(resource.Resource):
 
 
 class _Checked(_Resource):
-    """Of every request."""
-
     def __init__(self, reading_token: str) -> None:
         super().__init__()
         self._reading_token = reading_token

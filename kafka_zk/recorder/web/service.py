@@ -115,7 +115,6 @@ class WebService:
         self._recording.close()
 
     def describe(self) -> Document:
-        """For the page."""
         first_ms, last_ms = self._recording.entries.times() or (0, 0)
         problem = self._recorder.problem if self._recorder is not None else ""
         if self._recorder is not None and self._recorder.lost_count:

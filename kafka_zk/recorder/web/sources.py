@@ -47,8 +47,6 @@ class Source(Protocol):
 
 
 class Traces(Protocol):
-    """Of processes."""
-
     def read(self) -> list[Event]:
         """New events. Raises: OSError."""
 
@@ -109,7 +107,7 @@ class LogSource:
 
 
 class WatchSource:
-    """On all znodes of any ZooKeeper. Raises: RegistryError."""
+    """Watches on all znodes of any ZooKeeper. Raises: RegistryError."""
 
     def __init__(self, zookeeper: str, security: Security = NO_SECURITY) -> None:
         self._client = KazooBlockingClient(zookeeper, SESSION_TIMEOUT_MS, security=security)

@@ -42,7 +42,7 @@ class WatchTable:
         """Why watches may be missing."""
 
     def look(self) -> Watches | None:
-        """Of the servers that respond; None if unknown (see ``misses``)."""
+        """All current watches of the servers that respond; None if unknown (see ``misses``)."""
         if self._too_many:
             return None
         found: set[tuple[int, str]] = set()
@@ -71,8 +71,8 @@ class WatchTable:
         return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
-        """Since the last call. ``name``: returns the process of a session. A process with two sessions watches a path
-        while either does.
+        """Changes since the last call. ``name``: returns the process of a session. A process with two sessions watches
+        a path while either does.
         """
         now_ms, before = wall_ms(), self._known
         self._known = {each: name(each[0]) for each in watches}

@@ -9,7 +9,7 @@ INT = struct.Struct(">i")
 
 
 def read_text(data: bytes, position: int) -> tuple[str, int]:
-    """Also returns the position after it. Raises: struct.error if the data is too short."""
+    """A string and the position after it. Raises: struct.error if the data is too short."""
     found, end = read_buffer(data, position)
     return (found or b"").decode(errors="replace"), end
 

@@ -35,7 +35,7 @@ class Znode(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """After transaction ``zxid`` or slightly later, without the root and ``/zookeeper``."""
+    """All znodes by path after transaction ``zxid`` or slightly later, without the root and ``/zookeeper``."""
 
     zxid: int
     znodes: Mapping[str, Znode]
@@ -51,7 +51,6 @@ def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
 
 
 def _zxid(file: Path) -> int:
-    """From the file's name; -1 if the file is no snapshot."""
     try:
         return int(file.suffix[1:], 16)
     except ValueError:

@@ -121,7 +121,6 @@ class TransactionLogFollower:
         return [file for file in self._files if _first_zxid(file) >= _first_zxid(self._file)]
 
     def _list_files(self) -> None:
-        """If the folder changed, or so recently that another change could have the same time."""
         changed_ns = self._folder.stat().st_mtime_ns if self._folder.is_dir() else 0
         if changed_ns == self._listed_ns:
             return
@@ -134,7 +133,7 @@ class TransactionLogFollower:
         self._file, self._position = file, _FILE_HEADER_BYTES
 
     def _rest(self, file: Path) -> Iterator[Transaction]:
-        """In chunks: the server preallocates 64 MiB of zeros, which should not be read repeatedly."""
+        """Read in chunks: the server preallocates 64 MiB of zeros, which should not be read repeatedly."""
         with file.open("rb", buffering=0) as opened:
             size = _CHUNK_BYTES
             head = os.pread(opened.fileno(), _RECORD.size, self._position)
@@ -151,7 +150,7 @@ class TransactionLogFollower:
 
 
 def transactions(data_dir: Path) -> list[Transaction]:
-    """In the log, oldest first. Raises: OSError."""
+    """All transactions in the log, oldest first. Raises: OSError."""
     return TransactionLogFollower(data_dir).read()
 
 
@@ -160,9 +159,6 @@ def _first_zxid(file: Path) -> int:
 
 
 def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
-    """With the position after each. Only complete ones. Preallocated zeros, or a torn record with a wrong checksum, end
-    the file.
-    """
     position = 0
     while position + _RECORD.size <= len(data):
         checksum, size = _RECORD.unpack_from(data, position)
@@ -210,9 +206,6 @@ def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _paths(body: bytes) -> tuple[str, ...] | None:
-    """From a CloseSessionTxn. None from servers before 3.6 or with closeSessionTxn.enabled=false, whose body is empty
-    or has only the digest of the tree.
-    """
     if len(body) in (0, _DIGEST_BYTES):
         return None
     (count,) = INT.unpack_from(body)

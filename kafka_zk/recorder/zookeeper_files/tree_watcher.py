@@ -8,7 +8,7 @@ from kafka_zk.registry.client.client import RegistryClient, ZnodeStat
 from kafka_zk.registry.client.watches import ChildrenWatcher, DataWatcher, Watcher
 
 OF_ZOOKEEPER = "/zookeeper"
-"""Not watched."""
+"""ZooKeeper's own znodes, which are not watched."""
 
 
 class TreeWatcher:
@@ -29,7 +29,6 @@ class TreeWatcher:
         self._watch("/")
 
     def read(self) -> list[Transaction]:
-        """Since the last call."""
         seen, self._seen = self._seen, []
         return seen
 

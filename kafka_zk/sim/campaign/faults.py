@@ -61,7 +61,9 @@ def _stop(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _expire(run: Targets, name: str) -> Callable[[], None]:
-    """Unless packets vanish: then the session must last the whole timeout, as a lease assumes."""
+    """Expire the target's session, unless its packets vanish: then the session must last the whole timeout, as a lease
+    assumes.
+    """
     client = run.client_of(name)
     if client is not None and not client.is_cut_silently:
         run.world.zookeeper.expire(client)
@@ -106,7 +108,6 @@ def _break_connections(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _cut(run: Targets, name: str) -> Callable[[], None]:
-    """To one other host or to all, in one or both directions."""
     network = run.world.network
     others = [other for other in run.hosts() if other != name]
     for other in others if run.random.random() < 0.3 else [run.random.choice(others)]:
@@ -156,7 +157,6 @@ def _leave(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _delete_claim(run: Targets, name: str) -> Callable[[], None]:
-    """As a person with a ZooKeeper shell might."""
     for tp in run.owned(name):
         run.delete_znode(znodes.owner_path(GROUP, *tp))
     return _nothing
@@ -192,7 +192,6 @@ def _leader(run: Targets, tp: TopicPartition) -> str | None:
 
 
 def _pair(run: Targets, name: str) -> tuple[str, str] | None:
-    """Not the controller; ``name`` is the second one if possible. None if there are no two."""
     controller = _controller(run)
     names = [broker.name for broker in run.world.brokers.values() if broker.is_started and broker.name != controller]
     if controller is None or len(names) < 2:
@@ -203,7 +202,6 @@ def _pair(run: Targets, name: str) -> tuple[str, str] | None:
 
 
 def _lag(run: Targets, name: str) -> Callable[[], None]:
-    """For longer than the follower may lag; it and its leader still reach the controller."""
     pair = _pair(run, name)
     if pair is None:
         return _nothing

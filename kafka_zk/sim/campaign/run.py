@@ -144,7 +144,6 @@ class Run(Targets):
         self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](self, fault.target))
 
     def _supervise(self) -> None:
-        """As a service manager does; after the peace, also brokers that faults ended."""
         for broker in self.world.brokers.values():
             wanted = broker.has_given_up or (self._peaceful and not self._closing and not broker.is_alive)
             if wanted and not self._faulty:
@@ -191,7 +190,7 @@ class Run(Targets):
         return logs, world.run(self._read_offsets_topic(), LIVENESS_MS)
 
     def _settle_broker_group(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Until the coordinator reports everything as committed. Raises Stuck after LIVENESS_MS."""
+        """Wait until the coordinator reports everything as committed. Raises Stuck after LIVENESS_MS."""
         world = self.world
         deadline_ms = world.now_ms + LIVENESS_MS
         while True:
@@ -236,7 +235,6 @@ class Run(Targets):
         return found
 
     def stop(self) -> None:
-        """Orderly."""
         self._closing = True
         world = self.world
         closing: list[Any] = [producer.close() for producer in self.producers]

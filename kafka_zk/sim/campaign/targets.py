@@ -19,7 +19,7 @@ class Targets(ABC):
     """``history`` and ``listeners`` receive every event of the product. Faults draw from ``random``."""
 
     _tool: SimClient
-    """Of an admin tool, created when the run begins."""
+    """The ZooKeeper client of an admin tool, created when the run begins."""
 
     def __init__(self, seed: int) -> None:
         self.history = History()
@@ -36,7 +36,7 @@ class Targets(ABC):
 
     @abstractmethod
     def _consumed(self) -> list[TopicPartition]:
-        """By the groups, sorted."""
+        """The partitions that the groups consume, sorted."""
 
     def broker(self, name: str) -> SimBroker:
         return self.world.brokers[int(name.rpartition("-")[2])]
@@ -45,7 +45,7 @@ class Targets(ABC):
         return [broker.name for broker in self.world.brokers.values()] + list(self.members)
 
     def client_of(self, name: str) -> SimClient | None:
-        """Of a live broker or member; None if it is not alive."""
+        """The ZooKeeper client of a live broker or member; None if it is not alive."""
         if name in self.members:
             member = self.members[name]
             return None if member.is_over else member.client
@@ -53,7 +53,7 @@ class Targets(ABC):
         return broker.client if broker.is_alive else None
 
     def broker_starter(self, name: str) -> Callable[[], None]:
-        """For a broker that is not running then."""
+        """A callable that starts the broker unless it is running then."""
 
         def start() -> None:
             broker = self.broker(name)
@@ -102,7 +102,6 @@ class Targets(ABC):
         self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
     def later(self, delay_s: float, act: Callable[[], object]) -> None:
-        """Unless the peace has begun."""
         self.world.scheduler.clock.callLater(delay_s, lambda: None if self._peaceful else act())
 
     def note(self, text: str) -> None:

@@ -61,7 +61,9 @@ def _owner(tp: TopicPartition, owned: Owned) -> str | None:
 
 
 def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int, Owned]) -> bool:
-    """In the previous generation: a cooperative member keeps unassigned partitions."""
+    """True if the member owned the partition in the previous generation: a cooperative member keeps unassigned
+    partitions.
+    """
     before = [number for number in assigned if number < generation]
     return bool(before) and _owner(tp, assigned[max(before)]) == member
 
@@ -90,7 +92,6 @@ def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
 
 
 def all_handed_out(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int]) -> list[str]:
-    """At least once."""
     seen: defaultdict[TopicPartition, set[int]] = defaultdict(set)
     for fact in facts:
         if isinstance(fact, HandedOut) and fact.generation >= 0:

@@ -64,7 +64,7 @@ def _out_of_order(tp: TopicPartition, values: list[str], sent: Mapping[tuple[Top
 def last_values(
     facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], key_of: Callable[[str], str]
 ) -> list[str]:
-    """In compacted logs, an acknowledged record is at its offset, or a later record of its key exists. Otherwise the
+    """Check compacted logs: an acknowledged record is at its offset, or a later record of its key exists. Otherwise the
     checks of ``records`` apply. ``logs``: of durable, compacted partitions.
     """
     facts = list(facts)

@@ -50,8 +50,8 @@ def facts_of(event: object) -> Iterator[Fact]:
 
 
 def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None = None) -> list[str]:
-    """In order. ``log_ends``: number of records by partition, all of which must be delivered by the end; None skips
-    this check.
+    """All violations, in order. ``log_ends``: number of records by partition, all of which must be delivered by the
+    end; None skips this check.
     """
     holder: dict[TopicPartition, str] = {}
     last_token: dict[TopicPartition, int] = {}

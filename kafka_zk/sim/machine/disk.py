@@ -225,14 +225,13 @@ class SimDisk(FileSystem):
     # -- faults ---------------------------------------------------------------------------------------------------
 
     def close_all(self, folder: str) -> None:
-        """Of the process that used this folder, with its locks."""
+        """Close the files and release the locks of the process that used this folder."""
         for descriptor, opened in list(self._open.items()):
             if _lies_in(opened.path, folder):
                 self.close(descriptor)
         self._locked_here -= {path for path in self._locked_here if _lies_in(path, folder)}
 
     def lose_power(self, folder: str, random: Random) -> None:
-        """Also closes the folder's files."""
         self.close_all(folder)
         node = self._node(folder)
         if isinstance(node, _Directory):
@@ -286,7 +285,6 @@ class SimDisk(FileSystem):
         return parent.entries.get(name) if name else parent
 
     def _parent(self, path: str) -> tuple[_Directory, str]:
-        """And the name in it; ("root", "") for the root."""
         if not path:
             raise _error(errno.ENOENT, path)
         *folders, name = [part for part in path.split("/") if part] or [""]

@@ -16,7 +16,7 @@ from kafka_zk.sim.machine.process import Process
 from kafka_zk.storage.files.helper_process import PROGRESS, answer
 
 SAYS_S = (0.001, 0.2)
-"""Before each message of a helper (minimum, maximum)."""
+"""Time before each message of a helper (minimum, maximum)."""
 
 
 class SimHelper:
@@ -64,8 +64,6 @@ class SimHelper:
 
 
 class SimHelpers:
-    """Of one process."""
-
     def __init__(self, process: Process, random: Random) -> None:
         self._process = process
         self._random = random
@@ -77,7 +75,7 @@ class SimHelpers:
         return SimHelper(self._count)
 
     def when_readable(self, descriptor: int) -> "Deferred[None]":
-        """For ``Machine(when_readable=…)``: a helper has a message or has ended."""
+        """For ``Machine(when_readable=…)``: fires when a helper has a message or has ended."""
         heard: Deferred[None] = Deferred(lambda _: call.cancel())
         tell: Callable[[], None] = partial(heard.callback, None)
         call = self._process.callLater(self._random.uniform(*SAYS_S), tell)

@@ -27,7 +27,7 @@ from kafka_zk.sim.machine.sim_transport import Address, SimTransport
 
 _EPHEMERAL_PORT = 40_000
 _DELAY_S = (0.00005, 0.001)
-"""Of a piece: minimum and maximum."""
+"""Minimum and maximum time that a piece takes."""
 _SPLIT_PROBABILITY = 0.05
 """A piece arrives in two parts."""
 
@@ -154,7 +154,7 @@ class SimNetwork:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def later(self, call: Callable[..., object], *args: object) -> None:
-        """After the time that a piece takes."""
+        """Call after the time that a piece takes."""
         self._clock.plan(self._random.uniform(*_DELAY_S), call, *args)
 
     def forget(self, transport: SimTransport) -> None:

@@ -49,7 +49,6 @@ class Timer:
         self.number = 0
 
     def reset(self, seconds: float) -> None:
-        """For ``seconds`` from now."""
         self._check()
         self._process.plan(self, self._process.seconds() + seconds)
 
@@ -71,7 +70,7 @@ class Process:
         self.is_alive = True
         self.is_paused = False
         self.thread_s = THREAD_S
-        """Of one piece of work (minimum, maximum); seconds on a busy disk."""
+        """Duration of one piece of work in a thread (minimum, maximum); seconds on a busy disk."""
         self._clock = scheduler.clock
         self._random = random
         self._failed = failed
@@ -129,7 +128,6 @@ class Process:
             self._wake = self._clock.callLater((wait_s if wait_s > 0 else 0.0) + LATE_S, self._run_due)
 
     def _run_due(self) -> None:
-        """Not those that they schedule."""
         last = self._numbers
         now_s = self.seconds()
         timers = self._timers
@@ -148,7 +146,7 @@ class Process:
     # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """From outside: later if the process is paused, never if it is dead."""
+        """Deliver a message from outside to the process: later if it is paused, never if it is dead."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:
@@ -184,7 +182,7 @@ class Process:
         self._never.append(what)
 
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":
-        """After a short delay ``work`` runs, and then its result arrives."""
+        """Run ``work`` in a simulated thread: after a short delay it runs, and then its result arrives."""
         done: Deferred[T] = Deferred()
 
         def finish() -> None:

@@ -48,7 +48,6 @@ class PlannedCall:
         self.is_active = False
 
     def reset(self, seconds: float) -> None:
-        """To ``seconds`` from now."""
         self._check()
         self._clock.move(self, self._clock.rightNow + seconds)
 

@@ -123,13 +123,11 @@ class SimTransport:
         return self._sent_bytes - self._under_way_bytes
 
     def loseConnection(self) -> None:
-        """When the queue has been sent."""
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             self._send_queue()
 
     def abortConnection(self) -> None:
-        """Now; the peer sees a reset."""
         if self.connected and not self._finished:
             self._finished = True
             self._stalled.clear()
@@ -161,7 +159,6 @@ class SimTransport:
     # -- sending --------------------------------------------------------------------------------------------------
 
     def _send_queue(self) -> None:
-        """As the window has room."""
         while self._queue and self._under_way_bytes < WINDOW_BYTES and self.connected:
             data = self._next_piece()
             if data is None:
@@ -242,7 +239,6 @@ class SimTransport:
         self.process.receive(self._read)
 
     def reset(self, reason: Exception) -> None:
-        """From the peer or the network."""
         if self.connected:
             self._end_of_stream = reason
             self.process.receive(self._read)
@@ -284,7 +280,6 @@ class SimTransport:
 
 
 def _joined(size_bytes: int, parts: Sequence[Part]) -> bytes | None:
-    """Of a whole frame; None if part of it is in a file."""
     data = [_FRAME_SIZE.pack(size_bytes)]
     for part in parts:
         if not isinstance(part, _DATA):

@@ -67,7 +67,8 @@ def replay(
     everything: bool = False,
     prepare: Callable[[Played], None] = lambda played: None,
 ) -> Replayed:
-    """With and without the old rule. ``prepare``: called with the stage or run of each play before it begins.
+    """Play a scenario with and without the old rule. ``prepare``: called with the stage or run of each play before it
+    begins.
 
     Raises ScenarioError if a statement fails.
     """
@@ -86,7 +87,6 @@ def replay(
 
 
 def heading(scenario: Scenario, name: str) -> str:
-    """Of a play in the trace."""
     rule = f": {OLD_RULES[scenario.old_rule].says}" if name == OLD and scenario.old_rule else ""
     return f"{TRACE_MARK} {PLAYS[name]}{rule}"
 
@@ -185,7 +185,6 @@ def _shown(violations: Sequence[str]) -> Iterator[str]:
 
 
 def _first_line(violation: str) -> str:
-    """With the time in seconds; for a traceback, also the exception."""
     timed = _TIMED.fullmatch(violation)
     if timed is not None:
         violation = f"at {float(timed[1]) / 1000:.1f} s {timed[2]}"

@@ -24,11 +24,11 @@ from kafka_zk.sim.zookeeper.znode_tree import Result, ZnodeTree
 
 _BETWEEN_PLAYS_MS = 10_000
 _SESSIONS = 1 << 48
-"""Of each play's range of session ids."""
+"""Size of each play's range of session ids."""
 
 
 def record(scenario: Scenario, recording: Recording) -> None:
-    """Into an empty recording. Raises ScenarioError if a statement fails."""
+    """Play a scenario into an empty recording. Raises ScenarioError if a statement fails."""
     recorder = _Recorder(recording, is_run=scenario.campaign is not None)
     replay(scenario, recorder.tell, prepare=recorder.begin)
     lesson = Lesson(scenario.title, "\n".join(scenario.lesson), tuple(recorder.finished()))
@@ -101,7 +101,6 @@ class _Recorder:
             self._recording.add(events, transactions)
 
     def _placed(self, fact: Lifted) -> Event:
-        """With the world's time instead of the process's."""
         time_ms = self._base_ms + int(fact.time_ms)
         event = replace(fact.event, time_ms=time_ms)
         if isinstance(event, SessionChanged) and event.session_id is not None:

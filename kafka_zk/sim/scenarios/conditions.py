@@ -139,7 +139,6 @@ def is_of(actor: str, member: str) -> bool:
 
 
 def described() -> Iterable[tuple[str, str]]:
-    """For help texts."""
     return [(each.text, (holds.__doc__ or "").strip()) for each, holds in (CONDITIONS | JUDGES).items()]
 
 

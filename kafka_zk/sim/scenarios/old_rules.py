@@ -192,7 +192,6 @@ async def _until_connected(client: RegistryClient, work: Callable[[], Awaitable[
 
 @contextmanager
 def in_place(name: str | None) -> Iterator[None]:
-    """Within the block."""
     with ExitStack() as stack:
         if name is not None:
             OLD_RULES[name].put_in_place(_Patches(stack))

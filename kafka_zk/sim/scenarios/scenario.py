@@ -78,7 +78,6 @@ class Scenario(NamedTuple):
 
     @property
     def plays(self) -> tuple[str, ...]:
-        """In order."""
         return (OLD, OURS) if self.old_rule else (OURS,)
 
 
@@ -106,7 +105,6 @@ def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
 
 
 def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
-    """And the number of their lines."""
     if not source or not source[0].startswith("# "):
         raise ScenarioError(1, "the first line is the title: # and what the scenario is called")
     count = next((number for number, line in enumerate(source) if not line.startswith("#")), len(source))

@@ -35,7 +35,7 @@ from kafka_zk.sim.zookeeper.client import SimClient
 READ_MS = 20_000
 """The judges read a partition in this time."""
 ADMIN_MS = 3_000
-"""For a broker's response to an admin client."""
+"""Maximum time for a broker's response to an admin client."""
 _TOOL_SESSION_MS = 600_000
 
 
@@ -79,7 +79,7 @@ class Stage:
         return self.broker(name)
 
     def client(self, name: str) -> SimClient:
-        """Of a broker or member. Raises StageError if it has none."""
+        """The ZooKeeper client of a broker or member. Raises StageError if it has none."""
         client = self.process(name).client
         if client is None:
             raise StageError(f"{name} has no session with ZooKeeper")
@@ -93,7 +93,7 @@ class Stage:
 
     @property
     def tool(self) -> SimClient:
-        """Of an admin tool, with a long session."""
+        """The ZooKeeper client of an admin tool, with a long session."""
         if self._tool is None:
             self._tool = self.world.zookeeper.client("tool", session_timeout_ms=_TOOL_SESSION_MS)
         return self._tool
@@ -105,7 +105,7 @@ class Stage:
     # -- actions --------------------------------------------------------------------------------------------------
 
     def start_brokers(self, count: int) -> None:
-        """In sequence, so that the first is the controller. Raises StageError."""
+        """Start brokers in sequence, so that the first is the controller. Raises StageError."""
         if self.world.brokers:
             raise StageError("the brokers are there already")
         if not 1 <= count <= 9:
@@ -116,7 +116,7 @@ class Stage:
         self.world.run_for(500)
 
     def create_topic(self, topic: str, partition_count: int, broker: str | None = None) -> None:
-        """On one broker, or spread over all."""
+        """Create a topic on one broker, or spread over all."""
         assignment = None
         if broker is not None:
             number = self.broker(broker).broker_id
@@ -168,7 +168,6 @@ class Stage:
     # -- judges ---------------------------------------------------------------------------------------------------
 
     def violations(self) -> list[str]:
-        """At this moment."""
         facts = self.history.facts
         logs: dict[TopicPartition, list[Found]] = {}
         broken = []
@@ -187,7 +186,6 @@ class Stage:
         return broken + [f"an error that nobody handled: {failure}" for failure in self.world.failures]
 
     def _partitions(self) -> list[TopicPartition]:
-        """Of existing topics to which clients wrote."""
         tree = self.world.zookeeper.tree
         topics = tree.children(TOPICS)[0] if tree.exists(TOPICS) is not None else []
         written = {fact.tp for fact in self.history.facts if isinstance(fact, Sent)}

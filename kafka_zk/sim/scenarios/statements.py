@@ -67,7 +67,7 @@ class Phrase:
         self._pattern = re.compile(pattern)
 
     def match(self, text: str) -> dict[str, Any] | None:
-        """By name; None if the text does not match."""
+        """The values of the slots; None if the text does not match."""
         found = self._pattern.fullmatch(text)
         if found is None:
             return None
@@ -88,7 +88,7 @@ def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase
 
 
 def nearest(text: str, known: Iterable[str]) -> str | None:
-    """With the most words in common; None if they are few."""
+    """The known text with the most words in common; None if they are few."""
     words = text.split()
     rated = [(difflib.SequenceMatcher(None, words, each.split()).ratio(), each) for each in known]
     best = max(rated, default=(0.0, ""))

@@ -242,5 +242,4 @@ def _check_names(stage: Stage, *names: str) -> None:
 
 
 def described() -> Iterable[tuple[str, str]]:
-    """For help texts."""
     return [(each.text, (act.__doc__ or "").strip()) for each, act in VERBS.items()]

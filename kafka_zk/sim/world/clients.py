@@ -37,7 +37,7 @@ KEYS = 5
 
 
 def key_of(value: str, keys: int = KEYS) -> str:
-    """From the record's number, so that producers share keys."""
+    """The key of a record, derived from its number, so that producers share keys."""
     number = value.rpartition(":")[2]
     return f"key-{int(number) % keys}" if number.isdecimal() else value
 
@@ -129,7 +129,7 @@ class SimProducer:
 
 
 class SimGroupMember(ABC):
-    """In its own process. Processing records takes a random time."""
+    """A member of a group in its own process. Processing records takes a random time."""
 
     client: SimClient | None = None
     """None for members that do not use ZooKeeper."""
@@ -152,7 +152,7 @@ class SimGroupMember(ABC):
 
     @abstractmethod
     async def _read(self) -> None:
-        """Until the consumer is closed."""
+        """Poll records until the consumer is closed."""
 
     def close(self) -> Any:
         return ensureDeferred(self.consumer.close())

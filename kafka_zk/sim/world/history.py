@@ -68,8 +68,6 @@ class Chosen(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """In the znode."""
-
     time_ms: float
     tp: TopicPartition
     offset: int
@@ -91,7 +89,7 @@ class Happened(NamedTuple):
 
 
 class Found(NamedTuple):
-    """In a log, at the end of the run."""
+    """A record in a log at the end of the run."""
 
     tp: TopicPartition
     offset: int
@@ -99,15 +97,13 @@ class Found(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """In ``__consumer_offsets`` at the end of the run, in log order."""
+    """A committed offset in ``__consumer_offsets`` at the end of the run, in log order."""
 
     tp: TopicPartition
     offset: int
 
 
 class Assigned(NamedTuple):
-    """In ``__consumer_offsets``, with an assignment."""
-
     generation: int
     partitions: Mapping[str, tuple[TopicPartition, ...]]
 
@@ -116,7 +112,7 @@ Fact = Sent | Acked | Refused | HandedOut | Committed | Chosen | Stored | Lifted
 
 
 class History:
-    """In order. The same seed gives the same ``digest``."""
+    """Facts in order. The same seed gives the same ``digest``."""
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []

@@ -107,13 +107,11 @@ class SimBroker:
         self.kill()
 
     def _gave_up(self, reason: str) -> None:
-        """As the real server process does."""
         self.world.note(f"{self.name} gives up: {reason}")
         self.gave_up = True
         self.kill()
 
     def stop(self) -> "Deferred[None]":
-        """Clean."""
         assert self.broker is not None
         return ensureDeferred(self.broker.stop()).addCallback(lambda _: self.kill())
 
@@ -208,14 +206,15 @@ class World:
     # -- what is in it --------------------------------------------------------------------------------------------
 
     def broker(self, broker_id: int, **properties: str) -> SimBroker:
-        """With an empty disk; not started. In the names of properties ``_`` stands for ``.``."""
+        """Create a broker with an empty disk, without starting it. In the names of properties ``_`` stands for
+        ``.``.
+        """
         given = {key.replace("_", "."): value for key, value in properties.items()}
         made = self.brokers[broker_id] = SimBroker(self, broker_id, given)
         self.disk.make_directory(made.folder)
         return made
 
     def process(self, name: str) -> Process:
-        """On a host of this name."""
         made = Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
         self.graves.append(made)
         return made
@@ -251,7 +250,6 @@ class World:
         self.until(lambda: all(broker.is_started for broker in self.brokers.values()))
 
     def end(self) -> None:
-        """Also ZooKeeper's clients."""
         for broker in self.brokers.values():
             broker.kill()
         for client in self.zookeeper.clients:

@@ -174,7 +174,7 @@ class SimClient:
         self.receive(self._connection_lost)
 
     def cut(self, *, silent: bool = False) -> None:
-        """Until ``heal``. ``silent``: packets vanish, and both ends notice only by their timeouts."""
+        """Cut the network until ``heal``. ``silent``: packets vanish, and both ends notice only by their timeouts."""
         self._reachable = False
         if silent and self._link is not None:
             link = self._link
@@ -209,7 +209,9 @@ class SimClient:
             message()
 
     def lose_request(self, after: int = 0, *, applied: bool) -> None:
-        """At the next request, or after ``after`` more. ``applied``: the server applies the request."""
+        """Break the connection at the next request, or after ``after`` more. ``applied``: the server applies the
+        request.
+        """
         self._lose = (after, applied)
 
     # The server's half calls these

@@ -45,7 +45,7 @@ class ClientHalf(Protocol):
     def session_timeout_ms(self) -> int: ...
 
     def receive(self, message: Callable[[], None]) -> None:
-        """In the client's process."""
+        """Call ``message`` in the client's process."""
 
     def answered(self, request: Request, answer: Answer) -> None: ...
 
@@ -160,14 +160,13 @@ class Server:
         return self.clock.seconds() * 1000
 
     def later(self) -> float:
-        """When a message sent now arrives, in ms."""
+        """The time (ms) at which a message sent now arrives."""
         return self.now_ms + self.random.uniform(*self.delay_ms)
 
     def call_at(self, time_ms: float, call: Callable[[], None]) -> None:
         self.clock.callLater(max(0.0, (time_ms - self.now_ms) / 1000), call)
 
     def open_session(self, client: ClientHalf) -> tuple[Link, int]:
-        """Over a new connection."""
         self._last_session_id += 1
         self.tree.next_zxid()
         link = Link(self, client)
@@ -223,7 +222,7 @@ class Server:
             link.deliver(link.client.disconnect)
 
     def forget(self, link: Link) -> None:
-        """With the watches that were set over it."""
+        """Forget a connection and the watches that were set over it."""
         for watches in (self._data_watches, self._child_watches):
             for links in watches.values():
                 links.pop(link, None)
@@ -243,7 +242,6 @@ class Server:
         self.call_at(session.last_seen_ms + session.timeout_ms + 0.001, check)
 
     def fire(self, events: list[WatchedEvent]) -> None:
-        """To the watchers."""
         for event in events:
             links: dict[Link, None] = {}
             if event.type is not EventType.CHILD:

@@ -61,7 +61,7 @@ class _Node:
 
 
 class ZnodeTree:
-    """By full path. Writes return (results, events): the client's results, and the watches that may fire."""
+    """All znodes by full path. Writes return (results, events): the client's results, and the watches that may fire."""
 
     def __init__(self) -> None:
         self.zxid = 0
@@ -98,7 +98,7 @@ class ZnodeTree:
         return self.zxid
 
     def apply(self, operation: Operation, session_id: int, now_ms: int) -> tuple[Result, list[WatchedEvent]]:
-        """Under its own zxid. Raises the RegistryError of its outcome."""
+        """Apply one write under its own zxid. Raises the RegistryError of its outcome."""
         self.next_zxid()
         self._undo.clear()
         return self._step(operation, session_id, now_ms)
@@ -123,7 +123,7 @@ class ZnodeTree:
         return results, events
 
     def remove_ephemerals(self, session_id: int) -> list[WatchedEvent]:
-        """Of a closed session: under one zxid, in the order of their paths."""
+        """The session is closed: delete its ephemerals under one zxid, in the order of their paths."""
         self.next_zxid()
         events: list[WatchedEvent] = []
         for path in [p for p in self.paths() if self._nodes[p].ephemeral_owner == session_id]:

@@ -41,7 +41,7 @@ class SimZooKeeper(Server):
         return client
 
     def expire(self, who: SimClient | int) -> None:
-        """As if the timeout had passed. The client notices with the server's next message."""
+        """End a session now, as if its timeout had passed. The client notices with the server's next message."""
         session_id = who if isinstance(who, int) else who.session_id
         session = self.sessions.get(session_id or 0)
         if session is not None:
