@@ -83,7 +83,7 @@ def consumer_of(thread: ThreadId) -> str:
 def _streams(
     registration: ConsumerRegistration, topics: Mapping[str, Sequence[int]], exclude_internal_topics: bool
 ) -> Mapping[str, int]:
-    """Topic -> count. As in Kafka, only the first entry of a wildcard subscription counts."""
+    """As in Kafka, only the first entry of a wildcard subscription counts."""
     if not registration.is_wildcard:
         return registration.subscription
     regex, count = next(iter(registration.subscription.items()))

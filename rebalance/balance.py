@@ -63,7 +63,8 @@ class _Levelled:
             self._add(thread, audience, 1)
 
     def _search(self, origin: int, unsettled: set[int]) -> tuple[dict[int, tuple[int, int]], int | None]:
-        """Breadth first: how each thread was reached, and the first one with at least two partitions fewer."""
+        """Search breadth first. Return how each thread was reached, and the first one with at least two partitions
+        fewer."""
         came_by = {origin: (-1, -1)}
         left, seen_audiences = unsettled - {origin}, set[int]()
         queue = [origin]

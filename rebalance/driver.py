@@ -167,7 +167,6 @@ class GroupDriver:
         self._take(inputs.SessionEnded())
 
     def _forget(self) -> None:
-        """Later responses to the session's requests are ignored."""
         self._epoch += 1
         self._claims.close()
         self._claims = self._claims_of_a_session()
@@ -209,7 +208,7 @@ class GroupDriver:
         ensureDeferred(work).addErrback(failed)
 
     def _fail(self, failure: Failure) -> None:
-        """The session ends when the consumer closes the client."""
+        """The session ends only when the consumer closes the client."""
         self._session = None
         self.lease.stop()
         self._remove_listener()

@@ -118,7 +118,7 @@ class _Flow:
         )
 
     def _arcs(self, node: Node, search: "_Search") -> Iterator[tuple[Node, int]]:
-        """Each with the number of partitions it can carry."""
+        """Yield the next nodes of a chain, each with the number of partitions it can carry."""
         kind, number = node
         distance = self._distance[node]
         if node == _HUB:

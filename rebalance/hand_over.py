@@ -205,7 +205,7 @@ class HandOver:
         self._stop([tp for tp in outdated if self._table.state(tp) is HoldingState.OWNED])
 
     def _is_outdated(self, partition: TopicPartition) -> bool:
-        """True once, if the topic was recreated after the claim."""
+        """True if the topic was recreated after the claim and this has not been noticed yet."""
         if self._table.state(partition) not in _DELIVERED or self._table[partition].is_outdated:
             return False
         return self._czxids.get(partition.topic, 0) > self._table[partition].topic_czxid
@@ -216,7 +216,8 @@ class HandOver:
             self._out.note(events.OffsetsOutdated, tuple(tp for tp in partitions if tp.topic == topic), cause=cause)
 
     def _to_commit(self, partition: TopicPartition, offset: int | None) -> int | None:
-        """None for a deleted topic, whose successor the write could reach; NO_OFFSET for a recreated one."""
+        """Return None for a deleted topic, because the write could reach its successor, and NO_OFFSET for a recreated
+        one."""
         if self._table[partition].is_outdated:
             return NO_OFFSET
         return None if self._czxids.get(partition.topic) == 0 else offset

@@ -108,7 +108,7 @@ class WatchedTopics:
         self._report()
 
     def _report(self) -> None:
-        """Once all wanted topics are read."""
+        """Report the partitions when all wanted topics are read."""
         if self._wanted == NOTHING_WANTED or (self._wanted.filters and self._names is None):
             return
         wanted = self._wanted.of(self._names or ())

@@ -46,7 +46,7 @@ def java_home(java: Java, folder: Path) -> Path:
 
 
 def _own_folder() -> Path:
-    """Shared by all sessions of a user, and owned by the user."""
+    """All sessions of a user share the folder, which belongs to the user."""
     folder = Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder if folder.lstat().st_uid == os.getuid() else Path(tempfile.mkdtemp(prefix="kafka-zk-java-"))

@@ -119,7 +119,7 @@ def _brokers(zookeeper: str) -> str:
 
 
 def _checked(admin: "BlockingAdmin", topic: str, partition: int | None) -> tuple[list[Replica], float]:
-    """The replicas, and the seconds without shrinking that end the wait. Raises CommandFailed, KafkaError."""
+    """Return the replicas, and the seconds without shrinking that end the wait."""
     from kafka_zk.cli.terminal.brokers import check_topics
 
     check_topics(admin, [topic])
@@ -142,7 +142,6 @@ def _replicas(topic: "TopicMetadata", partition: int | None) -> list[Replica]:
 
 
 def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
-    """Raises CommandFailed if the cleaner is disabled."""
     values = {entry.name: entry.value for entry in admin.describe_broker_configs(broker)}
     if values.get("log.cleaner.enable") == "false":
         raise CommandFailed(f"broker {broker} cleans nothing: it has log.cleaner.enable=false")
@@ -163,7 +162,6 @@ def _set_for_now(admin: "BlockingAdmin", topic: str, changes: Mapping[str, str])
 def _settle(
     admin: "BlockingAdmin", topic: str, replicas: Sequence[Replica], settling: Settling, timeout_s: float
 ) -> bool:
-    """False after ``timeout_s``."""
     deadline_s = time.monotonic() + timeout_s
     while not settling.seen(_sizes(admin, topic, replicas), time.monotonic()):
         if time.monotonic() >= deadline_s:

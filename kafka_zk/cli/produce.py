@@ -166,7 +166,7 @@ class _Report:
 
 @contextmanager
 def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
-    """``rate`` lines per second; lines missed in a stall of seconds are not caught up."""
+    """Yield ``rate`` lines per second. After a stall of seconds, missed lines are not caught up."""
     interrupt_at_the_end()
 
     def lines() -> Iterator[bytes]:

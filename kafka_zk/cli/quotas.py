@@ -47,8 +47,6 @@ def command() -> None:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all commands become the parameter ``access``."""
-
     @bootstrap_option
     @zookeeper_option("Read and write the quotas in ZooKeeper, without a broker.")
     @json_option
@@ -72,8 +70,6 @@ def _in_zookeeper(client: Any) -> Access:
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options become the parameter ``entity``."""
-
     @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
     @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
     @click.option("--client-id", help="For clients with this id; with --user, only this user's.")

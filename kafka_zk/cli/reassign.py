@@ -112,7 +112,7 @@ def _racks(admin: "BlockingAdmin", broker_ids: Sequence[int], *, rack_aware: boo
 
 
 def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, str | None]) -> Moves:
-    """Distribute every topic over these brokers, with its replication factor. Raises CommandFailed."""
+    """Keep each topic's replication factor."""
     from kafka_zk.base.types import TopicPartition
     from kafka_zk.broker.metadata import replica_assignment
     from kafka_zk.cli.terminal.brokers import check_topics

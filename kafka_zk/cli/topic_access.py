@@ -127,7 +127,7 @@ class _BrokerTopics:
         ]
 
     def _reassignments(self) -> "Mapping[TopicPartition, Reassignment]":
-        """Empty without a controller, or if brokers lack ListPartitionReassignments."""
+        """The result is empty without a controller, or if brokers lack ListPartitionReassignments."""
         from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
 
@@ -143,7 +143,6 @@ class _BrokerTopics:
         return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
-        """Empty if brokers lack DescribeConfigs."""
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 

@@ -193,7 +193,6 @@ def explain(bootstrap: str, zookeeper: str | None, as_json: bool, user: str) -> 
 
 
 def _permissions(bootstrap: str, zookeeper: str | None, user: str) -> list[dict[str, str]] | None:
-    """The ACLs that name the user; None without an authorizer."""
     from kafka_zk.clients.connection.errors import BrokerError
     from kafka_zk.protocol.errors import ErrorCode
     from kafka_zk.security.acl import AclFilter

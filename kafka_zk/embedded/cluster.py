@@ -221,7 +221,6 @@ class EmbeddedCluster:
             self.security.write_client_files(self.bootstrap)
 
     def _write_users(self, security: ClusterSecurity) -> None:
-        """Raises: ProcessFailed."""
         client = KazooBlockingClient(
             self.zookeeper_connect, SESSION_TIMEOUT_MS, security=zookeeper_security(self._properties)
         )

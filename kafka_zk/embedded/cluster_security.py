@@ -197,7 +197,6 @@ def check_still_open(data_dir: Path) -> None:
 
 
 def _passwords(path: Path) -> dict[str, Password]:
-    """The passwords of ``USERS`` and of added users. Raises: EmbeddedError, OSError."""
     known: Any = {}
     try:
         with contextlib.suppress(FileNotFoundError):

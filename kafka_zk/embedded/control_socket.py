@@ -122,7 +122,6 @@ def socket_folder() -> Path:
 
 
 def _check_ours(folder: Path) -> None:
-    """Raises: NotOurs, also if others can write to the folder."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise NotOurs(f"{folder} is not a folder for this user alone")
@@ -150,7 +149,6 @@ def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """Everything until the end of the stream. Raises OSError."""
     received = b""
     while chunk := connection.recv(65_536):
         received += chunk

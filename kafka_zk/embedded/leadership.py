@@ -110,7 +110,7 @@ def _data(answer: Found | NoAuth | None) -> bytes | None:
 
 
 def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:
-    """According to the partition's state; none if a controller of this epoch cannot change it."""
+    """The result is empty if a controller of this epoch cannot change the state."""
     try:
         state = znodes.decode_state(*tp, state_data)
     except InvalidZnode:

@@ -101,7 +101,6 @@ def _ask(
 
 @contextlib.contextmanager
 def _connected(host: str, port: int, login: ClientSecurity) -> Iterator[socket.socket]:
-    """Authenticated. Raises: OSError, ProtocolError, AuthenticationFailed."""
     with contextlib.ExitStack() as sockets:
         connection = sockets.enter_context(socket.create_connection((host, port), TIMEOUT_S))
         connection.settimeout(TIMEOUT_S)

@@ -64,7 +64,6 @@ class _Attempt(Enum):
 
 
 def _try_to_end(host: str, port: int, session_id: int, timeout_s: float) -> _Attempt:
-    """Raises ConnectionError without a listener."""
     try:
         connection = socket.create_connection((host, port), timeout_s)
     except TimeoutError:

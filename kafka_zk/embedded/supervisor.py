@@ -69,7 +69,7 @@ class Life:
             self._close(session.session_id, session.password)
 
     def _read_to_the_end(self) -> bytes:
-        """The last lines; a process can report any number of sessions."""
+        """Return the last lines; a process can report any number of sessions."""
         told = b""
         with open(self._read_end, "rb", buffering=0) as pipe:
             while chunk := pipe.read(CHUNK_BYTES):

@@ -117,7 +117,7 @@ def encode_response_in_steps(
 
 
 def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
-    """One growing buffer would be copied and take up to twice the memory."""
+    """Parts, because one growing buffer would be copied and take up to twice the memory."""
     out = bytearray()
     for _ in write_in_steps(table, item, version, flexible, out):
         yield out[:]

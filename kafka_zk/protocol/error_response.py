@@ -46,7 +46,7 @@ class _Failure:
         return _CODE in fields or any(each.struct and self._has_code(each.struct) for each in fields.values())
 
     def _entries(self, field: Field, entry: Any) -> Iterable[Any]:
-        """The request's array of the same name, or its only one."""
+        """Return the request's array of the same name, or its only one."""
         if not isinstance(entry, Message):
             return ()
         arrays = {name: each for name, each in self.fields(entry.table).items() if each.is_array}

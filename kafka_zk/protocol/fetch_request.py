@@ -88,7 +88,6 @@ class FetchRequest(NamedTuple):
 
 
 def _head(version: int) -> struct.Struct:
-    """The fixed-size fields before the topics."""
     layout = ">" + ("" if version >= 15 else "i") + "ii"
     return struct.Struct(
         layout + ("i" if version >= 3 else "") + ("b" if version >= 4 else "") + ("ii" if version >= 7 else "")
@@ -150,7 +149,7 @@ def _count(left: int, count: int) -> int:
 
 
 def _read_request(version: int, body: memoryview, read: tuple[list[FetchTopic], int] | None = None) -> FetchRequest:
-    """``read``: the decoded topics and the position after them."""
+    """``read``: topics that were decoded before, and the position after them."""
     flexible = version >= FLEXIBLE_SINCE
     head = _HEADS[version]
     numbers = head.unpack_from(body)

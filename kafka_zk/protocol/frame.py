@@ -32,7 +32,6 @@ _HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", 
 
 
 def _next_step(size: int, filled: int) -> int:
-    """The next buffer size when ``filled`` bytes have arrived."""
     if filled < BIG_FRAME_BYTES:
         return min(size, max(_FIRST_STEP_BYTES, min(filled * _GROWTH, BIG_FRAME_BYTES)))
     return min(size, filled * 2)

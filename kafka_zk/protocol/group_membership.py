@@ -162,7 +162,7 @@ def read_heartbeat_request(version: int, body: memoryview) -> HeartbeatRequest:
 
 
 def _read_member(version: int, body: memoryview, flexible: bool) -> tuple[HeartbeatRequest, int]:
-    """The fields that Heartbeat and SyncGroup share."""
+    """Read the fields that Heartbeat and SyncGroup share."""
     group_id, position = read_name(body, 0, flexible)
     (generation_id,) = _INT32.unpack_from(body, position)
     member_id, position = read_name(body, position + 4, flexible)

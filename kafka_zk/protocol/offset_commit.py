@@ -147,7 +147,6 @@ def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, in
 
 
 def _read_topic_front(version: int, body: memoryview, position: int) -> tuple[str, int, int]:
-    """Name, number of rows, and their position."""
     flexible = version >= _FLEXIBLE_SINCE
     name, position = read_name(body, position, flexible)
     row_count, position = read_count(body, position, flexible)

@@ -160,7 +160,7 @@ def _has_only_arrays_of_numbers(table: Table, version: int) -> bool:
 
 
 def _at_once_or_in_steps(at_once: Reader, in_steps: StepReader) -> Callable[[Buffer, int, Allowance], Any]:
-    """Returns the result, or the steps to it if an array is long."""
+    """The reader returns its result, or the steps to it if an array is long."""
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int] | Steps:
         count, small_bytes = allowance.count, allowance.small_bytes
@@ -255,7 +255,7 @@ def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, mos
 def _read_array_length(
     name: str, nullable: bool, flexible: bool, buffer: Buffer, position: int, allowance: Allowance
 ) -> tuple[int, int]:
-    """-1 for null. Rejects counts above the number of remaining bytes, because each element takes at least one."""
+    """Rejects counts above the number of remaining bytes, because each element takes at least one."""
     count, position = read_length(buffer, position, flexible)
     if count > 0:
         allowance.take(count)
@@ -310,7 +310,6 @@ def _bytes_reader(name: str, nullable: bool, flexible: bool) -> Reader:
 
 
 def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uuid.UUID | None, int]:
-    """None for the zero UUID, Kafka's "no id"."""
     end = position + 16
     data = bytes(buffer[position:end])
     if len(data) < 16:

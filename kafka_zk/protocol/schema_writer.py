@@ -179,5 +179,4 @@ def _bytes(value: bytes | None, flexible: bool) -> bytes:
 
 
 def _write_uuid(value: uuid.UUID | None, out: bytearray) -> None:
-    """None is the zero UUID, Kafka's "no id"."""
     out += _NO_UUID if value is None else value.bytes

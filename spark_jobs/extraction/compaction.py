@@ -53,7 +53,7 @@ def compact(
     folders: RangeFolders, rewriter: Rewriter, target: str, group: str, target_file_bytes: int, attempt: str,
     still_held: Callable[[], None],
 ) -> Compacted:  # fmt: skip
-    """Raises ExtractionFailed and Spark's errors. Raises ExtractionFailed and Spark's errors.
+    """Raises ExtractionFailed and Spark's errors.
 
     ``still_held``: called before the publication; raises if this compaction has lost the group.
     """
@@ -80,7 +80,7 @@ def compact(
 
 
 def _prefix(group: str) -> str:
-    """Other groups may use the same target."""
+    """The name depends on the group, because other groups may use the same target."""
     return f"{_PREFIX}{hashlib.sha256(group.encode()).hexdigest()[:8]}"
 
 
@@ -135,7 +135,7 @@ def _remove_replaced(folders: RangeFolders, target: str, found: Mapping[str, Inv
 
 
 def _finish(folders: RangeFolders, target: str, prefix: str) -> tuple[str, ...]:
-    """Finish the publication that an earlier compaction began; its other staged folders are removed."""
+    """Finish the publication that an earlier compaction began, and remove its other staged folders."""
     staging = f"{target}/{STAGING_FOLDER}"
     left = {path.partition("/")[0].removesuffix(".json") for path, _ in folders.files.walk(staging)}
     finished = []

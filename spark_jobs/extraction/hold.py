@@ -113,9 +113,7 @@ class GroupHold:
             raise self._written_by_others(checks[failed.index]) from failed
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write manifest and offsets in one multi, repeated until there is a response. Raises ForeignCommit,
-        ConnectionTimeout.
-        """
+        """Write manifest and offsets in one multi, repeated until there is a response. Raises ForeignCommit."""
         data = manifests.encode(manifest)
         operations: list[Operation] = [
             Create(self._path, data)
@@ -140,7 +138,7 @@ class GroupHold:
         self._tokens.update({tp: self._tokens[tp] + 1 for tp in offsets})
 
     async def _written(self, data: bytes) -> bool:
-        """Was a multi without response applied? The manifest names this run's attempt."""
+        """True if a multi without response was applied: then the manifest names this run's attempt."""
         try:
             present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
         except NoNode:

@@ -139,7 +139,6 @@ def check(extraction: Extraction) -> None:
 
 
 def _known_columns(extraction: Extraction) -> Any:
-    """None if only Spark or the schema registry knows them."""
     if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
         return None
     return decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
@@ -179,7 +178,7 @@ def extract(
 
 
 def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """None if there is something to do. Does not join the group. Raises DataLoss."""
+    """Return None if there is something to do. The run does not join the group yet."""
     hold = GroupHold(connections.zookeeper, extraction.group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
@@ -191,7 +190,7 @@ def _idle_report(extraction: Extraction, connections: Connections) -> Report | N
 
 
 def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> list[str]:
-    """Records that the group missed in earlier topics of the same names, in sentences. Raises DataLoss."""
+    """Sentences about records that the group missed in earlier topics of the same names. Raises DataLoss."""
     told = [
         f"topic {tp.topic} was deleted and recreated since group {extraction.group} was at offset {offset} of {tp}"
         for tp, offset in sorted(outdated.items())
@@ -204,7 +203,7 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
 def _planning(
     extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
 ) -> Planning:
-    """The run does not own the current offsets, so they may change."""
+    """Another client may change the offsets, because the run does not own them yet."""
     offsets = run_blocking(hold.offsets(partitions))
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
@@ -312,7 +311,7 @@ class ExtractionRun:
         return result
 
     async def _join(self) -> None:
-        """Wait until all earlier members have left. Raises GroupBusy."""
+        """Wait until all earlier members have left."""
         await self._hold.join(self._extraction.topics, self._machine.wall_ms())
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
         deadline_s = self._machine.seconds() + patience_ms / 1000
@@ -329,14 +328,13 @@ class ExtractionRun:
             await self._machine.wait(_POLL_MS)
 
     async def _claim(self) -> dict[TopicPartition, int]:
-        """Returns all partitions' offsets. Raises GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
         for told in _lost(self._extraction, await self._hold.outdated(partitions)):
             self._note(f"{told}: continues at its beginning")
         return await self._hold.claim(partitions)
 
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
-        """The leftovers of an earlier run are finished or dropped. Raises DataLoss."""
+        """Finish or drop the leftovers of an earlier run."""
         manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
@@ -357,7 +355,6 @@ class ExtractionRun:
         return manifest, left
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Move the offsets to the table's state, and return them. Raises ForeignCommit, ExtractionFailed."""
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
             raise ExtractionFailed(
                 f"{manifest.target} has {manifest.name}, but the group's offsets do not say so yet: "
@@ -393,7 +390,6 @@ class ExtractionRun:
         return manifest
 
     async def _stage(self, manifest: Manifest) -> None:
-        """Raises Undecodable."""
         tasks = read_tasks(manifest.ranges, self._extraction, self._lake.cores)
         offsets, partitions = sum(tasks.sizes), len(manifest.ranges)
         self._note(f"extracting {offsets:,} records of {partitions} partitions, in {len(tasks.sizes)} tasks")
@@ -417,7 +413,7 @@ class ExtractionRun:
         self._note(f"sent {sent:,} undecodable records to {topic}")
 
     async def _drop(self, manifest: Manifest) -> bool:
-        """The next run plans again. True if a table has its records."""
+        """Forget an attempt, so that the next run plans again. True if a table has its records."""
         self._lake.discard(manifest)  # first, to free space for the table's fence, which is a file, too
         if self._lake.fence(manifest):
             return True

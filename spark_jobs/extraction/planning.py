@@ -222,5 +222,4 @@ class Planning:
 
 
 def _first_at(found: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The end, if no record is as late."""
     return {tp: offset if offset >= 0 else ends[tp] for tp, offset in found.items()}

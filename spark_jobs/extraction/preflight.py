@@ -37,7 +37,7 @@ def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _check_standalone(master: str) -> None:
-    """Connect to the master, because Spark would retry for a minute without one. Raises WronglyAsked."""
+    """Connect to the master, because Spark would retry for a minute without one."""
     refusals = []
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")

@@ -70,7 +70,7 @@ class RangeFolders:
         self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
 
     def _check_records(self, staging: str, files: Mapping[str, int], records: int) -> None:
-        """Reads the files' footers, because a stale listing may omit files. Raises ExtractionFailed."""
+        """The files' footers are read, because a stale listing may omit files."""
         paths = [f"{staging}/{path}" for path in files]
         found = self._count_rows(paths) if paths else 0
         if found != records:
@@ -94,7 +94,7 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _rename(self, manifest: Manifest) -> None:
-        """Rename the folder, unless another group has published the range. Raises ExtractionFailed."""
+        """Rename the folder, unless another group has published the range."""
         source, target = self.staging(manifest), self.published(manifest)
         if not self.is_published(manifest):
             if not self.files.exists(source):
@@ -108,7 +108,7 @@ class RangeFolders:
         self.files.delete(source)
 
     def _copy(self, manifest: Manifest) -> None:
-        """File by file: a renamed folder would move into an existing one."""
+        """Files are moved one by one: a renamed folder would move into an existing one."""
         if self.is_published(manifest):
             self.discard(manifest)
             return
@@ -123,7 +123,6 @@ class RangeFolders:
         self.discard(manifest)
 
     def _copy_file(self, source: str, target: str, size: int) -> None:
-        """Move one file, unless another run has done so. Raises ExtractionFailed."""
         found = self.files.size(target)
         if found == size:
             return

@@ -46,7 +46,6 @@ def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> 
 
 
 def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
-    """The source's options."""
     assigned = partitions_by_topic(each.tp for each in ranges)
     starts = {each.tp: each.from_offset for each in ranges}
     ends = {each.tp: each.until_offset for each in ranges}

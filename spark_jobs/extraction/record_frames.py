@@ -93,7 +93,7 @@ class RecordFrames:
         return columns.HEADERS in self._extraction.include
 
     def _with_partitions(self, rows: Any) -> Any:
-        """Tasks are rebalanced for --target-file-size; tables do this themselves."""
+        """Tasks are also rebalanced for --target-file-size; tables do this themselves."""
         asked = self._extraction
         terms = () if is_table(asked.format) else asked.partition_by
         rows = partitioning.with_columns(rows, terms)
@@ -140,7 +140,6 @@ class RecordFrames:
 
 
 def _counts(columns: Sequence[str]) -> list[Any]:
-    """Read by ``_staged``."""
     from pyspark.sql import functions as f
 
     counts = [f.count(f.lit(1)).alias("records")]

@@ -162,7 +162,6 @@ def idle_report(extraction: Extraction, connections: Connections) -> Report | No
 
 
 def _registered(topics: Sequence[str], connections: Connections) -> list[TopicPartition]:
-    """According to ZooKeeper; empty if a topic does not exist."""
     found = run_blocking(TopicRegistry(connections.zookeeper).assignments(topics))
     if set(topics) - found.keys():
         return []

@@ -191,7 +191,7 @@ class DeltaTables:
         return writer.partitionBy(*names) if names else writer
 
     def _is_table(self, target: str) -> bool:
-        """The log has a commit. Staged files, or the folder of another run's first commit, are no table."""
+        """True if the log has a commit. Staged files, or the folder of another run's first commit, are no table."""
         return any(path.endswith((".json", ".parquet")) for path, _ in self._files.walk(f"{target}/_delta_log"))
 
 

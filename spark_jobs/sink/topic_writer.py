@@ -107,7 +107,7 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
 
 
 def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
-    """Returns the number of rows when all are acknowledged. Raises KafkaError, OptionError."""
+    """Return the number of rows when all are acknowledged."""
     count = 0
     sent: list[Any] = []
     for batch in batches:

@@ -74,7 +74,7 @@ def parse(given: Mapping[str, str]) -> WriteOptions:
 
 
 def _with_security(producer: dict[str, Any]) -> dict[str, Any]:
-    """The security's repr shows no secret."""
+    """Replace the security keys by one value, whose repr shows no secret."""
     from kafka_zk.clients.connection.config import with_security
     from kafka_zk.clients.connection.errors import ConfigError
 

@@ -116,7 +116,7 @@ class ArrowColumns:
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(self._topic * count)])
 
     def _headers(self, count: int) -> pa.Array:
-        """Null for a record without headers, as in Spark's own source."""
+        """The value is null for a record without headers, as in Spark's own source."""
         header_count = int(self._fill[kernel.HEADERS])
         every = np.ones(header_count, np.uint8)
         names = _text(header_count, every, self._name_ends, self._names, int(self._fill[kernel.NAME_BYTES]))
@@ -142,7 +142,6 @@ def _ends(count: int) -> Any:
 
 
 def _bitmap(valid: Any) -> Any:
-    """None if no value is null."""
     if valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))

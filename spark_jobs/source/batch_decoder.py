@@ -88,7 +88,7 @@ def scan(data: memoryview, fetch_offset: int) -> Fetched:
 
 
 def _scan_legacy(data: memoryview, next_offset: int) -> tuple[int, int]:
-    """They may begin a log. Returns their end, and the offset after them."""
+    """Return the end of the messages of magic 0 and 1, which may begin a log, and the offset after them."""
     position = 0
     while len(data) - position > MAGIC_POSITION and data[position + MAGIC_POSITION] < 2:
         following = position + LOG_OVERHEAD + _batch_length(data, position)
@@ -160,7 +160,6 @@ class BatchDecoder:
             yield self._columns.take()
 
     def _visible(self, fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Table:
-        """Batches with visible records that overlap the range."""
         batches = fetched.batches
         seen = (batches[:, table.ATTRIBUTES] & CONTROL_FLAG == 0) & (batches[:, table.RECORD_COUNT] > 0)
         seen &= batches[:, table.LAST_OFFSET] >= self._first_offset
@@ -202,7 +201,6 @@ class BatchDecoder:
         yield from self._legacy_records(rest)
 
     def _legacy_records(self, messages: list[LegacyMessage]) -> Iterator[pa.RecordBatch]:
-        """Messages of one timestamp type become records with offsets and timestamps as deltas."""
         if not messages:
             return
         blob = b"".join(encode_record(each.timestamp_ms, each.offset, each.key, each.value) for each in messages)
@@ -247,7 +245,6 @@ def _pass_by(cursor: Any, source: Any, status: int) -> None:
 
 
 def _check_crcs(data: memoryview, batches: Table) -> None:
-    """Raises: CorruptRecord."""
     for start, end, offset, crc in batches[:, [table.START, table.END, table.BASE_OFFSET, table.CRC]].tolist():
         computed = crc32c(data[start - _CRC_TO_RECORDS : end])
         if computed != crc:
@@ -255,7 +252,7 @@ def _check_crcs(data: memoryview, batches: Table) -> None:
 
 
 def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
-    """Split where they change: codec (0: none), timestamp type, batches."""
+    """Split where codec or timestamp type change. Yields codec (0: none), timestamp type and batches."""
     if not len(batches):
         return
     kinds = batches[:, table.ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG)
@@ -265,7 +262,6 @@ def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
 
 
 def _aborted(fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Any:
-    """True for each batch of an aborted transaction."""
     upcoming = sorted(aborted, key=lambda each: each.first_offset)
     producers: set[int] = set()
     flags = np.zeros(len(fetched.batches), bool)
@@ -292,7 +288,7 @@ def _legacy_type(message: LegacyMessage) -> int:
 
 
 def _is_abort(data: memoryview, position: int) -> bool:
-    """The key of a control batch: version int16, type int16 (0: abort)."""
+    """The key of a control batch contains version int16 and type int16 (0: abort)."""
     marker = next(iter(decode_records(data, position)), None)
     if marker is None:  # compaction leaves an empty batch if the marker was the producer's last batch
         return False

@@ -30,7 +30,6 @@ _state = types.Tuple((types.int64, types.int64))
 
 @njit(types.int64(_input, types.int64, types.int64), cache=True, nogil=True)
 def _integer(data, position, size):  # type: ignore[no-untyped-def]
-    """Big-endian, signed."""
     result = np.uint64(0)
     for index in range(types.uintp(position), types.uintp(position + size)):
         result = (result << np.uint64(8)) | np.uint64(data[index])

@@ -191,7 +191,6 @@ class ClusterClient:
         read_committed: bool,
         found: dict[TopicPartition, int],
     ) -> str | None:
-        """Returns the leader's problem, if any."""
         topics: dict[str, list[object]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(

@@ -102,7 +102,6 @@ def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> li
 
 
 def _share(size: int, total: int, count: int) -> int:
-    """At least 1; halves are rounded up."""
     return max(1, math.floor(size / total * count + 0.5))
 
 

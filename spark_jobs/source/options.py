@@ -196,7 +196,7 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    """Raises OptionError. Some options of Kafka's clients are accepted without effect."""
+    """Some options of Kafka's clients are accepted without effect."""
     known = {name.lower(): name for name in _KNOWN}
     refused = {name.lower(): (name, why) for name, why in _REFUSED.items()}
     for name in sorted(given):
@@ -242,7 +242,6 @@ def _subscription(options: _Options) -> dict[str, Any]:
 
 @cache
 def _java_pattern(text: str) -> re.Pattern[str]:
-    """A Java regular expression, as for Spark's own source. Raises OptionError."""
     from kafka_zk.rebalance.topic_filter import InvalidTopicFilter, java_pattern
 
     try:

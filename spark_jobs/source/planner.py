@@ -127,9 +127,9 @@ def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicP
 
 
 def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends: Offsets) -> None:
-    """A start after the end is a mistake, or the log no longer contains the offset; reading nothing would hide both. It
-    is valid if the log begins there, the group has reached it, no record is as late as the starting timestamp, or the
-    offsets belong to open transactions.
+    """A start after the end is a mistake, unless the log no longer contains the offset; reading nothing would hide
+    both. It is valid if the log begins there, the group has reached it, no record is as late as the starting timestamp,
+    or the offsets belong to open transactions.
 
     Raises: OptionError, DataLoss.
     """

@@ -100,7 +100,6 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp} at offset {self._position}: {error}") from error
 
     def _advance(self, fetched: Fetched, answer: FetchedPartition) -> bool:
-        """False if there is nothing to decode."""
         if fetched.next_offset > self._position:
             self._position = min(fetched.next_offset, self._until)
             return True
@@ -114,10 +113,7 @@ class RangeFetcher:
     # --- one fetch
 
     def _fetch(self) -> FetchedPartition:
-        """Fetch from the current leader at ``position``. The response may have no records.
-
-        Raises FetchFailed without a response or a new record for ``patience_ms``.
-        """
+        """Raises FetchFailed without a response or a new record for ``patience_ms``."""
         settings = self._settings.client
         deadline_s = monotonic_s() + settings.patience_ms / 1000
         cause = "no leader is known"

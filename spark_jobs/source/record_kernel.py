@@ -48,7 +48,7 @@ _BROKEN = -1
 
 @njit(_two(_input, types.int64, types.int64), cache=True, nogil=True)
 def _varint(data, position, end):  # type: ignore[no-untyped-def]
-    """Zigzag. Also returns the next position, which is -1 if the varint is incomplete or too long."""
+    """Read a zigzag varint. The next position is -1 if the varint is incomplete or too long."""
     result = np.uint64(0)
     shift = np.uint64(0)
     while position < end and shift < np.uint64(70):
@@ -88,7 +88,7 @@ def _field(data, position, end):  # type: ignore[no-untyped-def]
     cache=True, nogil=True,
 )  # fmt: skip
 def _headers(data, position, end, wanted, fill, name_ends, names, content_ends, contents, content_valid):  # type: ignore[no-untyped-def]
-    """Returns the next position, or _BROKEN, or _NO_ROOM."""
+    """Return the next position, or _BROKEN, or _NO_ROOM."""
     count, position = _varint(data, position, end)
     if position < 0 or count < 0 or count > end - position:
         return np.int64(_BROKEN)
@@ -124,7 +124,7 @@ def _append(  # type: ignore[no-untyped-def]
     key_ends, keys, key_valid, value_ends, values, value_valid,
     header_ends, name_ends, names, content_ends, contents, content_valid,
 ):  # fmt: skip
-    """The record ends at ``end``. Returns like ``_headers``."""
+    """Append the record that ends at ``end``. Returns like ``_headers``."""
     row = fill[ROWS]
     key_at, key_size, position = _field(data, position, end)
     if position < 0:

@@ -102,7 +102,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with_ids(lambda: driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST)))
 
     def _with_ids(self, ask: Callable[[], Offsets]) -> StreamOffsets:
-        """Asks again if a topic is recreated meanwhile."""
+        """Ask again if a topic is recreated meanwhile."""
         while True:
             offsets = ask()
             ids = self._connected().topic_ids({tp.topic for tp in offsets})
@@ -111,7 +111,6 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ids = ids
 
     def _recreated(self, read: StreamOffsets, ids: Mapping[str, str]) -> set[str]:
-        """Raises DataLoss."""
         found = read.recreated(ids)
         if found and self._options.fail_on_data_loss:
             raise DataLoss(
@@ -121,7 +120,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _with_new_partitions(self, starts: StreamOffsets, ends: StreamOffsets) -> Offsets:
-        """The beginning, if the partition or topic is new."""
+        """A new partition starts at its beginning."""
         recreated = starts.recreated(ends.ids)
         kept = {tp: offset for tp, offset in starts.offsets.items() if tp in ends.offsets and tp.topic not in recreated}
         new = [tp for tp in ends.offsets if tp not in kept]

@@ -142,7 +142,7 @@ def _kind(schema: Any) -> str:
 
 
 def _logical(schema: Any) -> Logical | None:
-    """The logical type; None if it is unknown or its type cannot have it, which Avro requires to ignore."""
+    """None also if the type cannot have it: Avro requires to ignore it then."""
     name = schema.get("logicalType") if isinstance(schema, dict) else None
     if not isinstance(name, str) or schema["type"] not in LOGICAL_KINDS.get(name, ()):
         return None

@@ -99,7 +99,6 @@ class AvroReader:
 
 
 def _parsed(schema: Schema, wanted: Callable[[Any], Any] = lambda each: each) -> tuple[Any, dict[str, Any]]:
-    """The schema and its named schemas, mapped by ``wanted``."""
     named: dict[str, Any] = {}
     for name, referenced in schema.referenced().items():
         if name not in named:

@@ -81,7 +81,6 @@ def avro_type(schema: Any, field: str = "") -> Any:
 
 
 def _logical_type(schema: dict[str, Any]) -> str | None:
-    """None if the type cannot have it."""
     logical = schema.get("logicalType")
     if not isinstance(logical, str) or schema.get("type") not in LOGICAL_KINDS.get(logical, ()):
         return None

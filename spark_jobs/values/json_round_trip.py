@@ -136,7 +136,6 @@ def _same_entries(written: Any, found: Any, same: _Same) -> bool:
 
 
 def _number(text: Any) -> Decimal:
-    """Raises ValueError, ArithmeticError."""
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         raise ValueError(f"{text!r} is not a number")
     return Decimal(text)
@@ -161,7 +160,6 @@ def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
 
 
 def _same_text(written: Any, found: Any) -> bool:
-    """A number as text, an object or array as JSON."""
     if isinstance(written, bool):
         return bool(found == str(written).lower())
     if isinstance(written, str):
@@ -208,7 +206,6 @@ def _same_time(written: Any, found: Any) -> bool:
 
 
 def _trusted(written: Any, found: Any) -> bool:
-    """``from_json`` rejects intervals that it would change."""
     return True
 
 
@@ -229,7 +226,6 @@ _ATOMIC: dict[str, _Same] = {
 
 
 def _local_time(text: str) -> tuple[datetime, tzinfo | None]:
-    """Parse a time like Spark's cast. Raises ValueError, KeyError."""
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a timestamp")
@@ -245,7 +241,6 @@ def _local_time(text: str) -> tuple[datetime, tzinfo | None]:
 
 
 def _zone(text: str) -> tzinfo:
-    """Raises ValueError, KeyError."""
     if text in ("Z", "UTC", "GMT", "UT"):
         return UTC
     if (offset := _OFFSET.fullmatch(text)) is None:

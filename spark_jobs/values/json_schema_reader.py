@@ -143,7 +143,6 @@ def _float(text: str) -> float:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Names may not be repeated. Raises ValueError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name occurs twice in an object")
@@ -151,7 +150,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fitted(value: Any, kind: Any, where: str) -> Any:
-    """The value that a Python worker returns for this Spark type. Raises ValueUndecodable."""
+    """Convert a JSON value to what a Python worker returns for this Spark type. Raises ValueUndecodable."""
     from pyspark.sql import types
 
     match kind:
@@ -179,7 +178,7 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
 
 
 def _text(value: str, where: str) -> str:
-    """JSON may contain half a surrogate pair. Raises ValueUndecodable."""
+    """Refuse half a surrogate pair, which JSON may contain."""
     try:
         value.encode()
     except UnicodeEncodeError as error:

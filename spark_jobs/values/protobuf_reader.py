@@ -77,7 +77,6 @@ class ProtobufReader:
 
 
 def _named(file: Any, path: tuple[int, ...]) -> str:
-    """The full name of the message at a path. Raises ValueUndecodable."""
     scope = list(file.message_types_by_name.values())
     found = None
     for step in path:
@@ -101,7 +100,7 @@ def _file(schema: Schema) -> Any:
 
 
 def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
-    """Each after its imports."""
+    """Yield each file after its imports."""
     own = _descriptor(_OWN_NAME, schema)
     referenced = schema.referenced()
     done: set[str] = set()
@@ -125,7 +124,6 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
 
 
 def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
-    """Parse or compile a schema. Raises ValueError."""
     try:
         file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
     except (binascii.Error, ValueError, DecodeError):
@@ -135,7 +133,7 @@ def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
 
 
 def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
-    """Compile with protoc from the wheel grpcio-tools. Raises ValueError."""
+    """Use protoc from the wheel grpcio-tools."""
     import grpc_tools
     from grpc_tools import protoc
 

@@ -35,10 +35,7 @@ def command() -> None:
 
 
 def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
-    """``function`` receives the cluster, the broker's id, and its options.
-
-    Raises: CommandFailed, EmbeddedError, RegistryError.
-    """
+    """``function`` receives the cluster, the broker's id, and its options."""
 
     def run(broker: str, data: Path | None, zookeeper: str | None, **options: Any) -> None:
         cluster = find_cluster(data, zookeeper)

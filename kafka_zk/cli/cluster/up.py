@@ -166,7 +166,6 @@ def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[Embedde
 
 
 def _proxy_keys(properties: dict[str, str]) -> list[str]:
-    """They conflict with proxies."""
     from kafka_zk.embedded.proxied_cluster import PROXY_KEYS
 
     return sorted(PROXY_KEYS & properties.keys())
@@ -178,7 +177,6 @@ def _replication(brokers: int) -> dict[str, str]:
 
 
 def _checked(properties: dict[str, str], secure: bool) -> dict[str, str]:
-    """Check the overrides before the start, so that an error appears here and not in every broker's log."""
     from kafka_zk.broker.config.kafka_config import KafkaConfig
     from kafka_zk.embedded.cluster import LISTENER_KEYS
 
@@ -310,7 +308,6 @@ def _say(as_json: bool, line: str, **fields: object) -> None:
 
 
 def _complaint(cluster: "EmbeddedCluster") -> str:
-    """Partitions without a leader, and the brokers to start for them."""
     leaderless = cluster.leaderless
     running = {broker.broker_id for broker in cluster.brokers if broker.alive}
     absent = sorted(set().union(*leaderless.values()) - running)

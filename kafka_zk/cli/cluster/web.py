@@ -100,7 +100,6 @@ def _size(recording: "Recording") -> str:
 
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
-    """A recording, or a scenario played into one."""
     from kafka_zk.recorder.recording.recording import Recording
     from kafka_zk.sim.scenarios import library
 

@@ -71,7 +71,6 @@ def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> Non
 
 
 async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
-    """Reports its sessions to the supervisor, if any."""
     from twisted.internet import reactor
 
     client = KazooTwistedClient(

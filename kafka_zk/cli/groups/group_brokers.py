@@ -80,7 +80,6 @@ def existing(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPar
 
 
 def _with_leader(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPartition]:
-    """A note names partitions without one."""
     there = existing(admin, tps)
     described = admin.describe_topics({tp.topic for tp in there})
     led = [tp for tp in there if tp.partition in described[tp.topic].available]

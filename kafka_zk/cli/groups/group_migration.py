@@ -118,7 +118,7 @@ class Migration:
         return unusable
 
     def _write(self, group: str, to: GroupKind, moves: Offsets) -> Collection[TopicPartition]:
-        """Partitions that were written meanwhile: a coordinator refuses while there are members."""
+        """Return the partitions that were written before the coordinator refused, because the group has members."""
         if to is GroupKind.BROKER:
             self._brokers.store(group, moves)
             return ()

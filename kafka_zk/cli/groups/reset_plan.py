@@ -44,7 +44,6 @@ def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
 
 
 def _fields(line: str) -> list[str]:
-    """Empty if the line is not CSV."""
     try:
         return next(csv.reader([line.strip()]))
     except csv.Error:

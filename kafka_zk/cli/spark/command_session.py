@@ -52,7 +52,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
 
 
 def _hush() -> None:
-    """Pyspark logs errors with Java traces on stderr, and a warning about pandas."""
+    """Pyspark logs errors with Java traces to stderr, and a warning about pandas."""
     from pyspark.logger import PySparkLogger
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")

@@ -48,7 +48,6 @@ def fitted(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 
 
 def _alike(cells: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
-    """Columns of words with one value in all rows, the widest first."""
     if len(cells) < 2 or len(shown) < 2:
         return []
     found = [n for n in shown if len({row[n] for row in cells}) == 1 and not cells[0][n].isdigit()]
@@ -78,7 +77,6 @@ def _layout(
 
 
 def _narrowed(widths: list[int], least: Sequence[int], room: int) -> list[int]:
-    """The widest column first, until the table fits, but none below its header."""
     while sum(widths) > room:
         spare = [size - max(SHORTEST, lower) for size, lower in zip(widths, least, strict=True)]
         widest = max(range(len(widths)), key=lambda n: (spare[n] > 0, widths[n]))

@@ -380,7 +380,6 @@ class Admin:
     # --- inside ---
 
     async def _ask_broker(self, broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
-        """None: any broker."""
         if not self._cluster.metadata.nodes:
             await self._cluster.refresh()
         if broker_id is None:
@@ -410,7 +409,6 @@ class Admin:
             await sleep(self._reactor, pause_s)
 
     async def _reach(self, controller_id: int) -> None:
-        """Raises: BrokerError BROKER_NOT_AVAILABLE also if it has just died; ApiError, ProtocolError."""
         try:
             await self._cluster.connection(controller_id)
         except (ConnectError, ConnectionClosed, OSError) as unreached:

@@ -105,7 +105,6 @@ class Cluster:
         return self.metadata
 
     async def _refresh_for(self, crowd: "list[Deferred[ClusterMetadata]]") -> None:
-        """One fetch for all callers that arrived during the previous one."""
         try:
             metadata = await self.refresh()
         except Exception as error:

@@ -136,7 +136,7 @@ class GroupCoordinator:
             raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
 
     async def _connection(self, host: str, port: int, api_key: ApiKey) -> KafkaConnection:
-        """The response to this request does not wait there for other members."""
+        """Return a connection on which the response does not wait for other members."""
         while True:
             is_leaving = bool(self._withheld_count) and api_key is ApiKey.LEAVE_GROUP
             connection = await self._cluster.connection_to(host, port, _LEAVING if is_leaving else _PURPOSE)

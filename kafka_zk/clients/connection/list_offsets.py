@@ -104,7 +104,6 @@ async def _ask(
     read_committed: bool,
     causes: list[KafkaError],
 ) -> dict[TopicPartition, ListedOffset]:
-    """Errors are added to ``causes``."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), spec in wanted.items():
         topics.setdefault(topic, []).append(

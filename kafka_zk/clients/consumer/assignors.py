@@ -53,7 +53,7 @@ def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Ass
 
 
 def _by_cooperative_sticky(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """Balanced with the fewest moves; a partition moves only after its owner has revoked it and joined again."""
+    """A partition moves only after its owner has revoked it and joined again."""
     places, snapshot = _snapshot(members, partition_counts)
     previous = _owners(members)
     place_of = {member.member_id: place for place, member in places.items()}
@@ -83,7 +83,6 @@ ASSIGNORS: Mapping[str, PartitionAssignor] = {
 def _snapshot(
     members: Members, partition_counts: Mapping[str, int]
 ) -> tuple[dict[str, GroupMemberSubscription], GroupSnapshot]:
-    """The members are renamed so that they sort in their order."""
     ordered = sorted(members, key=_place)
     places = {f"{number:010}": member for number, member in enumerate(ordered)}
     threads: dict[str, list[str]] = {}

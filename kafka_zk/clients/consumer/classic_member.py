@@ -362,7 +362,6 @@ class ClassicMember:
 
     @staticmethod
     def _understood(member: JoinedMember) -> GroupMemberSubscription:
-        """Empty if it cannot be parsed."""
         try:
             subscription = read_subscription(member.subscription)
         except ProtocolError:

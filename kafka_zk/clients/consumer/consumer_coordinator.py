@@ -277,7 +277,6 @@ class ConsumerCoordinator:
         self._apply(self._member.stopped(number, self._now_ms()))
 
     async def _give_back(self, tps: frozenset[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Returns the offsets to commit, once the user has processed the records."""
         self._giving_count += 1
         try:
             return await self._delivery.stop(tps)
@@ -317,7 +316,7 @@ class ConsumerCoordinator:
         return counts
 
     def _look_for_missing(self, counts: Mapping[str, int]) -> None:
-        """Fetch metadata regularly, to notice the creation of subscribed topics."""
+        """Fetch metadata regularly, to notice when a subscribed topic is created."""
         if all(counts.values()) or self._left or (self._looking is not None and self._looking.active()):
             return
         delay_s = self._config.retry_backoff_max_ms / 1000
@@ -344,7 +343,6 @@ class ConsumerCoordinator:
     async def _commit(
         self, offsets: Mapping[TopicPartition, int], ended: Mapping[TopicPartition, int], deadline_s: float
     ) -> Answers:
-        """``ended``: each partition's ``_ended`` at the time of the request."""
         answers: Answers = {}
         left = dict(offsets)
         codes: dict[TopicPartition, ErrorCode] = {}

@@ -91,7 +91,6 @@ class GroupCommits:
                 _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
-        """Returns why some offsets were not written."""
         if not offsets:
             return {}
         answers = await self._write_in_turn(self._delivery.under_the_same_claims(offsets))
@@ -99,7 +98,6 @@ class GroupCommits:
         return {tp: reason for tp, reason in reasons.items() if reason is not None}
 
     async def _write_in_turn(self, due: Callable[[], Mapping[TopicPartition, int]]) -> dict[TopicPartition, str | None]:
-        """``due`` is called when its turn comes."""
         await self._turn.acquire()
         try:
             offsets = due()

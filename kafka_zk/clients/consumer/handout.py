@@ -132,7 +132,6 @@ class Handout:
             self._remove(partitions)
 
     def _remove(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Returns the partitions of which the user holds records."""
         held = self._records[self._done_count : self._given_count]
         waiting = self._records[self._given_count :]
         kept = [record for record in held if record.tp not in partitions]

@@ -98,7 +98,6 @@ class Reader:
                 return records
 
     async def _take(self, deadline_s: float) -> list[ConsumerRecord]:
-        """Empty if only the position moved, or after a timeout."""
         self._check_open()
         await self._start()
         self._fetcher.pump()
@@ -171,7 +170,6 @@ class Reader:
             raise ClientClosed("the reader was closed")
 
     async def _start(self) -> None:
-        """Wait until the topics exist, before the first fetch."""
         if self._started:
             return
         for topic, count in sorted(_partition_counts(self._state.assignment).items()):

@@ -89,7 +89,6 @@ class Stream:
             await self._wait_until(deadline_s)
 
     def _load(self) -> None:
-        """Fetched records go to the handout; an error that takes their place is raised."""
         while not self.handout.has_waiting and self._state.has_records_of(self.partitions):
             if not self._membership.may_act():
                 return

@@ -149,11 +149,9 @@ class Idempotence:
         return code.retriable
 
     def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """The broker rejects the oldest unfinished batch.
-
-        If a later batch was acknowledged, this one fails, because a retry could write it out of order or twice. Java's
-        client retries it until ``delivery.timeout.ms`` (KAFKA-14359). Otherwise the gap is permanent, so the epoch is
-        bumped.
+        """If the broker acknowledged a later batch, this one fails, because a retry could write it out of order or
+        twice. Java's client retries it until ``delivery.timeout.ms`` (KAFKA-14359). Otherwise the gap is permanent, so
+        the epoch is bumped.
         """
         entry = self._entry(batch.tp)
         if batch.sequence_was_reset or not entry.is_oldest(batch):

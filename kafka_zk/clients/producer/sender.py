@@ -118,7 +118,6 @@ class Sender:
             self._run_at(max(min(wake_ms), now_ms + 1) / 1000)
 
     def _send_ready(self, now_ms: int) -> int | None:
-        """Returns the time of the next check."""
         may_drain = self._may_drain()
         while True:
             drained = self._accumulator.drain(
@@ -233,10 +232,8 @@ class Sender:
         return read_produce_response(version, body)
 
     async def _ask_producer_id(self) -> None:
-        """A permanent error ends the producer.
-
-        If ACLs forbid it, the queued records fail, also those that wait for a retry, and the next record causes another
-        request. Source: Sender.java@3.9, shouldHandleAuthorizationError (KAFKA-13668).
+        """If ACLs forbid it, the queued records fail, also those that wait for a retry, and the next record causes
+        another request. Source: Sender.java@3.9, shouldHandleAuthorizationError (KAFKA-13668).
         """
         assert self._idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)

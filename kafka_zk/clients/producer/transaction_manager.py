@@ -221,7 +221,7 @@ class TransactionManager:
 
     @property
     def _is_forgotten(self) -> bool:
-        """The coordinator forgot the producer, so there is nothing to abort."""
+        """True if the coordinator forgot the producer, so there is nothing to abort."""
         return self.state.state is State.ABORTING and self.state.needs_epoch_bump and not self._closed
 
     def _goes_on(self) -> bool:
@@ -240,7 +240,6 @@ class TransactionManager:
         return True
 
     async def _ask(self, coordinator: KeyCoordinator, request: Request, is_wanted: Callable[[], bool]) -> Any:
-        """None if the response is no longer needed, or an error changed the state."""
         await self._one_at_a_time.acquire()
         try:
             self._last_trouble = ""
@@ -321,7 +320,6 @@ class TransactionManager:
 
 
 def _decisive(codes: Iterable[int]) -> ErrorCode:
-    """A permanent error takes precedence."""
     found = [ErrorCode.of(code) for code in codes if code]
     causes = [code for code in found if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
     given_up = [code for code in causes if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]

@@ -127,7 +127,6 @@ class WaitingRecords:
         self._moved.fire()
 
     async def _waited(self, missing: Missing, topic: str, queue: _Queue) -> bool:
-        """False after a timeout: expired records have failed."""
         self._moved.fire()
         first = queue[0]
         error: Exception
@@ -157,7 +156,6 @@ class WaitingRecords:
             self._searches[tp] = run(self._search(tp))
 
     async def _search(self, tp: TopicPartition) -> None:
-        """The records join the topic's queue before anything else can be sent to the partition."""
         queue = self._partitions[tp]
         while queue and not await self._waited(Missing.PARTITION, tp.topic, queue):
             pass

@@ -120,7 +120,7 @@ class DemoGroup(ABC):
         """Options of ``kafka-zk consume`` for this kind of group."""
 
     def _supervisor(self) -> Supervisor | None:
-        """Closes a killed member's ZooKeeper session."""
+        """Return the supervisor that closes a killed member's ZooKeeper session."""
         return None
 
     @abstractmethod

@@ -288,7 +288,7 @@ class Demo:
     # --- step 6
 
     def _start_spark(self, cleanup: ExitStack) -> DemoLake | None:
-        """Early, because the start takes long; None if Spark is not available."""
+        """Spark starts early, because that takes long."""
         self._spark_obstacle = obstacle()
         if self._spark_obstacle:
             return None
@@ -318,7 +318,6 @@ class Demo:
         self._report["spark_start"] = {"seconds": started, "waited_seconds": round(waited, 3)}
 
     def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:
-        """The result is exactly the new records. Raises DemoFailed."""
         with self._show.progress("extracted", new.count) as advance:
             shown = 0
 
@@ -396,7 +395,6 @@ class Demo:
 
 
 def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
-    """The rebalances of a group as JSON. ``requests``: key for the requests by member."""
     return [
         {
             "duration_ms": each.duration_ms,

@@ -190,7 +190,6 @@ def _kills(group: Group) -> list[GroupRebalance]:
 
 
 def _measured(group: Group, lag: list[float], killed_at: int) -> dict[str, Any]:
-    """``lag``: of the partitions that ben did not own."""
     summaries = _kills(group)
     stayed = [each.silent_ms or 0 for summary in summaries for each in summary.stayed]
     silences = [each.silent_ms or 0 for summary in summaries for each in summary.silences]

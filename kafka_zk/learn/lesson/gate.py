@@ -139,7 +139,6 @@ class GatedClient:
         return self._late(self._client.multi(operations))
 
     def _late(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """A response or an error, in order."""
         if not self._gate.delay_s:
             return answer
         late: Deferred[T] = Deferred()

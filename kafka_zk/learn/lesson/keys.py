@@ -30,7 +30,6 @@ def ask() -> Key:
 
 
 def _ask_on_terminal() -> Key:
-    """The prompt is then removed."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     tty.setcbreak(terminal, termios.TCSANOW)  # keeps keys that were pressed early; Ctrl-C still interrupts

@@ -196,7 +196,6 @@ def _throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: To
 
 
 def _send_all(producer: BlockingProducer, tp: TopicPartition) -> float:
-    """Returns the seconds until all are acknowledged."""
     begin_s = time.monotonic()
     for future in [producer.send(tp.topic, bytes(RECORD_BYTES), partition=0) for _ in range(RECORDS)]:
         future.result()
@@ -221,7 +220,6 @@ def _wait_throttled(room: SecuredRoom, news: News, producer: BlockingProducer, t
 
 
 def _show_denial(room: SecuredRoom, news: News, user: str) -> str:
-    """Returns the reason."""
     found: list[Denied] = []
 
     def is_denied() -> bool:
@@ -236,7 +234,6 @@ def _show_denial(room: SecuredRoom, news: News, user: str) -> str:
 
 
 def _show_reread(room: SecuredRoom, news: News, parent: str) -> None:
-    """Both brokers have read the parent of notifications again."""
     actors: set[str] = set()
 
     def is_read() -> bool:

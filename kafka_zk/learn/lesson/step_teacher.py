@@ -95,7 +95,6 @@ class StepTeacher(Teacher):
         self._is_open = True
 
     def _end_step(self) -> int:
-        """Returns the last entry."""
         seq = self._take()
         if self._is_open:
             last = self._steps[-1]

@@ -136,7 +136,6 @@ def meaning_of(path: str) -> tuple[str, str]:
 
 
 def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
-    """Kind of each change, and ``ids changed: anna, ben`` with the members that it reaches."""
     members: dict[tuple[str, EventType], dict[str, None]] = {}
     for fire in fires:
         members.setdefault((fire.event.path, fire.event.type), {})[fire.member] = None

@@ -81,5 +81,4 @@ def _show(room: BrokerRoom, broker_id: int, tp: TopicPartition) -> ReplicaLog:
 
 
 def _end_of(log: ReplicaLog, epoch: int) -> int:
-    """Where the next epoch starts."""
     return min(offset for other, offset in log.epochs.items() if other > epoch)

@@ -134,7 +134,6 @@ class Causality:
         return ended
 
     def _acted(self, seq: int, act: OperatorActed) -> int | None:
-        """The end of the session that this act caused, if it is already recorded."""
         target = _target(act)
         if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
             del self._acts[target]
@@ -148,14 +147,11 @@ class Causality:
 
 
 def _target(act: OperatorActed) -> str:
-    """The process that the act targeted, by its session's name: ``broker 1`` is broker-1, ``board/anna`` is the member
-    board_anna.
-    """
+    """``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 
 def _remember(known: dict[Key, Value], key: Key, value: Value) -> None:
-    """The oldest value beyond the limit is dropped."""
     known.pop(key, None)
     known[key] = value
     if len(known) > _KEPT:

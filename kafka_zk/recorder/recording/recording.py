@@ -61,7 +61,6 @@ class Recording:
         self._load({})
 
     def _load(self, names: Mapping[int, str]) -> None:
-        """``names``: known names of sessions."""
         self.entries = Entries(self.database)
         self.spans = Spans(self.database)
         self.znodes = ZnodeHistory(self.database, self.entries)
@@ -143,7 +142,6 @@ class Recording:
     def _add_zookeeper(
         self, transaction: Transaction, kind: str, path: str, cause: Cause | None, document: Document
     ) -> int:
-        """Returns the entry's number."""
         zxid, time_ms, session = transaction.zxid, transaction.time_ms, transaction.session
         seq, certain = cause or (None, False)
         actor = self.sessions.actor_of(session)
@@ -152,7 +150,7 @@ class Recording:
         return entry.seq
 
     def _forget_oldest(self) -> None:
-        """The znodes before the remaining entries stay in a checkpoint."""
+        """A checkpoint keeps the znodes that precede the remaining entries."""
         last = self.entries.first + (self.entries.count - self.entries.first) // _FORGOTTEN_SHARE
         kept = self.entries.entry(last + 1)
         assert kept is not None, "there are later ones"

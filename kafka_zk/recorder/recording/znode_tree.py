@@ -93,6 +93,6 @@ class ZnodeTree:
 
 
 def _same(change: Change) -> bool:
-    """An observer re-read an unchanged znode."""
+    """True if an observer re-read an unchanged znode."""
     before, after = change.before, change.after
     return before is not None and after is not None and (before[:2], before.session) == (after[:2], after.session)

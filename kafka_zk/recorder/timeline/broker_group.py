@@ -154,7 +154,6 @@ class BrokerGroupRebalances(Rebalances):
                 self._start(time_ms, member, new)
 
     def _without_reports(self, members: Iterable[str]) -> list[str]:
-        """They do not report their stops and starts."""
         return [member for member in members if member not in self._deliver_themselves]
 
     def _asked(self, member: str) -> None:

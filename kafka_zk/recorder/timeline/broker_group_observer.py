@@ -69,7 +69,7 @@ class BrokerGroupObserver:
         self._admin.close()
 
     def _begin(self) -> bool:
-        """Report each member once; True if the group has none."""
+        """Report each member once. Return True if the group has none."""
         self._describe_first()
         count = len(self._reader.partitions_for(OFFSETS_TOPIC).partitions)
         tp = TopicPartition(OFFSETS_TOPIC, partition_for(self._group, count))
@@ -97,7 +97,7 @@ class BrokerGroupObserver:
         return self._admin.groups.describe_groups([self._group])[self._group]
 
     def _see_state(self, described: GroupDescription, asked_ms: int) -> None:
-        """``asked_ms``: before the request, so that the record of the next state is later."""
+        """``asked_ms``: the time before the request, so that the record of the next state is later."""
         if described.state != self._state:
             self._state = described.state
             self._observe(StateSeen(asked_ms, OBSERVER, "state changed", 0, described.state))

@@ -103,14 +103,12 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    """Signed or unsigned, of 64 bits."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{value!r} is not a 64-bit integer")
     return value
 
 
 def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """For ``tuple[X, ...]``, or for a tuple with a type per position."""
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         every = _parser(arguments[0])
         return lambda value: tuple(every(each) for each in value)
@@ -119,7 +117,6 @@ def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
 
 
 def _parts_parser(kind: Any) -> Callable[[Any], Any]:
-    """For a dataclass or a named tuple."""
     parsers = {name: _parser(hint) for name, hint in get_type_hints(kind).items()}
     return lambda value: kind(**{name: parse(value[name]) for name, parse in parsers.items()})
 

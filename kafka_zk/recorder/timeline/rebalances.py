@@ -171,7 +171,7 @@ class Rebalances:
         return bool(self._busy)
 
     def _waits(self) -> bool:
-        """Partitions stopped, and members exist that could take them."""
+        """True if partitions stopped and members exist that could take them."""
         return bool(self._members) and not self.deliveries.stopped.keys() <= self._reported_stopped
 
     # -- events of members --

@@ -71,7 +71,7 @@ class Timeline:
             yield summary
 
     def _take_causes(self, event: Event) -> list[Traced]:
-        """Waiting events that must have preceded this one, with its time."""
+        """Remove and return the waiting events that must have preceded this one, with the time of this one."""
         is_cause = _causes_of(event)
         if is_cause is None:
             return []
@@ -95,7 +95,7 @@ def document(told: Told) -> dict[str, Any]:
 
 
 def _causes_of(event: Event) -> Callable[[Event], bool] | None:
-    """Events that must have preceded this one, whatever their times."""
+    """Return a predicate for the events that must have preceded this one, whatever their times."""
     match event:
         case Reread() if event.path.endswith("/ids"):
             zxid = event.zxid

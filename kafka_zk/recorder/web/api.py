@@ -230,7 +230,6 @@ class RecordingApi:
         return _number(query, "seq") if "seq" in query else self._recording.entries.count
 
     def _chain(self, entry: Entry) -> list[Entry]:
-        """Nearest cause first."""
         chain: list[Entry] = []
         seen = {entry.seq}
         cause = entry.cause
@@ -291,7 +290,7 @@ def _cut(document: list[Any] | None) -> list[Any] | None:
 
 
 def _below(znodes: Iterable[str], parent: str) -> dict[str, int]:
-    """The children of ``parent``, each with its number of descendants."""
+    """Return the children of ``parent``, each with its number of descendants."""
     prefix = f"{parent.rstrip('/')}/"
     counts: dict[str, int] = {}
     for path in znodes:
@@ -302,7 +301,6 @@ def _below(znodes: Iterable[str], parent: str) -> dict[str, int]:
 
 
 def _several(query: Query, name: str) -> set[str]:
-    """One name per line."""
     return set(query.get(name, "").split("\n")) - {""}
 
 

@@ -79,7 +79,6 @@ def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Questio
 
 
 def _roles(cluster: Document) -> Iterator[tuple[tuple[str, str], str]]:
-    """Holder by (question, kind)."""
     broker = cluster["controller"]["broker"]
     yield ("Which broker is the controller now?", "controller"), NONE if broker is None else f"broker {broker}"
     for topic in cluster["topics"]:

@@ -94,7 +94,7 @@ class Recorder:
         self._on_news()
 
     def _lose(self, error: Exception) -> None:
-        """Traces are dropped and the changes tried again; if that fails, too, they are also dropped."""
+        """Drop the traces and try the changes again; drop the changes if that fails, too."""
         _log.failure("entries are lost")
         if self._events:
             self.lost_count += len(self._events)
@@ -109,7 +109,6 @@ class Recorder:
             self.take(self._traces.read())
 
     def _due(self, transactions: list[Transaction]) -> list[Event]:
-        """Traces whose changes have been read."""
         found = self._waiting
         self._waiting = []
         if self._source.behind:

@@ -232,7 +232,7 @@ class _Break(_Resource):
 
 
 def _order(body: bytes) -> Document | None:
-    """An action with strings, integers and lists of strings as arguments; None if invalid."""
+    """Parse a command: an action with strings, integers and lists of strings as arguments. None if it is invalid."""
     try:
         wanted = json.loads(body)
     except (ValueError, RecursionError):
@@ -308,7 +308,6 @@ class _Listener:
 
 
 def _header(request: Any, name: str) -> str:
-    """The last one of this name; "" without one."""
     found = request.requestHeaders.getRawHeaders(name.encode())
     return str(found[-1].decode(errors="replace")) if found else ""
 

@@ -136,7 +136,6 @@ class WebService:
         }
 
     def _misses(self) -> Iterator[str]:
-        """What the recording may lack, in sentences."""
         if self._cluster is not None:
             yield self._cluster.source.misses
             if self._cluster.watch_table is not None:
@@ -144,7 +143,7 @@ class WebService:
         yield self._recording.misses
 
     def _look(self, reactor: Any, interval_s: float, look: Callable[[], Any], take: Callable[[Any], object]) -> None:
-        """``look`` runs repeatedly on a thread, because it waits for ZooKeeper; ``take`` gets its results."""
+        """Run ``look`` repeatedly on a thread, because it waits for ZooKeeper, and pass the result to ``take``."""
 
         def found(what: Any) -> None:
             if loop.running:  # otherwise the recording is closed

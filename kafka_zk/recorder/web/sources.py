@@ -89,7 +89,7 @@ class LogSource:
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def _restored(self, read: list[Transaction]) -> list[Transaction]:
-        """Precedes the first transactions: znodes whose history is no longer in the log."""
+        """Return the znodes whose history is no longer in the log, as the first transactions."""
         missing_until = self._follower.missing_until
         if self._purged_until or missing_until <= self._after_zxid:
             return []

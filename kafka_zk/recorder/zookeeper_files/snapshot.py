@@ -58,7 +58,6 @@ def _zxid(file: Path) -> int:
 
 
 def _znodes(data: bytes) -> dict[str, Znode] | None:
-    """None if the file is incomplete or has another format."""
     try:
         return _parse(data) if data.startswith(_MAGIC) else None
     except struct.error:
@@ -85,6 +84,6 @@ def _parse(data: bytes) -> dict[str, Znode]:
 
 
 def _session(owner: int) -> int:
-    """0 for containers and TTL znodes, which store other values in this field."""
+    """Containers and TTL znodes store other values in this field."""
     is_other = owner == _CONTAINER or (owner >> 56) & 0xFF == _TTL_BYTE
     return 0 if is_other else owner

@@ -196,7 +196,6 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
 
 
 def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and body, from a MultiTxn."""
     (count,) = INT.unpack_from(body)
     position = INT.size
     for _ in range(count):

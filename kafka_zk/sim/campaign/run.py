@@ -190,7 +190,6 @@ class Run(Targets):
         return logs, world.run(self._read_offsets_topic(), LIVENESS_MS)
 
     def _settle_broker_group(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Wait until the coordinator reports everything as committed. Raises Stuck after LIVENESS_MS."""
         world = self.world
         deadline_ms = world.now_ms + LIVENESS_MS
         while True:

@@ -368,7 +368,7 @@ def _common_start(one: bytes, other: bytes) -> bytes:
 
 
 def _partly(random: Random, appended: bytes) -> bytes:
-    """A prefix may remain, possibly with blocks of zeros."""
+    """A part of the bytes may remain, possibly with blocks of zeros."""
     kept = random.choice((0, len(appended), random.randint(0, len(appended))))
     data = bytearray(appended[:kept])
     if random.random() < 0.3:

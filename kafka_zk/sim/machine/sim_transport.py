@@ -203,7 +203,6 @@ class SimTransport:
         return item[:room_bytes]
 
     def _read_off(self, item: _QueuedSlice, room_bytes: int) -> bytes:
-        """Empty if the file cannot be read."""
         try:
             data = files.pread(item.file_slice.fileno(), min(item.remaining_bytes, room_bytes), item.position)
         except OSError:

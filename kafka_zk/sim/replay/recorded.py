@@ -77,7 +77,6 @@ class _Recorder:
         self._in_step = True
 
     def _until(self, time_ms: float | None) -> int:
-        """The last entry at ``time_ms``; None: of all."""
         if not self._is_run or time_ms is None:
             return self._recording.entries.count
         return self._recording.entries.seq_at(self._base_ms + int(time_ms))

@@ -341,7 +341,7 @@ class SimClient:
                 self.attach(link, self._session_id)
 
     def _plan_ping(self) -> None:
-        """Sync requests, like those of the real clients."""
+        """Like the real clients, send a sync request as a heartbeat."""
 
         def ping() -> None:
             if self._closed:
