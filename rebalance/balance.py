@@ -23,7 +23,6 @@ Audience = frozenset[int]
 
 
 def full_loads(audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> list[int]:
-    """``sizes``: number of partitions of each audience."""
     return _Levelled(audiences, sizes, thread_count).full_loads()
 
 

@@ -180,7 +180,6 @@ class _Search:
             self._unseen.setdefault(distance[_THREAD, thread], set()).add(thread)
 
     def unseen(self, distance: int, among: AbstractSet[int]) -> list[int]:
-        """Sorted."""
         return sorted(self._unseen.get(distance, _NONE) & among)
 
     def run(

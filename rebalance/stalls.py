@@ -1,8 +1,8 @@
 """Detects that this process was paused (SIGSTOP, a long garbage collection, a sleeping laptop).
 
-A session can survive a short pause. But a watch may have fired during it, because a claim was removed; then another
-member may own the partition. Therefore nothing is delivered after a pause until ZooKeeper has responded to a new
-request, because watch events that fired before it arrive before the response.
+A session can survive a short pause, but a watch may have fired during it: if a claim was removed, another member may
+own the partition. Therefore nothing is delivered after a pause until ZooKeeper has responded to a new request, because
+watch events that fired before it arrive before the response.
 """
 
 import math

@@ -48,7 +48,6 @@ class _Audience:
     had: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
     def shared_out(self, wanted: Mapping[int, int]) -> dict[TopicPartition, int]:
-        """``wanted``: number of partitions for each thread."""
         owner_of = {
             partition: thread
             for thread, partitions in self.had.items()

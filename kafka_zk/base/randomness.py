@@ -10,5 +10,4 @@ SYSTEM_RANDOM: Random = SystemRandom()
 
 
 def random_uuid(source: Random) -> uuid.UUID:
-    """Version 4."""
     return uuid.UUID(int=source.getrandbits(128), version=4)

@@ -56,12 +56,10 @@ _OPERATION = _OneOf()
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A broker or ZooKeeper."""
     return bootstrap_option(zookeeper_option("Ask ZooKeeper instead of a broker.")(json_option(function)))
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``_resource`` reads them."""
     for option, help_text in (
         ("--user-principal", "A user for whom tokens may be created."),
         ("--delegation-token", "The id of a delegation token."),

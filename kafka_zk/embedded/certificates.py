@@ -67,7 +67,6 @@ class CertificateAuthority:
         return authority
 
     def write(self, path: Path) -> Path:
-        """The key and the certificate."""
         key = self._key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         return write_private(path, key + self._certificate.public_bytes(_PEM))
 

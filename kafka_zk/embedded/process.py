@@ -227,7 +227,6 @@ def tied(command: Sequence[str]) -> list[str]:
 
 
 def describe_exit(code: int | None) -> str:
-    """``exit code 1`` or ``signal SIGKILL``."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"signal {signal.Signals(-code).name}"

@@ -52,7 +52,7 @@ class Life:
         self.environ = {VARIABLE: described(self.descriptor)}
 
     def begin(self, process: "subprocess.Popen[bytes]") -> None:
-        """The process has ``descriptor`` and ``environ``: wait for its end on a thread."""
+        """Wait for the process's end on a thread."""
         threading.Thread(target=self._wait, args=(process,), name=f"session of {process.pid}", daemon=True).start()
         os.close(self.descriptor)
 

@@ -116,7 +116,6 @@ class EmbeddedZooKeeper:
         return self._security.client_properties if self._security else {}
 
     def granted_timeout_ms(self, wanted_ms: int) -> int:
-        """The session timeout that a client gets if it requests ``wanted_ms``."""
         return min(max(wanted_ms, MIN_SESSION_TICKS * self._tick_time_ms), MAX_SESSION_TICKS * self._tick_time_ms)
 
     @property

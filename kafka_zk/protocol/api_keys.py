@@ -171,7 +171,7 @@ No version is higher than in Kafka 3.9.1 in ZooKeeper mode. All of its APIs are 
 """
 
 BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
-"""Lowest and highest version. A broker offers the APIs for which it has a handler."""
+"""A broker offers the APIs for which it has a handler."""
 
 FLEXIBLE_SINCE: dict[int, int] = {key: first for key, (_, first) in _APIS.items()}
 """First version with compact lengths and tagged fields (KIP-482), also in the header."""

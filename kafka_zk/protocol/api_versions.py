@@ -13,5 +13,5 @@ _BODY = struct.Struct(">ihihhh")
 
 
 def unsupported_version_response(correlation_id: int, versions: tuple[int, int]) -> bytes:
-    """``versions``: the broker's lowest and highest version of ApiVersions."""
+    """``versions``: the broker's lowest and highest."""
     return _BODY.pack(correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, *versions)

@@ -141,12 +141,12 @@ class ErrorCode(enum.IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Kafka: the exception is a RetriableException."""
+        """Kafka's exception for the code is a RetriableException."""
         return self in _RETRIABLE
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """UNKNOWN_SERVER_ERROR for numbers that Kafka 3.9 does not know."""
+        """Numbers that Kafka 3.9 does not know become UNKNOWN_SERVER_ERROR."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
 

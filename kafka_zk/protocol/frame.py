@@ -91,7 +91,6 @@ class FrameDecoder:
 
     @property
     def size_bytes(self) -> int:
-        """The announced size of the current frame."""
         return self._size
 
     def beginning(self, count: int) -> bytes:

@@ -31,7 +31,7 @@ class PartitionRow(NamedTuple):
 
 
 def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], version: int) -> tuple[bytes, ...]:
-    """``topic``: its array of partitions is empty. ``partitions``: encoded, any number in each part."""
+    """``topic`` has no partitions. ``partitions``: encoded, any number in each part."""
     front_size, tail_size = _sizes_without_brokers(version)
     body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
@@ -52,7 +52,7 @@ def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes
 
 
 def encode_response(response: Any, topics: Sequence[Sequence[bytes]], version: int) -> bytes:
-    """``response``: its array of topics is empty."""
+    """``response`` has no topics."""
     before, after = _around_topics(response, version)
     return b"".join((before, _count(len(topics), version), *chain.from_iterable(topics), after))
 

@@ -203,7 +203,6 @@ def topic_result(version: int, name: str, results: Sequence[bytes]) -> bytes:
 
 
 def write_offset_commit_response(version: int, correlation_id: int, topics: Sequence[bytes]) -> bytes:
-    """``topics``: from ``topic_result``."""
     flexible = version >= _FLEXIBLE_SINCE
     parts = [response_header(ApiKey.OFFSET_COMMIT, version, correlation_id)]
     if version >= _THROTTLE_SINCE:

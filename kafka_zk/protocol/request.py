@@ -100,7 +100,7 @@ def request_header(api_key: int, api_version: int, correlation_id: int, client_i
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """ApiVersions' is never flexible (KIP-511)."""
+    """The header of ApiVersions is never flexible (KIP-511)."""
     if is_flexible(api_key, api_version) and api_key != _API_VERSIONS:
         return _CORRELATION_ID.pack(correlation_id) + b"\x00"
     return _CORRELATION_ID.pack(correlation_id)

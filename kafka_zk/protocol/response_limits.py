@@ -37,7 +37,6 @@ _FETCH_WITHOUT_REPLICA_ID_SINCE = 15
 
 
 def max_response_bytes(api_key: int, version: int, body: Buffer, body_bytes: int) -> int:
-    """The limit for a request of ``body_bytes`` whose body begins with ``body``."""
     if api_key == ApiKey.FETCH:
         return MAX_BATCH_BYTES + _fetch_max_bytes(version, body)
     if api_key in _PER_REQUEST:

@@ -21,7 +21,7 @@ _BYTES_AT_ONCE = 8 * 1024
 """Bytes written between two pauses. (Elements may contain arrays.)"""
 
 _LARGE = 500
-"""Larger elements, which take about a millisecond, are encoded with pauses."""
+"""Elements that contain fewer elements are encoded without a pause; this many take about a millisecond."""
 
 _LARGE_MESSAGE = 16
 """Messages with more elements are encoded in steps, because an element may take 32 KB."""
@@ -49,7 +49,6 @@ def arrays_of(table: Table, version: int) -> Arrays:
 
 
 def is_large(arrays: Arrays, item: Any, most: int = _LARGE_MESSAGE) -> bool:
-    """True if ``item`` should be encoded in steps."""
     return _room_left(arrays, item, most) < 0
 
 

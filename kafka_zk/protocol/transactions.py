@@ -95,7 +95,6 @@ def write_add_partitions_to_txn_response(
 
 
 def write_partitions_added_to_txn(version: int, correlation_id: int, tps: tuple[TopicPartition, ...]) -> bytes:
-    """The response if all partitions were added."""
     is_small = len(tps) <= _MOST_PARTITIONS_REMEMBERED
     body = _remembered_all_added(version, tps) if is_small else _all_added(version, tps)
     return response_header(_ADD_PARTITIONS, version, correlation_id) + body

@@ -3,9 +3,9 @@
     with ZooKeeperContainer() as zookeeper:
         connect(zookeeper.connect_string)
 
-Any image with the official layout works (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. A server keeps
-its port and data when it is stopped, killed or restarted. Needs ``pip install 'kafka-zk[containers]'`` and a Docker
-engine.
+Any image with the official layout works (``/conf/zoo.cfg``, ``/data``, ``JVMFLAGS``), from 3.4 to 3.9. The interface is
+that of ``EmbeddedZooKeeper``. A server keeps its port and data when it is stopped, killed or restarted. Needs ``pip
+install 'kafka-zk[containers]'`` and a Docker engine.
 """
 
 import contextlib
@@ -104,12 +104,12 @@ class ZooKeeperContainer(DockerContainer):
 
     @property
     def internal_connect_string(self) -> str:
-        """For containers of the same network."""
+        """The connection string for containers of the same network."""
         return f"{self.alias}:{TLS_PORT if self.tls_port else CLIENT_PORT}"
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """For brokers and tools; files that the keys name are on this machine."""
+        """Kafka's keys for brokers and tools; files that they name are on this machine."""
         return self._security.client_properties
 
     @property
@@ -120,7 +120,7 @@ class ZooKeeperContainer(DockerContainer):
         return bool(self._container.status == "running")
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Returns when the server responds. Raises ProcessFailed and docker's errors."""
+        """Start the server and wait until it responds. Raises ProcessFailed and docker's errors."""
         self.launch()
         self.wait_serving(timeout_s)
         return self
@@ -156,6 +156,7 @@ class ZooKeeperContainer(DockerContainer):
         return probe(self.port, self.host)
 
     def serving(self) -> bool:
+        """True if the server serves requests."""
         return self.report().health is Health.SERVING
 
     def stop(self, force: bool = False, delete_volume: bool = False) -> None:
@@ -168,7 +169,7 @@ class ZooKeeperContainer(DockerContainer):
             self._container.stop()
 
     def remove(self) -> None:
-        """Also removes the data."""
+        """Kill the server and remove the container with its data."""
         if self._container is not None:
             self._container.remove(force=True, v=True)
             self._container = None
@@ -286,16 +287,16 @@ class ZooKeeperEnsemble:
 
     @property
     def client_properties(self) -> Mapping[str, str]:
-        """See ``ZooKeeperContainer``."""
+        """Like ``ZooKeeperContainer.client_properties``."""
         return self._security.client_properties
 
     @property
     def internal_connect_string(self) -> str:
-        """For containers of the same network."""
+        """The connection string for containers of the same network."""
         return ",".join(server.internal_connect_string for server in self.servers)
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Returns when each server serves. Raises ProcessFailed and docker's errors."""
+        """Start all servers and wait until each serves. Raises ProcessFailed and docker's errors."""
         if self._own_network:
             self.network.create()
         for server in self.servers:
@@ -305,10 +306,12 @@ class ZooKeeperEnsemble:
         return self
 
     def leader(self) -> ZooKeeperContainer | None:
+        """The leading server; None if there is none."""
         modes = [(server, server.report().mode) for server in self.servers if server.alive]
         return next((server for server, mode in modes if mode == "leader"), None)
 
     def remove(self) -> None:
+        """Kill all servers and remove everything."""
         for server in self.servers:
             server.__exit__()
         if self._own_network:

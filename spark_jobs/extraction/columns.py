@@ -12,7 +12,6 @@ INCLUDED = (HEADERS, TIMESTAMP_TYPE)
 
 
 def check_included(included: Sequence[str]) -> None:
-    """Raises WronglyAsked."""
     for name in included:
         if name not in INCLUDED:
             raise WronglyAsked(f"--include: {name!r} is not {' or '.join(INCLUDED)}")
@@ -48,7 +47,7 @@ def filtered(frame: Any, where: str | None) -> Any:
 
 
 def selected(spark: Any, frame: Any, select: str | None) -> Any:
-    """``select``: expressions between SELECT and FROM."""
+    """``select`` has the expressions between SELECT and FROM."""
     if select is None:
         return frame
     view = f"kafka_zk_{random_uuid(SYSTEM_RANDOM).hex}"

@@ -33,7 +33,7 @@ class HadoopFiles:
         return bool(files.exists(path)) and bool(files.getFileStatus(path).isFile())
 
     def size(self, uri: str) -> int | None:
-        """Size of a file in bytes; None if it does not exist."""
+        """None if the file does not exist."""
         path, files = self._found(uri)
         return int(files.getFileStatus(path).getLen()) if files.exists(path) else None
 

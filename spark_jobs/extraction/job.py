@@ -56,7 +56,7 @@ _GOES_ON = "run it again, it continues where it stopped"
 
 
 class Cluster(Protocol):
-    """``connections.Connections``."""
+    """Implemented by ``connections.Connections``."""
 
     @property
     def brokers(self) -> Brokers: ...
@@ -68,7 +68,7 @@ class Cluster(Protocol):
 
 
 class Machine(Protocol):
-    """Time and randomness of a run."""
+    """Time and randomness of a run; implemented by ``BlockingMachine``."""
 
     random: Random
 
@@ -93,7 +93,7 @@ class BlockingMachine:
 
 
 class Lake(Protocol):
-    """``lakes.Lakes``."""
+    """Implemented by ``lakes.Lakes``."""
 
     @property
     def cores(self) -> int: ...

@@ -17,7 +17,7 @@ RANGE_PREFIX = "range="
 
 
 class Files(Protocol):
-    """``hadoop_files.HadoopFiles``."""
+    """Implemented by ``hadoop_files.HadoopFiles``."""
 
     def exists(self, uri: str) -> bool: ...
 
@@ -135,7 +135,7 @@ class RangeFolders:
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def found(self, target: str) -> dict[str, Inventory | None]:
-        """All range folders of a target by name; None for those without an inventory."""
+        """None for folders without an inventory."""
         there: dict[str, Inventory | None] = {}
         for name in self.files.folders(target):
             if name.startswith(RANGE_PREFIX):

@@ -45,7 +45,6 @@ class RoundMetrics:
 
 
 def outcome_of(done: Round) -> str:
-    """ "extracted", "idle" or "failed"."""
     if done.report is None:
         return "failed"
     return "extracted" if done.report.published else "idle"

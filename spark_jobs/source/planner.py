@@ -24,7 +24,7 @@ ReadCommitted = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int
 
 
 class Brokers(Protocol):
-    """``cluster_client.ClusterClient``."""
+    """Implemented by ``cluster_client.ClusterClient``."""
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]: ...
 

@@ -10,7 +10,7 @@ _MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1, "local-timestamp-mil
 
 
 def set_defaults(schema: Any, named: Mapping[str, Any]) -> None:
-    """``schema``: parsed by fastavro. ``named``: schemas by name."""
+    """``schema`` was parsed by fastavro."""
     if isinstance(schema, list):
         for each in schema:
             set_defaults(each, named)

@@ -5,7 +5,7 @@ from typing import Any
 
 
 def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Values may be nested without limit."""
+    """Values of such a schema may be nested without limit."""
     return _has_circle(schema, named, (), set())
 
 
@@ -24,7 +24,7 @@ def _has_circle(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], 
 
 
 def needs_no_bytes_in_array(schema: Any, named: Mapping[str, Any]) -> bool:
-    """An array of zero-byte items may have any number of them."""
+    """A value of such a schema may have any number of zero-byte items."""
     return _has_empty_items(schema, named, set())
 
 

@@ -81,7 +81,6 @@ class SchemaRegistry:
         return self._by_id.get(schema_id)
 
     def latest(self, subject: str) -> Schema | None:
-        """None without versions."""
         versions = self.learn(subject)
         return versions[-1] if versions else None
 

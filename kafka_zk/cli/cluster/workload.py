@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 ZOOKEEPER, BROKER = "zookeeper", "broker"
 PARTITIONS = 6
-"""Partitions of a topic that the workload creates."""
 MOST_MEMBERS, MOST_PRODUCERS = 12, 4
 MOST_RATE = 10_000
 SESSION_S = 6

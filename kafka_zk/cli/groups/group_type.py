@@ -9,7 +9,6 @@ GROUP_TYPES = ("broker", "zookeeper")
 
 
 def group_type_option(help_text: str) -> Decorator:
-    """The parameter is ``group_type``."""
     return click.option("--type", "group_type", type=click.Choice(GROUP_TYPES), help=help_text)
 
 

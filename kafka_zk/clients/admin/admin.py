@@ -54,6 +54,8 @@ _SET, _DELETE = 0, 1  # AlterConfigOp.OpType
 
 @dataclass(frozen=True)
 class NewTopic:
+    """A topic to create: counts, or an ``assignment`` of replicas (broker ids) for each partition."""
+
     name: str
     partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
@@ -115,6 +117,7 @@ class Admin:
     # --- topics ---
 
     async def list_topics(self) -> list[str]:
+        """The names of all topics, sorted."""
         return sorted((await self._cluster.refresh()).topics)
 
     async def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
@@ -160,6 +163,7 @@ class Admin:
         replication_factor: int = BROKER_DEFAULT,
         configs: Mapping[str, str] | None = None,
     ) -> CreatedTopic:
+        """Create one topic; see ``create_topics``."""
         (created,) = await self.create_topics([NewTopic(name, partitions, replication_factor, configs or {})])
         return created
 
@@ -372,9 +376,11 @@ class Admin:
             _check(each, "quotas")
 
     async def describe_cluster(self) -> ClusterMetadata:
+        """The cluster's current id, controller, live brokers and topics."""
         return await self._cluster.refresh()
 
     async def close(self) -> None:
+        """Close all connections."""
         await self._cluster.close()
 
     # --- inside ---

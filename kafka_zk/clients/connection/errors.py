@@ -16,6 +16,7 @@ class KafkaError(Exception):
 
     @property
     def retriable(self) -> bool:
+        """True if trying again later can help."""
         return self.code is not None and self.code.retriable
 
 

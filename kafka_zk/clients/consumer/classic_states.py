@@ -65,7 +65,7 @@ TRANSITIONS: dict[Event, dict[MemberState, MemberState]] = {
     Event.CAME_BACK: {_S.AWAY: _S.UNJOINED},
     Event.ENDED: dict.fromkeys(MemberState, _S.LEFT),
 }
-"""Event -> state -> next state. An event cannot happen in other states."""
+"""Event -> state -> next state. An event cannot happen in a state that is not listed for it."""
 
 REBALANCING = frozenset({_S.JOINING, _S.COUNTING, _S.SYNCING})
 """Joining, without an assignment yet."""

@@ -75,7 +75,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def backoff_ms(self) -> int:
-        """The coordinator waits as long for this member."""
+        """A rebalance waits for users as long as the coordinator waits for this member."""
         return self.max_poll_interval_ms
 
     @property

@@ -145,7 +145,7 @@ class FetchState:
     def plan_lookups(
         self, leader_of: Callable[[TopicPartition], int | None], now_ms: int
     ) -> tuple[dict[TopicPartition, Lookup], bool]:
-        """The bool: a partition has no leader."""
+        """Also returns True if a partition has no leader."""
         found: dict[TopicPartition, Lookup] = {}
         leaderless = False
         for tp, state in self._partitions.items():

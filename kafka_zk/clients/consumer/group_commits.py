@@ -28,7 +28,6 @@ Answers = Mapping[TopicPartition, OffsetRefused | None]
 Settled = Callable[[], Coroutine[Any, Any, None]]
 """Waits until the outcome of the user's commits is known."""
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
-"""Writes offsets to the group's storage."""
 
 _TAKEN_AWAY = "it was revoked while its records were being processed; they will be delivered again"
 

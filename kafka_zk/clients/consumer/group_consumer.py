@@ -164,6 +164,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         self._require_joined().delivery.pause(partitions)
 
     def resume(self, *partitions: TopicPartition) -> None:
+        """Resume paused partitions."""
         self._require_joined().delivery.unpause(partitions)
 
     # --- leaving ---

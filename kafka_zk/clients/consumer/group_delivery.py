@@ -226,7 +226,7 @@ class GroupDelivery:
                 self._claims[tp].floor = offset
 
     def under_the_same_claims(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], dict[TopicPartition, int]]:
-        """A function that returns those of ``offsets`` whose partitions are still under the same claim as now."""
+        """The function returns those of ``offsets`` whose partitions are still under the same claim as now."""
         claims = {tp: self._claims.get(tp) for tp in offsets}
         return lambda: {tp: offset for tp, offset in offsets.items() if self._claims.get(tp) is claims[tp]}
 

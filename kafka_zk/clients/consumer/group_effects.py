@@ -13,7 +13,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """However long it takes; then call ``coordinator_found``."""
+    """Wait as long as it takes, then call ``coordinator_found``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Handout:
             return {record.tp for record in self._records[self._done_count : self._given_count]}
 
     def undone_offsets(self) -> dict[TopicPartition, int]:
-        """For each partition with records here, the offset of the first one that is not done."""
+        """The offset of the first record that is not done, for each partition."""
         with self._lock:
             return _first_offsets(self._records[self._done_count :])
 

@@ -13,7 +13,6 @@ class MemberRequests:
         self.heartbeat: SendHeartbeat | None = None
         self.heartbeat_due_ms = 0
         self.sent_ms = 0
-        """When the pending request was sent."""
         self._awaited: SendJoin | SendSync | CountPartitions | None = None
         self._number = 0
 
@@ -25,7 +24,6 @@ class MemberRequests:
         self._awaited, self.sent_ms = request, now_ms
 
     def is_answered(self, number: int, kind: type[SendJoin] | type[SendSync] | type[CountPartitions]) -> bool:
-        """False if the request is not pending."""
         if not isinstance(self._awaited, kind) or self._awaited.number != number:
             return False
         self._awaited = None

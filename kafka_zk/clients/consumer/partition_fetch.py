@@ -62,5 +62,4 @@ class PartitionFetch:
 
     @property
     def has_something(self) -> bool:
-        """True if ``take`` has records or an error."""
         return bool(self.batches) or self.records is not None or self.error is not None

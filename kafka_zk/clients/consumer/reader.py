@@ -61,6 +61,7 @@ class Reader:
         self._started = False
 
     def assignment(self) -> list[TopicPartition]:
+        """The assigned partitions, sorted."""
         return self._state.assignment
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
@@ -135,6 +136,7 @@ class Reader:
         return {tp: listed.offset for tp, listed in found.items()}
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset of each log."""
         found = await self._list_offsets(dict.fromkeys(partitions, EARLIEST))
         return {tp: listed.offset for tp, listed in found.items()}
 

@@ -40,7 +40,7 @@ _WITHOUT_MEANING_HERE = frozenset(
         "socket_receive_buffer_bytes",  # the operating system adapts it
     }
 )
-"""No effect here. They are accepted so that its configuration files can be used."""
+"""These keys have no effect here, but configuration files of Kafka's old consumer may contain them."""
 _SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
 
 
@@ -154,7 +154,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """The queued chunks without the one in use."""
+        """Chunks are fetched ahead while one is in use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property

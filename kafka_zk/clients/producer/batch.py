@@ -93,7 +93,7 @@ class ProducerBatch:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the encoded batch, or the estimate (before compression) while it is open."""
+        """The estimate, before compression, while the batch is open."""
         if self._encoded is not None:
             return len(self._encoded)
         return self._builder.size_estimate_bytes if self._builder is not None else 0
@@ -174,7 +174,6 @@ class ProducerBatch:
         return batch, index
 
     def leaves(self) -> list["ProducerBatch"]:
-        """This batch, or the parts after all splits."""
         return [leaf for _, part in self._children for leaf in part.leaves()] if self._children else [self]
 
     def error_of(self, index: int) -> KafkaError:

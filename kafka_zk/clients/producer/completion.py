@@ -94,7 +94,6 @@ class BatchCompletion:
             self._give_up(batch, error)
 
     def fail_all(self, error: KafkaError) -> None:
-        """The producer is closing or has failed."""
         for batch in self.accumulator.abort_all():
             self._end(batch, error)
 

@@ -38,9 +38,14 @@ class RecordFuture:
         self.timestamp_ms = timestamp_ms
 
     def done(self) -> bool:
+        """True if the outcome is known."""
         return self.batch.done
 
     def value(self) -> RecordMetadata:
+        """The metadata of a record that is done.
+
+        Raises: KafkaError with the reason if it was not written.
+        """
         batch, index = self.batch.locate(self.index)
         assert batch.done, "asked for the outcome of a record that has none yet"
         if batch.error is not None:

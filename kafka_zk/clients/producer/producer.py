@@ -201,6 +201,7 @@ class Producer:
         return 0 if self._transactions is None else self._transactions.state.begun_count
 
     def check_begun(self, begun_count: int) -> None:
+        """Raise TransactionAborted if a transaction was begun after ``begun_count``. Any thread may call it."""
         if begun_count != self.begun_count:
             raise TransactionAborted("not sent: its transaction has ended while it waited")
 
@@ -224,6 +225,7 @@ class Producer:
         return count
 
     async def flush(self) -> None:
+        """Send everything now and wait until each earlier record is acknowledged or has failed."""
         await self._waiting.until_gone()
         batches = self.accumulator.begin_flush()
         self.sender.wake()

@@ -309,7 +309,6 @@ class RecordAccumulator:
             return any(queue.batches for queue in self._waiting)
 
     def take_queued(self) -> list[ProducerBatch]:
-        """Remove the batches of ``has_queued``."""
         with self._lock:
             found = [batch for queue in self._waiting for batch in queue.batches]
             for batch in found:

@@ -56,7 +56,6 @@ FOLLOWING: dict[State, frozenset[State]] = {
     State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
     State.FATAL: frozenset(),
 }
-"""State -> possible next states."""
 
 
 class Outcome(enum.Enum):
@@ -95,7 +94,6 @@ def outcome_of(code: ErrorCode) -> Outcome:
 
 
 ID_REFUSALS = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
-"""Codes with which ACLs refuse a producer id."""
 
 _FATAL_WHEN_PRODUCING = frozenset({*ID_REFUSALS, ErrorCode.UNSUPPORTED_VERSION})
 

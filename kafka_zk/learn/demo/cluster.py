@@ -67,7 +67,7 @@ class DemoCluster:
             raise ProcessFailed(self._complaint() or self._process.describe_end())
 
     def check(self) -> None:
-        """A process may have ended on its own: raises ProcessFailed."""
+        """Raises ProcessFailed if a process has ended on its own."""
         self._process.check_alive()
         for event in self._news():
             if event["event"] == "ended":

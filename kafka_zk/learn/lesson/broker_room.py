@@ -56,7 +56,6 @@ class BrokerRoom(ClusterRoom):
             self._cluster.add_broker()
 
     def dismiss(self) -> None:
-        """Paused brokers resume."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
@@ -174,11 +173,9 @@ class BrokerRoom(ClusterRoom):
         return found[0]
 
     def wait_in_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
-        """Returns the state."""
         return self.wait_state(tp, lambda state: broker_id in state.isr)
 
     def wait_out_of_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
-        """Returns the state."""
         return self.wait_state(tp, lambda state: broker_id not in state.isr)
 
     def wait_registered(self, *broker_ids: int) -> None:

@@ -39,6 +39,5 @@ class LessonClock:
             self.resume()
 
     def lesson_ms(self, wall_ms: int) -> int:
-        """``wall_ms``: a recent time."""
         with self._lock:
             return (min(wall_ms, self._since_ms) if self._holders else wall_ms) - self._held_ms

@@ -81,7 +81,6 @@ class ClusterRoom(ABC):
         return TopicPartition(topic if count == 1 else f"{topic}-{count}", 0)
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
-        """Data and stat; None if the znode does not exist."""
         try:
             data, stat = run_blocking(self.client.get(path))
         except NoNode:
@@ -89,7 +88,7 @@ class ClusterRoom(ABC):
         return (data or b"").decode(), stat
 
     def show_znode(self, path: str, data_matters: bool = True) -> None:
-        """Data and version (if ``data_matters``), and the session of an ephemeral znode."""
+        """``data_matters``: show data and version."""
         found = self.znode(path)
         if found is None:
             self.teacher.show(f"{path}  is not there")
@@ -149,11 +148,9 @@ class News:
             self.all.append(event)
 
     def seconds(self, time_ms: int | None = None) -> str:
-        """The seconds since ``begin`` at a time, by default now."""
         return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
 
     def read(self) -> list[Event]:
-        """Returns all events since ``begin``."""
         for traced in self._follower.read():
             if isinstance(traced.event, self._kinds):
                 self.add(traced.event)

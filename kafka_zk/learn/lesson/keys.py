@@ -25,7 +25,7 @@ Ask = Callable[[], Key]
 
 
 def ask() -> Key:
-    """Wait for a key on a terminal, else for a line of stdin. The end of the input is ``QUIT``."""
+    """The end of the input is ``QUIT``."""
     return _ask_on_terminal() if sys.stdin.isatty() else _ask_for_lines()
 
 

@@ -89,7 +89,6 @@ class SecuredRoom(ClusterRoom):
             self.wait(is_loaded, f"broker {broker_id} to load the ACLs")
 
     def last_child(self, parent: str) -> str:
-        """The one with the highest name."""
         names, _ = run_blocking(self.client.children(parent))
         return f"{parent}/{max(names)}"
 

@@ -69,9 +69,7 @@ class Causality:
         self._ended: dict[str, _Told] = {}
 
     def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
-        """``actor``: the process that changed a znode. ``session_end``: the entry of a session's end that caused the
-        change.
-        """
+        """``session_end``: the entry of a session's end that caused the change."""
         if session_end is not None:
             return Cause(session_end, certain=True)
         last = self._last.get(process_of(actor))
@@ -80,7 +78,7 @@ class Causality:
         return Cause(last.seq, certain=False)
 
     def of_session_end(self, actor: str, time_ms: int, timeout_ms: int) -> Cause | None:
-        """``actor``: the process whose session ended. ``timeout_ms``: of the session, 0 if unknown."""
+        """``timeout_ms``: 0 if unknown."""
         act = self._acts.pop(actor, None)  # an act ends only one session
         if act is None or time_ms - act.time_ms > max(ACTED_MS, timeout_ms + LATE_END_MS):
             return None

@@ -20,9 +20,9 @@ _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
-"""Entries are recorded after at most this number of later ones."""
+"""Number of entries that may be recorded after later ones."""
 _MOST_WATCHES = 100_000
-"""Latest entries that are searched for watches."""
+"""Watches are searched in this number of latest entries."""
 SCHEMA = """
 create table if not exists entries (
     seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
@@ -154,7 +154,6 @@ class Entries:
         return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
 
     def times(self) -> tuple[int, int] | None:
-        """Time of the first and the last entry; None without entries."""
         # Two subqueries: for min and max in one query, SQLite would read the whole index.
         first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
         return None if first is None else (first, last)
@@ -172,7 +171,7 @@ class Entries:
         return int(seq)
 
     def first_from(self, time_ms: int) -> int:
-        """The first entry at or after ``time_ms``; 0 without one."""
+        """0 without one."""
         found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
         return 0 if found is None else int(found[0])
 
@@ -190,7 +189,6 @@ class Entries:
         return [Bucket(*row) for row in rows]
 
     def kinds_between(self, from_ms: int, to_ms: int) -> dict[str, int]:
-        """Number of entries by kind."""
         return dict(
             self._database.execute(
                 "select kind, count(*) from entries where time_ms between ? and ? group by kind", (from_ms, to_ms)
@@ -202,7 +200,6 @@ class Entries:
         return self._latest(f"kind in ({_GROUP_STEPS})", from_ms, to_ms, limit)
 
     def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest, in order."""
         return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
 
     def clients_seen(self, seq: int) -> list[Entry]:

@@ -76,7 +76,6 @@ class Spans:
         self._database.execute("insert into spans (kind, lane, holder, note, from_ms) values (?, ?, ?, ?, ?)", values)
 
     def forget_before(self, time_ms: int) -> None:
-        """Spans that ended before ``time_ms``."""
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
 
     def assigned(self, stem: str) -> dict[str, str]:
@@ -89,7 +88,6 @@ class Spans:
         return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
 
     def holders(self, kind: str, limit: int) -> dict[str, str]:
-        """Lane -> current holder."""
         rows = self._database.execute(
             "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
         )

@@ -56,7 +56,6 @@ class MemberChange:
                     self.gone(member)
 
     def result(self, traced: Collection[str]) -> MemberChanges:
-        """``traced``: members that write traces."""
         vanished = [member for member in self._gone if member not in self._left]
         return MemberChanges(
             tuple(member for member, before in self._came.items() if not before),

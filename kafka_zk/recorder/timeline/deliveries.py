@@ -42,7 +42,6 @@ class Stop(NamedTuple):
 class Deliveries:
     def __init__(self) -> None:
         self.by: dict[TopicPartition, str] = {}
-        """The member that delivers each partition now."""
         self.stopped: dict[TopicPartition, Stop] = {}
         """Partitions that were delivered, but are not now."""
         self.history: dict[TopicPartition, deque[Change]] = {}
@@ -61,7 +60,7 @@ class Deliveries:
                 self._remember(tp, time_ms, None)
 
     def start(self, time_ms: int, member: str, partition: TopicPartition) -> Silence | None:
-        """The silence that ends, if the partition was delivered before."""
+        """Return the silence that ends, if the partition was delivered before."""
         before = self.by.get(partition)
         self.by[partition] = member
         stop = self.stopped.pop(partition, None)

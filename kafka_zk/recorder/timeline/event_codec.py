@@ -37,7 +37,6 @@ def _events_of(module: ModuleType) -> Iterator[type[Event]]:
 
 
 EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for module in _MODULES for kind in _events_of(module)}
-"""Classes of events by their names in traces."""
 
 
 class UnknownEvent(ValueError):

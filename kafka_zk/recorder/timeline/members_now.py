@@ -71,7 +71,6 @@ class MembersNow:
             self._last[member] = LastEvent(event.time_ms, str(said))
 
     def rows(self) -> list[MemberNow]:
-        """Sorted."""
         deliveries = self._rebalances.deliveries
         return [
             MemberNow(member, tuple(sorted(deliveries.held_by(member))), self._last.get(member))

@@ -37,7 +37,6 @@ def letters(names: Iterable[str]) -> dict[str, str]:
 def picture(
     group_id: str, history: Mapping[TopicPartition, Sequence[Change]], from_ms: int, to_ms: int, width: int
 ) -> Iterator[str]:
-    """None without changes."""
     shown = dict(sorted(history.items())[:_ROWS])
     label_width = max((len(str(tp)) for tp in shown), default=0)
     columns = width - label_width - 2

@@ -115,7 +115,7 @@ class Rebalances:
         self._members: set[str] = set()
         self._former: set[str] = set()  # current and former members
         self.traced: set[str] = set()
-        """They write traces."""
+        """Members that write traces."""
         self._busy: set[str] = set()
         self._reported_stopped: set[TopicPartition] = set()  # by a rebalance without a member for them
         self._requests: dict[str, int] = {}

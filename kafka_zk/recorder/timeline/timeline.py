@@ -40,7 +40,6 @@ class Timeline:
 
     @property
     def calm(self) -> bool:
-        """All events are reported and no rebalance is in progress."""
         return not self._waiting and not self.rebalances.in_progress
 
     def add(self, traced: Traced) -> None:

@@ -223,7 +223,6 @@ class RecordingApi:
         return _short(entry)
 
     def at(self, query: Query) -> Document:
-        """The recording's first entry, if none is older."""
         return {"seq": max(self._recording.entries.first, self._recording.entries.seq_at(_number(query, "time_ms")))}
 
     def _seq(self, query: Query) -> int:

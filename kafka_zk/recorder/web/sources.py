@@ -120,7 +120,6 @@ class WatchSource:
 
     @property
     def session_id(self) -> int | None:
-        """The source's own."""
         return self._client.session_id
 
     def read(self) -> list[Transaction]:

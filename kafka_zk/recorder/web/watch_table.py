@@ -39,7 +39,6 @@ class WatchTable:
         self._too_many = False
         self._known: dict[tuple[int, str], str] = {}
         self.misses = ""
-        """Why watches may be missing."""
 
     def look(self) -> Watches | None:
         """All current watches of the servers that respond; None if unknown (see ``misses``)."""

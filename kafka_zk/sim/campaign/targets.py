@@ -53,8 +53,6 @@ class Targets(ABC):
         return broker.client if broker.is_alive else None
 
     def broker_starter(self, name: str) -> Callable[[], None]:
-        """A callable that starts the broker unless it is running then."""
-
         def start() -> None:
             broker = self.broker(name)
             if not broker.is_alive:

@@ -69,7 +69,6 @@ def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int
 
 
 def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
-    """``kept``: the commits of the group, in log order."""
     broken = []
     last: dict[TopicPartition, int] = {}
     for tp, offset in kept:

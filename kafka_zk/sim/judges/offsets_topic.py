@@ -18,7 +18,7 @@ class OffsetsTopic(NamedTuple):
 
 
 async def read_offsets_topic(reader: Reader, partition_count: int, group_id: str) -> OffsetsTopic:
-    """Read the topic from beginning to end; closes the reader."""
+    """Closes the reader."""
     tps = [TopicPartition(OFFSETS_TOPIC, number) for number in range(partition_count)]
     ends = await reader.end_offsets(tps)
     reader.assign({tp: 0 for tp in tps})

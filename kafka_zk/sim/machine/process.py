@@ -146,7 +146,7 @@ class Process:
     # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """Deliver a message from outside to the process: later if it is paused, never if it is dead."""
+        """Messages from outside come later if the process is paused, and never if it is dead."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:

@@ -123,7 +123,6 @@ class VirtualClock(Clock):
             self._run_next()
 
     def run_until(self, time_s: float) -> None:
-        """Each call runs at its own time."""
         heap = self._heap
         while heap and (due_s := heap[0][0]) <= time_s:
             if due_s > self.rightNow:

@@ -51,7 +51,6 @@ class Told(NamedTuple):
 
 
 def told(fact: Fact, everything: bool = False) -> Told | None:
-    """None if the fact is omitted."""
     match fact:
         case Sent():
             return Told(fact.time_ms, fact.actor, f"sends {_value(fact.value)} to {fact.tp}")

@@ -6,7 +6,6 @@ FOLDER = Path(__file__).parent / "outages"
 
 
 def built_in() -> dict[str, Path]:
-    """Sorted by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
 
 

@@ -116,7 +116,6 @@ class Stage:
         self.world.run_for(500)
 
     def create_topic(self, topic: str, partition_count: int, broker: str | None = None) -> None:
-        """Create a topic on one broker, or spread over all."""
         assignment = None
         if broker is not None:
             number = self.broker(broker).broker_id

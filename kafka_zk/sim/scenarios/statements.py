@@ -50,7 +50,7 @@ _SLOTS = {
     "condition": _Slot(r".+", str),
 }
 _ANY_NAME = _Slot(_NAME, str)
-"""All other slots."""
+"""The type of all other slots."""
 
 
 class Phrase:

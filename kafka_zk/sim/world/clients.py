@@ -279,7 +279,6 @@ class SimBrokerMember(SimGroupMember):
 
     @property
     def actor(self) -> str:
-        """The member id in the group."""
         return self.consumer.group_metadata().member_id
 
     @property

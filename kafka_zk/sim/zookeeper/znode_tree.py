@@ -90,7 +90,6 @@ class ZnodeTree:
         return node
 
     def paths(self) -> list[str]:
-        """Sorted."""
         return sorted(self._nodes)
 
     def next_zxid(self) -> int:
