@@ -7,6 +7,7 @@
 The end of the session leads from every state to FREE. In every state but FREE and WAITING, the owner znode may be this
 member's.
 """
+
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

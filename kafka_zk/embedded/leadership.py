@@ -64,7 +64,6 @@ class LeadershipCheck:
             missing |= unserved
         return missing
 
-
     def leaderless(self, broker_ids: Collection[int]) -> dict[TopicPartition, list[int]]:
         """Partitions that none of these brokers can lead, with the brokers of their replicas.
 

@@ -5,6 +5,7 @@ times as long.
 
 Source: MetadataResponse.json@3.9 (where the arrays of topics and partitions begin and what follows them).
 """
+
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain

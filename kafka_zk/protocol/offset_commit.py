@@ -48,6 +48,7 @@ _NO_THROTTLE = bytes(4)
 _RESULT = struct.Struct(">ih")
 _FLEXIBLE_RESULT = struct.Struct(">ihx")  # no tagged fields
 
+
 class Rows(NamedTuple):
     """Some partitions of a topic, in columns. ``leader_epochs``: -1 for none. ``timestamps_ms``: -1 for now.
     ``metadata``: None if no partition has metadata or a timestamp."""

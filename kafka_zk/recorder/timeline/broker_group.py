@@ -50,6 +50,7 @@ class BrokerGroupRebalances(Rebalances):
         self._seen_in: object = None  # the rebalance in which the last generation's record was seen
         self._record_due_ms: int | None = None  # until then the record of a stable group may still arrive
         self._deliver_themselves: set[str] = set()  # members that report their stops and starts
+
     def add(self, event: Event, request_count: int | None = None) -> None:
         """Requests are counted from the coordinator's events; ``request_count`` is ignored."""
         if isinstance(event, DeliveryStarted | DeliveryStopped):

@@ -4,6 +4,7 @@ The server continues while it writes a snapshot, so a snapshot may include later
 
 Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
 """
+
 import struct
 from collections.abc import Mapping
 from pathlib import Path
