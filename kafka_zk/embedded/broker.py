@@ -16,7 +16,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class BrokerProcess:
-    """Listens on 127.0.0.1.
+    """One broker process on 127.0.0.1.
 
     Args:
         folder: contains ``server.properties``, ``broker.log`` (with rotated ``broker.log.1`` …) and the log directory

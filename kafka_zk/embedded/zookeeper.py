@@ -76,7 +76,7 @@ def sync_snapshots(data_dir: Path) -> None:
 
 
 class EmbeddedZooKeeper:
-    """A later start with the same directory continues with its data.
+    """One ZooKeeper server in a data directory; a later start with the same directory continues with its data.
 
     Args:
         data_dir: contains ``zoo.cfg``, ``zookeeper.log`` and the folder ``data``.

@@ -6,7 +6,7 @@ decoder reports the bytes that it needs (``needed_bytes``) and continues when it
 
 Up to BIG_FRAME_BYTES the buffer is a bytearray that grows sixteenfold per step, so that a frame whose beginning arrived
 in one piece needs a single step. Larger buffers are memory mappings that double in size; the kernel resizes them
-without a copy. Huge pages make them four times as fast to fill.
+without a copy.
 """
 
 import contextlib

@@ -2,7 +2,7 @@
 
 The offsets in ZooKeeper record what has been extracted, and the target folder contains the records. Both cannot change
 in one step, so the offsets change first: COMMIT moves offsets and manifest together in one multi. From then on the
-records count as extracted, whichever run renames the staging folder. Before COMMIT the attempt may be dropped. So
+records count as extracted, even if another run renames the staging folder. Before COMMIT the attempt may be dropped. So
 
     killed before COMMIT   nothing moved: the next run extracts the same ranges again, into its own folder
     killed after COMMIT    the next run publishes the folder that the manifest names, then continues

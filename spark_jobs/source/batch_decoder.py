@@ -108,7 +108,7 @@ def _batch_length(data: memoryview, position: int) -> int:
 
 
 class BatchDecoder:
-    """One range of one partition, fetch by fetch.
+    """Decodes one range of one partition, fetch by fetch.
 
     Args:
         first_offset, until_offset: the range; excludes ``until_offset``.

@@ -45,7 +45,7 @@ _SIZE = struct.Struct(">i")
 
 
 class BrokerConnection:
-    """The constructor connects and reads the broker's API versions.
+    """A connection, whose constructor connects and reads the broker's API versions.
 
     Raises: OSError for network errors, ProtocolError if the peer is not a broker, FetchFailed if a broker lacks an API,
     AuthenticationError. After an error the connection is unusable. A session that will end soon is renewed before a

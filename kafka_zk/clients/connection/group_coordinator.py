@@ -102,7 +102,7 @@ class GroupCoordinator:
     async def ask(
         self, api_key: ApiKey, message: Any, lowest: int = 0, highest: int = 99, timeout_ms: int | None = None
     ) -> Any:
-        """The response, whatever its error code.
+        """Send a request and return the response, whatever its error code.
 
         While the coordinator delays its response to JoinGroup or SyncGroup, other requests wait here: sent on the same
         connection, they would time out and close it. LeaveGroup uses a separate connection.

@@ -163,7 +163,7 @@ def _newer(told: PartitionMetadata, before: PartitionMetadata | None) -> Partiti
 def _lasting(
     before: Mapping[int, PartitionMetadata], told: Mapping[int, PartitionMetadata]
 ) -> dict[int, PartitionMetadata]:
-    """Return the partitions that are still valid, of a topic without an id.
+    """The valid partitions of a topic without an id.
 
     A response with a gap contains only a part of the topic, whose partitions are numbered from 0. One without a gap
     replaces the topic, as in Kafka's clients (MetadataCache.java@3.9): the broker may not know about added partitions

@@ -32,8 +32,6 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
     ``consumer_timeout_ms``: iterators end after this time without a record; -1: never.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
     or None for raw bytes.
-
-    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = ""

@@ -59,8 +59,6 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     ``dual_commit_enabled`` (default) also writes offsets to ZooKeeper and starts at the larger one.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
     or None for raw bytes.
-
-    Raises: ConfigError naming the key and the allowed values.
     """
 
     zookeeper_connect: str = "127.0.0.1:2181"

@@ -21,8 +21,6 @@ class ProducerConfig(ClientConfig):
     ``transactional_id``: makes a transactional producer (see ``Producer``), which a later producer with this id fences.
     ``transaction_timeout_ms``: the coordinator aborts transactions that take longer.
     ``enable_idempotence``: None means True unless acks, retries or in-flight requests forbid it, as in Kafka.
-
-    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = "kafka-zk-producer"

@@ -1,7 +1,7 @@
 """Sequence numbers, which ensure that a retried batch is written once and in order.
 
-Pure. A producer has one id and epoch. Each partition has the next sequence, the end of the acknowledged sequences, and,
-in order, its *unfinished* batches: those with a sequence but without an outcome.
+Pure. A producer has one id and epoch. Each partition has the next sequence, the end of the acknowledged sequences, and
+its *unfinished* batches, in order: those with a sequence but without an outcome.
 
 A broker that has no state of the producer accepts any first sequence. While a leader is changing, it may reject a first
 batch and accept the second, and the first is then permanently out of order. Therefore a partition has only one batch in

@@ -5,8 +5,8 @@
          0 s       10 s
          a anna  b ben  d dora  · silent
 
-Each column is an interval. A dot means that the partition was silent at some moment of the interval, however short. A
-letter names the last member that delivered it.
+Each column is an interval. A dot means that the partition was silent at some moment of it. A letter names the last
+member that delivered it.
 """
 
 import string
