@@ -101,7 +101,6 @@ class PartitionTable:
         return frozenset(partition.topic for partition in self._entries)
 
     def among(self, *states: HoldingState) -> list[TopicPartition]:
-        """Sorted."""
         return sorted(partition for partition, entry in self._entries.items() if entry.state in states)
 
     def claim(self, partition: TopicPartition, thread: int, now_ms: float) -> None:

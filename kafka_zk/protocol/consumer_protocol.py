@@ -82,7 +82,9 @@ def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
 
 
 def read_assignment(data: Buffer) -> list[TopicPartition]:
-    """Sorted; empty for empty data, which a coordinator sends to members without an assignment. Raises: ProtocolError.
+    """The assigned partitions, sorted. Raises ProtocolError.
+
+    Empty data, which a coordinator sends to members without an assignment, means none.
     """
     if not data:
         return []

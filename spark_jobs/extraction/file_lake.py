@@ -101,7 +101,7 @@ class FileLake:
         return staged
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """Unchanged; the tasks' ranges are read again."""
+        """The undecodable records, unchanged; reads the tasks' ranges again."""
         return self._frames.undecodable(tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:

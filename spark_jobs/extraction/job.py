@@ -122,7 +122,7 @@ class Lake(Protocol):
 
 
 def check(extraction: Extraction) -> None:
-    """Needs no other system. Raises WronglyAsked."""
+    """Check what needs no other system. Raises WronglyAsked."""
     check_table(extraction.format, extraction.target, extraction.merge_schema)
     file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)
@@ -178,7 +178,7 @@ def extract(
 
 
 def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """Return None if there is something to do. The run does not join the group yet."""
+    """The report of a run without new records, or None if there is something to do. Does not join the group."""
     hold = GroupHold(connections.zookeeper, extraction.group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
@@ -203,7 +203,7 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
 def _planning(
     extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
 ) -> Planning:
-    """Another client may change the offsets, because the run does not own them yet."""
+    """Plan from the current offsets, which other clients may change until the run owns them."""
     offsets = run_blocking(hold.offsets(partitions))
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
@@ -224,7 +224,7 @@ def run(
     spark: Any, extraction: Extraction, connections: Connections, *,
     progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
 ) -> Report:  # fmt: skip
-    """The connections may have been idle for long. Raises like ``extract``.
+    """Like ``extract``, over connections that may have been idle for long.
 
     ``checked``: an earlier run of the same extraction has checked its target and columns.
     """

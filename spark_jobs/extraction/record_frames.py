@@ -77,7 +77,7 @@ class RecordFrames:
         return rows.observe(written, count), staged
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """Unchanged, with the reason."""
+        """The undecodable records, unchanged, each with the reason."""
         from pyspark.sql import functions as f
 
         asked = self._extraction

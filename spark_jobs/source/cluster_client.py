@@ -35,7 +35,7 @@ _ListPartition = _ListTopic.ListOffsetsPartition
 
 
 class ClientSettings(NamedTuple):
-    """Sent to executors. ``patience_ms``: maximum time without progress."""
+    """Settings that executors receive. ``patience_ms``: maximum time without progress."""
 
     bootstrap_servers: str
     client_id: str = "kafka-zk-spark"

@@ -55,7 +55,7 @@ def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Pieces, one for each task, exactly as in Spark's own source (KafkaOffsetRangeCalculator@4.2).
+    """Cut the ranges into pieces, one for each task, exactly as in Spark's own source (KafkaOffsetRangeCalculator@4.2).
 
     Args:
         min_partitions: a hint: large pieces are cut in proportion until there are about this many.

@@ -36,7 +36,7 @@ class Brokers(Protocol):
 
 
 def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]:
-    """Subscribed and sorted. Raises OptionError if one does not exist."""
+    """The subscribed partitions, sorted. Raises OptionError if one does not exist."""
     names = None if options.pattern else {*options.topics, *(tp.topic for tp in options.partitions)}
     counts = _partition_counts(names, brokers)
     if options.partitions:
@@ -55,7 +55,7 @@ def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]
 
 
 def tps(topics: Iterable[str], brokers: Brokers) -> list[TopicPartition]:
-    """Sorted. Raises OptionError if a topic does not exist."""
+    """All partitions of ``topics``, sorted. Raises OptionError if a topic does not exist."""
     counts = _partition_counts(set(topics), brokers)
     return sorted(TopicPartition(topic, number) for topic, count in counts.items() for number in range(count))
 

@@ -34,7 +34,7 @@ _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOC
 
 
 def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
-    """One range after the other. Raises DataLoss, FetchFailed."""
+    """Read one range after the other. Raises DataLoss, FetchFailed."""
     cluster = ClusterClient(settings.client)
     try:
         with suppress(FetchFailed):  # the first fetch raises it when the patience is over

@@ -222,7 +222,7 @@ _ATOMIC: dict[str, _Same] = {
     "TimestampNTZType": _same_local_time,
     "TimeType": _same_time,
 }
-"""By the names of Spark's types, some of which older versions lack."""
+"""Keyed by the names of Spark's types, because older versions lack some of the types."""
 
 
 def _local_time(text: str) -> tuple[datetime, tzinfo | None]:

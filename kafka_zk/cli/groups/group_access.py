@@ -24,7 +24,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class Where(NamedTuple):
-    """None: both kinds."""
+    """``kind`` None means both kinds."""
 
     zookeeper: str | None
     bootstrap: str | None = None
@@ -35,7 +35,7 @@ class Where(NamedTuple):
 
 
 def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, names_zookeeper: bool) -> Where:
-    """Brokers without a ZooKeeper mean only the groups of these brokers.
+    """``bootstrap`` without a named ZooKeeper means only the groups of these brokers.
 
     Args: ``names_zookeeper``: ``zookeeper`` comes from the command line, not from the environment.
     """

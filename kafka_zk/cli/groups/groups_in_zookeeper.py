@@ -87,7 +87,7 @@ class GroupsInZookeeper:
         run_blocking(group_registry.delete_group(self._client, group))
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """With the last offset of a topic, its other state is deleted, too."""
+        """Deleting the last offset of a topic also deletes the rest of the topic's state."""
         stored = self.offsets(group)
         for topic in sorted({tp.topic for tp in tps}):
             part = [tp for tp in tps if tp.topic == topic]

@@ -7,7 +7,7 @@ import click
 from kafka_zk.cli.terminal.nearest import did_you_mean
 
 EXAMPLE_COLUMNS = 78
-"""Without the source's indentation; click indents by two."""
+"""Columns of an example without the indentation in the source; click adds two."""
 
 
 class CommandGroup(click.Group):

@@ -190,7 +190,7 @@ class GroupDelivery:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """Sorted; without those being revoked."""
+        """The partitions that are not being revoked, sorted."""
         return sorted(tp for tp, claim in self._claims.items() if not claim.stopping)
 
     @property

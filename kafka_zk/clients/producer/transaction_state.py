@@ -204,7 +204,7 @@ class TransactionState:
         return is_retry and self.state is not State.FATAL
 
     def take_new(self) -> list[TopicPartition]:
-        """Sorted; none while a request is in progress, so that the next one has many."""
+        """The partitions to add, sorted; none during a request, so that the next request adds many."""
         if self._asked or not self._new:
             return []
         self._asked, self._new = self._new, set()

@@ -52,7 +52,7 @@ class DemoLake:
         return f"kafka-zk extract {' '.join(arguments)} --decode json --schema '{SCHEMA.split(',')[0]}, …'"
 
     def start(self) -> None:
-        """Does not wait for Spark."""
+        """Start the worker without waiting for Spark."""
         command = [sys.executable, "-P", "-m", _WORKER, json.dumps(_SPARK)]
         _, environ = python_command()
         with self._errors.open("w") as errors:

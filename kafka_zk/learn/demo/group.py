@@ -77,7 +77,7 @@ class DemoGroup(ABC):
         self.settle()
 
     def start(self, *names: str) -> None:
-        """Does not wait."""
+        """Start the members without waiting for them."""
         for name in names:
             arguments = ("--group", self._group_id, "--topic", self._topic, "--name", name, *self._options())
             command, environ = python_command("consume", *arguments)

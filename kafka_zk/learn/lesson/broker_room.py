@@ -61,7 +61,7 @@ class BrokerRoom(ClusterRoom):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """All brokers run and are registered, and broker 0 is the controller."""
+        """Start the dead brokers, and make broker 0 the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -71,7 +71,7 @@ class BrokerRoom(ClusterRoom):
         self._make_controller(FIRST_CONTROLLER)
 
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """One partition that this broker leads, with all brokers in the ISR."""
+        """Create a partition that broker ``leader`` leads, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
         tp = self._new_name(name)
         replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
@@ -95,24 +95,22 @@ class BrokerRoom(ClusterRoom):
                 expire_session(host, port, found[1].ephemeral_owner)
 
     def restart(self, *broker_ids: int) -> None:
-        """Does not wait."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].start()
 
     def pause(self, *broker_ids: int) -> None:
-        """SIGSTOP."""
+        """Stop the processes with SIGSTOP."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].pause()
             self._paused.add(broker_id)
 
     def resume(self, *broker_ids: int) -> None:
-        """SIGCONT."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].resume()
             self._paused.discard(broker_id)
 
     def producer(self, acks: str, retries: int | None = None) -> BlockingProducer:
-        """The caller closes it."""
+        """Make a producer, which the caller closes."""
         options = {} if retries is None else {"retries": retries}
         return BlockingProducer(
             None,
@@ -133,7 +131,7 @@ class BrokerRoom(ClusterRoom):
             return [(record.value or b"").decode() for records in reader.batches(end) for record in records]
 
     def elect_unclean(self, tp: TopicPartition) -> None:
-        """Outside of the ISR."""
+        """Let a replica outside of the ISR become the leader."""
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             (refusal,) = admin.elect_leaders([tp], unclean=True).values()
         if refusal is not None:

@@ -226,7 +226,10 @@ class Classroom:
         return list(group.news(self.verbose))
 
     def rebalance(self, group: Group, known: int) -> GroupRebalance:
-        """The latest, when more than ``known`` are over. Reports may arrive after the group has settled."""
+        """Wait until more than ``known`` rebalances are over; return the latest.
+
+        The reports of a rebalance may arrive after the group has settled.
+        """
 
         def is_over() -> bool:
             self.news(group)

@@ -57,11 +57,11 @@ class SecuredRoom(ClusterRoom):
         return tp
 
     def admin(self, broker_id: int) -> BlockingAdmin:
-        """First asks this broker. The caller closes it."""
+        """Make a client that asks this broker first. The caller closes it."""
         return BlockingAdmin(None, **self._options(ADMIN, broker_id))
 
     def producer(self, user: str) -> BlockingProducer:
-        """The caller closes it."""
+        """Make a producer, which the caller closes."""
         return BlockingProducer(
             None,
             acks="all",
@@ -71,7 +71,7 @@ class SecuredRoom(ClusterRoom):
         )
 
     def reader(self, user: str) -> BlockingReader:
-        """The caller closes it."""
+        """Make a reader, which the caller closes."""
         return BlockingReader(None, **self._options(user, 0))
 
     def quotas(self, user: str) -> dict[str, str]:

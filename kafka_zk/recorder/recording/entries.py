@@ -196,7 +196,7 @@ class Entries:
         )
 
     def group_steps(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest rebalance events of coordinators, in order."""
+        """The latest rebalance events of coordinators, sorted by time."""
         return self._latest(f"kind in ({_GROUP_STEPS})", from_ms, to_ms, limit)
 
     def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:

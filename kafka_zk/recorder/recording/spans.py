@@ -105,7 +105,7 @@ class Spans:
         return [LaneGroup(*row) for row in rows]
 
     def of_group(self, group: LaneGroup, from_ms: int, to_ms: int, limit: int, *, unheld: bool = False) -> list[Span]:
-        """Those that overlap this interval. ``unheld``: only those without a holder."""
+        """The spans that overlap this interval. ``unheld``: only spans without a holder."""
         return self._spans(
             f"kind = ? and lane between ? and ? and {_STEM} = ?{' and holder = ' + repr('') if unheld else ''}",
             (group.kind, group.stem, f"{group.stem}{_LAST}", group.stem), from_ms, to_ms, limit,
@@ -123,7 +123,7 @@ class Spans:
         return [Span(*row) for row in rows]
 
     def moves(self, from_ms: int, to_ms: int, limit: int) -> list[Move]:
-        """The latest that begin in this interval, in order."""
+        """The latest ``limit`` moves of this interval, sorted by time."""
         rows = self._database.execute(
             "select kind, lane, holder, (select holder from spans as p where p.kind = s.kind and p.lane = s.lane "
             "and p.id < s.id order by p.id desc limit 1), from_ms, to_ms from spans as s "

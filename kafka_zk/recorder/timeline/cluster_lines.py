@@ -36,7 +36,7 @@ class _Line:
 
 
 class ClusterEvents:
-    """Sorted by time; states that a controller has reported are not repeated."""
+    """Events sorted by time, without the states that a controller has already reported."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Event]] = []

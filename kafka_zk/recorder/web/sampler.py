@@ -45,7 +45,7 @@ class Asked(Protocol):
 
 
 class Sampler:
-    """Does not wait for failed brokers. Its errors do not affect the recorder.
+    """A sampler does not wait for failed brokers, and its errors do not affect the recorder.
 
     Args:
         wanted: called in each round.

@@ -152,7 +152,7 @@ def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) 
 
 
 def by_partition(found: Iterable[Found]) -> dict[TopicPartition, list[Found]]:
-    """Sorted by offset."""
+    """The records of each partition, sorted by offset."""
     logs: defaultdict[TopicPartition, list[Found]] = defaultdict(list)
     for each in sorted(found, key=lambda each: (each.tp, each.offset)):
         logs[each.tp].append(each)

@@ -108,7 +108,7 @@ class VirtualClock(Clock):
         return None
 
     def getDelayedCalls(self) -> list[PlannedCall]:  # type: ignore[override]
-        """Those that can be cancelled."""
+        """The planned calls that can be cancelled."""
         planned = [call for _, _, call in self._heap if isinstance(call, PlannedCall)]
         return list({id(call): call for call in planned if call.is_active}.values())
 
