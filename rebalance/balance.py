@@ -61,7 +61,8 @@ class _Levelled:
 
     def _search(self, origin: int, unsettled: set[int]) -> tuple[dict[int, tuple[int, int]], int | None]:
         """Search breadth first. Return how each thread was reached, and the first one with at least two partitions
-        fewer."""
+        fewer.
+        """
         came_by = {origin: (-1, -1)}
         left, seen_audiences = unsettled - {origin}, set[int]()
         queue = [origin]

@@ -41,8 +41,9 @@ _log = Logger()
 
 
 class Identity(NamedTuple):
-    """Which member of which group. ``consumer_id``: the name under ``ids``; thread n is ``<consumer_id>-<n>``.
-    ``registration``: with the announced strategies and, for a static member, its instance id."""
+    """The identity of one member in its group. ``consumer_id``: the name under ``ids``; thread n is
+    ``<consumer_id>-<n>``. ``registration``: with the announced strategies and, for a static member, its instance id.
+    """
 
     group: str
     consumer_id: str

@@ -217,7 +217,8 @@ class HandOver:
 
     def _to_commit(self, partition: TopicPartition, offset: int | None) -> int | None:
         """Return None for a deleted topic, because the write could reach its successor, and NO_OFFSET for a recreated
-        one."""
+        one.
+        """
         if self._table[partition].is_outdated:
             return NO_OFFSET
         return None if self._czxids.get(partition.topic) == 0 else offset

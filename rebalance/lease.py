@@ -23,7 +23,7 @@ class Lease:
         self._end_was_reported = False
 
     def start(self) -> None:
-        """Call on the reactor thread."""
+        """Must run on the reactor thread."""
         self._stalls.start()
 
     def stop(self) -> None:

@@ -35,7 +35,7 @@ class StallGuard:
         self._timer: Any = None
 
     def start(self) -> None:
-        """Call on the reactor thread."""
+        """Must run on the reactor thread."""
         self._turn_over()
 
     def stop(self) -> None:

@@ -109,7 +109,8 @@ class PartitionTable:
 
     def change(self, partition: TopicPartition, event: Event) -> Entry:
         """Return the entry (the removed one if the partition is now FREE). Raises IllegalTransition, without any
-        change."""
+        change.
+        """
         state = outcome(TRANSITIONS, event, self.state(partition))
         entry = self._entries[partition]
         if state is HoldingState.FREE:

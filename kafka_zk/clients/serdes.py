@@ -81,7 +81,8 @@ class BytesSerde:
 
 
 class NumberSerde:
-    """A number of a fixed size, big-endian. ``name``: Java's. ``code``: of ``struct``."""
+    """A number of a fixed size, big-endian. ``name``: the name in Java. ``code``: the format character for ``struct``.
+    """
 
     def __init__(self, name: str, code: str) -> None:
         self.name = name

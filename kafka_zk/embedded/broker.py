@@ -87,7 +87,7 @@ class BrokerProcess:
         return self.process.stop(timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL. As in a crash, its session remains until it expires, or with a supervisor for about 20 ms."""
+        """Send SIGKILL. As in a crash, the session remains until it expires, or with a supervisor for about 20 ms."""
         self.process.kill()
 
     def pause(self) -> None:
@@ -95,7 +95,7 @@ class BrokerProcess:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """SIGSTOP within the context."""
+        """Stop the process with SIGSTOP during the context."""
         self.pause()
         try:
             yield

@@ -19,7 +19,7 @@ class AnswerTooLong(Exception):
 
 
 def free_port(host: str = LOCALHOST) -> int:
-    """Free a moment ago."""
+    """A port that was free a moment ago."""
     family, address = _address(host, 0)
     with socket.socket(family) as probe:
         probe.bind(address)

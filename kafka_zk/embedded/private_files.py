@@ -24,7 +24,7 @@ def write_private(path: Path, data: bytes | str) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Mode 0700; created if absent.
+    """Set mode 0700; create the folder if it does not exist.
 
     Raises: EmbeddedError if it belongs to another user, or others can enter it; OSError.
     """

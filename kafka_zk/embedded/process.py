@@ -159,14 +159,14 @@ class ChildProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """SIGKILL, as in a crash. Returns when the process is gone."""
+        """Send SIGKILL, as in a crash. Returns when the process is gone."""
         if self._process is None:
             return 0
         self._signal(signal.SIGKILL)
         return self._process.wait()
 
     def pause(self) -> None:
-        """Connections stay open."""
+        """Stop the process; its connections stay open."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:

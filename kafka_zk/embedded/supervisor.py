@@ -57,7 +57,7 @@ class Life:
         os.close(self.descriptor)
 
     def abandon(self) -> None:
-        """Nothing was started."""
+        """Clean up when nothing was started."""
         os.close(self.descriptor)
         os.close(self._read_end)
 

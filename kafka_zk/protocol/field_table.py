@@ -39,7 +39,8 @@ class Field:
     """``name``: Kafka's name in Python's spelling (``partition_index``). ``type_name``: a primitive type (``int32``) or
     the struct's name; for an array, that of its elements. ``struct``: the table of the struct, or of the array's
     elements; None for primitive types. ``tag``: the field's tag in ``tagged_versions``; None if it is never tagged.
-    ``default``: the value of an unset field; for an array () or None."""
+    ``default``: the value of an unset field; for an array () or None.
+    """
 
     __slots__ = ("default", "is_array", "name", "nullable_versions", "struct", "tag", "tagged_versions", "type_name",
                  "versions")  # fmt: skip

@@ -134,7 +134,7 @@ def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, in
 
 
 def unsigned_varint(value: int) -> bytes:
-    """0 to 2^32 - 1."""
+    """``value``: 0 to 2^32 - 1."""
     if 0 <= value < 0x80:
         return _VARINTS_OF_ONE_BYTE[value]
     out = bytearray()
@@ -146,7 +146,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def string(value: str | None, flexible: bool) -> bytes:
-    """Nullable. If not flexible, raises ValueError above 32767 bytes."""
+    """Encode a nullable string. If not flexible, raises ValueError above 32767 bytes."""
     if value is None:
         return b"\x00" if flexible else b"\xff\xff"
     data = value.encode("utf-8")

@@ -49,14 +49,14 @@ class LogFile(NamedTuple):
         return str(self.path)
 
     def mark(self) -> tuple[int, int]:
-        """Inode and size in bytes."""
+        """The log's inode and size in bytes."""
         with contextlib.suppress(FileNotFoundError):
             stat = self.path.stat()
             return stat.st_ino, stat.st_size
         return 0, 0
 
     def since(self, mark: tuple[int, int] | None) -> str:
-        """None: everything. After a log rotation, the newest file."""
+        """The text after ``mark`` (None: everything). After a log rotation, the newest file."""
         inode, position = mark or (0, 0)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as log:
             log.seek(position if os.fstat(log.fileno()).st_ino == inode else 0)

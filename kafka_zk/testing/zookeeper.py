@@ -26,8 +26,8 @@ def quick_cluster(
     supervised: bool = True,
     secured: bool = False,
 ) -> EmbeddedCluster:
-    """Free ports; not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead broker's session is
-    closed.
+    """A cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead
+    broker's session is closed.
     """
     merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
     return EmbeddedCluster(

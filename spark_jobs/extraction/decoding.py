@@ -36,7 +36,7 @@ def read_schema(text: str) -> str:
 def check(
     decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL, value_format: str | None = None
 ) -> None:
-    """Checks that need no Spark. Raises WronglyAsked for impossible combinations."""
+    """Check what needs no Spark. Raises WronglyAsked for impossible combinations."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
     if schema and decode not in ("json", "avro") and value_format is None:

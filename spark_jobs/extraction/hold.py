@@ -89,17 +89,17 @@ class GroupHold:
         await self._move(manifest, {each.tp: each.until_offset for each in manifest.ranges})
 
     async def record(self, manifest: Manifest) -> None:
-        """Only the manifest. Raises ForeignCommit if another run has written it."""
+        """Write only the manifest. Raises ForeignCommit if another run has written it."""
         await self._move(manifest, {})
 
     async def leave(self) -> None:
-        """The offsets stay."""
+        """Leave the group; its offsets stay."""
         await self._owners.release({tp: Release(None, token) for tp, token in self._tokens.items()})
         self._tokens = {}
         await self._members.unregister(self._consumer_id)
 
     async def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Does not own the partitions."""
+        """The current offsets, without owning the partitions."""
         stored = await OffsetRegistry(self._client, self._group).fetch(partitions)
         return {tp: each.offset for tp, each in stored.items()}
 

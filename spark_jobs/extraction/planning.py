@@ -19,7 +19,7 @@ from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
 
 
 class Brokers(Protocol):
-    """``cluster_client.ClusterClient``."""
+    """Implemented by ``cluster_client.ClusterClient``."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
 

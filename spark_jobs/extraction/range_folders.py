@@ -41,7 +41,7 @@ class Files(Protocol):
 
 
 class RangeFolders:
-    """``count_rows``: in Parquet files."""
+    """``count_rows``: counts the rows of Parquet files."""
 
     def __init__(self, files: Files, count_rows: Callable[[Sequence[str]], int]) -> None:
         self.files = files

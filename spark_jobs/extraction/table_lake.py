@@ -46,7 +46,7 @@ class Tables(Protocol):
     def location(self, target: str) -> str | None: ...
 
     def commit_of(self, manifest: Manifest) -> str | None:
-        """RECORDS, FENCE or None."""
+        """RECORDS or FENCE, or None without a commit."""
         ...
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
@@ -64,7 +64,7 @@ class TableLake:
         return self._tables.qualified(target, self._folders)
 
     def check(self) -> None:
-        """Columns and target. Raises WronglyAsked."""
+        """Check the columns and the target. Raises WronglyAsked."""
         self._folders.check_columns()
         try:
             self._tables.location(self.qualified(self._extraction.target))
@@ -125,7 +125,7 @@ def _note_of(manifest: Manifest, what: str) -> dict[str, Any]:
 
 
 class DeltaTables:
-    """Named by their folder."""
+    """Delta tables, named by their folders."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark

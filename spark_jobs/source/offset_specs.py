@@ -40,7 +40,7 @@ OffsetSpec = Earliest | Latest | Committed | AtOffsets | AtTime
 
 
 def parse_word_or_json(option: str, text: str) -> OffsetSpec:
-    """``earliest``, ``latest``, ``committed`` or ``{"topic":{"0":23,"1":-2}}``. Raises: OptionError."""
+    """Parse ``earliest``, ``latest``, ``committed`` or ``{"topic":{"0":23,"1":-2}}``. Raises: OptionError."""
     match text.strip().lower():
         case "earliest":
             return Earliest()
@@ -52,7 +52,7 @@ def parse_word_or_json(option: str, text: str) -> OffsetSpec:
 
 
 def parse_times(option: str, text: str) -> AtTime:
-    """``{"topic":{"0":1700000000000}}``: ms since the epoch. Raises: OptionError."""
+    """Parse ``{"topic":{"0":1700000000000}}``, in ms since the epoch. Raises: OptionError."""
     return AtTime(parse_partition_numbers(option, text, "a time in ms"))
 
 
@@ -65,7 +65,7 @@ def parse_time(option: str, text: str) -> AtTime:
 
 
 def parse_partition_numbers(option: str, text: str, meaning: str) -> dict[TopicPartition, int]:
-    """``{"topic":{"partition":number}}``. Raises: OptionError."""
+    """Parse ``{"topic":{"partition":number}}``. Raises: OptionError."""
     found = {}
     for topic, numbers in _object(option, text).items():
         if not isinstance(numbers, dict):
@@ -82,7 +82,7 @@ def parse_partition_numbers(option: str, text: str, meaning: str) -> dict[TopicP
 
 
 def parse_assign(text: str) -> list[TopicPartition]:
-    """``{"topicA":[0,1],"topicB":[2]}``. Raises: OptionError."""
+    """Parse ``{"topicA":[0,1],"topicB":[2]}``. Raises: OptionError."""
     found = []
     for topic, numbers in _object("assign", text).items():
         if not isinstance(numbers, list) or not all(

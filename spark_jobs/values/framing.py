@@ -22,7 +22,7 @@ class Frame(NamedTuple):
 
 
 def read_frame(value: bytes) -> Frame:
-    """Schema id and data. Raises ValueUndecodable."""
+    """The schema id and the data. Raises ValueUndecodable."""
     if len(value) < _HEAD.size:
         raise ValueUndecodable(f"no schema id: the value has only {len(value)} bytes")
     magic, schema_id = _HEAD.unpack_from(value)

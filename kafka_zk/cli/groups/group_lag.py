@@ -54,8 +54,6 @@ class LagMeter(ABC):
 
 
 class ZookeeperLagMeter(LagMeter):
-    """Offsets are in ZooKeeper."""
-
     def __init__(self, client: KazooBlockingClient, group: str) -> None:
         super().__init__()
         self._client = client

@@ -59,7 +59,7 @@ def chosen_partitions(
 def parse_topics(
     wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]], lacking: str = _NO_SUCH
 ) -> list[TopicPartition]:
-    """``topic`` or ``topic:0,1``; sorted.
+    """Parse ``topic`` or ``topic:0,1`` into sorted partitions.
 
     Raises: CommandFailed with ``lacking`` if one does not exist.
     """
@@ -77,7 +77,7 @@ def parse_topics(
 def new_offsets(
     admin: "BlockingAdmin", partitions: list[TopicPartition], current: Offsets, target: Target
 ) -> dict[TopicPartition, int]:
-    """Clamped to each partition's log. Raises CommandFailed, KafkaError."""
+    """The new offsets, clamped to each partition's log. Raises CommandFailed, KafkaError."""
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
     def listed(spec: int) -> dict[TopicPartition, int]:

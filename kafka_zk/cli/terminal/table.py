@@ -87,7 +87,7 @@ def _narrowed(widths: list[int], least: Sequence[int], room: int) -> list[int]:
 
 
 def _parts(name: str) -> list[str]:
-    """``CURRENT-OFFSET`` as ``CURRENT-`` above ``OFFSET``."""
+    """Split ``CURRENT-OFFSET`` into ``CURRENT-`` above ``OFFSET``."""
     at = max(name.rfind("-"), name.rfind("_")) + 1
     return [piece for piece in (name[:at], name[at:]) if piece]
 

@@ -21,7 +21,7 @@ _ERASE = "\r\x1b[K"
 
 
 class WaitingNotice:
-    """The pure core. Times are in seconds on any clock.
+    """The rules of the notice, without input and output. Times are in seconds on any clock.
 
     Args:
         columns: width of the terminal; None if stderr is not a terminal.
@@ -50,7 +50,7 @@ class WaitingNotice:
         return self._erase()
 
     def tick(self, now_s: float) -> str:
-        """Time passes."""
+        """Tell the notice the current time."""
         if not self._waits or now_s - self._quiet_since_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]

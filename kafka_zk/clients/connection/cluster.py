@@ -143,7 +143,8 @@ class Cluster:
         self, leaders: Mapping[TopicPartition, CurrentLeader], endpoints: Iterable[NodeEndpoint]
     ) -> set[TopicPartition]:
         """Apply the leaders in a Produce or Fetch response (KIP-951). Returns the partitions with a new leader: their
-        requests can go there without fetching metadata."""
+        requests can go there without fetching metadata.
+        """
         self.metadata, moved = self.metadata.with_leaders(leaders, endpoints)
         return moved
 
@@ -226,7 +227,7 @@ class Cluster:
         return None if node is None else self._connections.ready(node.host, node.port, purpose)
 
     async def connection(self, node_id: int, purpose: str = "") -> KafkaConnection:
-        """Opened if needed.
+        """The connection, opened if needed.
 
         Raises: BrokerError BROKER_NOT_AVAILABLE for an id that is not in the metadata; errors of the connection.
         """

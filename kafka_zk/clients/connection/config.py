@@ -70,7 +70,7 @@ class CheckedConfig:
 
     @classmethod
     def given(cls, config: Self | None, options: Mapping[str, Any]) -> Self:
-        """An object, or keys. Raises: TypeError for both; ConfigError."""
+        """Accept a configuration object or its keys. Raises: TypeError for both; ConfigError."""
         if config is None:
             return cls.from_properties(options)
         if options:
@@ -163,7 +163,7 @@ def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) ->
 
 
 def boolean(key: str, value: Any) -> bool:
-    """A boolean, possibly as text. Raises: ConfigError naming the key."""
+    """Raises: ConfigError naming the key."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):

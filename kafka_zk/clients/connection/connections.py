@@ -35,7 +35,7 @@ def version_between(connection: KafkaConnection, api_key: ApiKey, lowest: int, h
 
 
 class _Link:
-    """One address and purpose. It has a connection, or callers that wait for one."""
+    """The connection to one address for one purpose. It exists, or callers wait for it."""
 
     def __init__(self) -> None:
         self.connection: KafkaConnection | None = None

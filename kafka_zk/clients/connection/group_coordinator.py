@@ -52,7 +52,8 @@ class Committer(NamedTuple):
 
 class ConsumerGroupMetadata(NamedTuple):
     """The membership under which a transaction commits a group's offsets; by default none, which requires a group
-    without members. Source: ConsumerGroupMetadata.java@3.9."""
+    without members. Source: ConsumerGroupMetadata.java@3.9.
+    """
 
     group_id: str
     member_id: str = ""
@@ -147,7 +148,7 @@ class GroupCoordinator:
     async def commit(
         self, offsets: Mapping[TopicPartition, int], committer: Committer = _NOBODY
     ) -> dict[TopicPartition, ErrorCode]:
-        """Send one commit. NETWORK_EXCEPTION: the connection was lost. Raises like ``ask`` otherwise."""
+        """NETWORK_EXCEPTION: the connection was lost. Raises like ``ask`` otherwise."""
         topics: dict[str, list[Any]] = {}
         for tp, offset in offsets.items():
             partition = _CommitPartition(

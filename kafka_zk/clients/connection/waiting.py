@@ -32,7 +32,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
 
 
 class Signal:
-    """A repeated event."""
+    """An event that can happen more than once."""
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor

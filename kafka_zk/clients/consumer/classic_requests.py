@@ -32,7 +32,7 @@ _LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
 
 class ClassicRequests:
-    """The requests of one member. A lost response is reported as NETWORK_EXCEPTION.
+    """A lost response is reported as NETWORK_EXCEPTION.
 
     Every method raises BrokerError if the request cannot be sent, and ClientClosed.
     """

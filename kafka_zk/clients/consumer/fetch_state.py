@@ -108,13 +108,13 @@ class FetchState:
             self._ready.pop(tp, None)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drops fetched data."""
+        """Also drop fetched data."""
         for tp in partitions:
             self._partitions.pop(tp, None)
             self._ready.pop(tp, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetched data are kept."""
+        """Keep fetched data."""
         for tp in partitions:
             self._get(tp).paused = True
             self._ready.pop(tp, None)

@@ -27,7 +27,7 @@ from kafka_zk.rebalance.delivery import Start
 
 
 class _Claim:
-    """One ownership of a partition."""
+    """One ownership of a partition, from its claim to its release."""
 
     __slots__ = ("committed", "end", "fetching", "floor", "found", "sought", "start", "stopping", "stream")
 

@@ -13,7 +13,7 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 
 class Handout:
-    """Any thread may use it.
+    """The handout may be used from any thread.
 
     Args:
         may_act: checked before each delivery: the lease on the owned partitions.
@@ -35,7 +35,7 @@ class Handout:
     # --- for the user ---
 
     def done(self) -> None:
-        """The held records are done."""
+        """Mark the held records as processed."""
         with self._lock:
             notify = self._set_done()
         if notify:

@@ -14,7 +14,7 @@ LookUp = Callable[[Collection[TopicPartition]], Awaitable[Offsets]]
 
 
 class StartsLookedUp:
-    """``start``: of the delivery. ``look_up``: returns the offset of each partition, -1 if there is none."""
+    """``start``: starts the delivery. ``look_up``: returns the offset of each partition, -1 if there is none."""
 
     def __init__(self, start: Callable[[Mapping[TopicPartition, Start]], None], look_up: LookUp) -> None:
         self._start = start

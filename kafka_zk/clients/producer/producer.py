@@ -130,7 +130,8 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> RecordFuture:
-        """Accept one record now. Await the future, check it later, or drop it and call ``flush()``.
+        """Accept one record without waiting for space. Await the future, check it later, or drop it and call
+        ``flush()``.
 
         Raises: BufferExhausted if ``buffer.memory`` is full (``await ready(topic)``, then try again); KafkaError if the
         topic's metadata are unknown (``await ready(topic)`` before the first record) or lack the partition (they are

@@ -98,8 +98,8 @@ def commit_offsets(
 
 
 def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
-    """Commit or abort. Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there
-    is nothing to abort.
+    """Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there is nothing to
+    abort.
     """
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed

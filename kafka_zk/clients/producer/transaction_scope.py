@@ -19,7 +19,9 @@ def may_be_aborted(error: BaseException | None) -> bool:
 
 
 class TransactionScope:
-    """``async with``. Raises the errors of ``commit_transaction``, after an abort where possible."""
+    """The transaction of one ``async with`` block. Raises the errors of ``commit_transaction``, after an abort where
+    possible.
+    """
 
     def __init__(self, producer: Transactional) -> None:
         self._producer = producer

@@ -35,7 +35,7 @@ class Flight(NamedTuple):
 
 
 def find_flights() -> Path:
-    """Zipped CSV. Raises DemoFailed if the package is not installed."""
+    """The path of a zipped CSV file. Raises DemoFailed if the package is not installed."""
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         path = Path(folder) / "data" / f"{FILE}.zip"

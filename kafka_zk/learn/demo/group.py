@@ -205,7 +205,7 @@ class ZookeeperDemoGroup(DemoGroup):
 
 
 class BrokerDemoGroup(DemoGroup):
-    """Coordinated by a broker. The group is followed through the brokers' events in ``trace``."""
+    """A group that a broker coordinates. The group is followed through the brokers' events in ``trace``."""
 
     def __init__(
         self, data_dir: Path, bootstrap: str, trace: Path, topic: str, partitions: int, tell: Callable[[str], None]

@@ -64,7 +64,7 @@ class Group:
         self._steps = StepLines(name, self.timeline)
 
     def new_member(self, name: str) -> LessonMember:
-        """Has not joined yet."""
+        """A member that has not joined yet."""
         self.members.append(self._make_member(self, name))
         return self.members[-1]
 

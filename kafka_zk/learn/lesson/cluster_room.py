@@ -100,7 +100,7 @@ class ClusterRoom(ABC):
         self.teacher.show(f"{path}  {', '.join(told)}")
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Events are processed meanwhile. Raises LessonFailed."""
+        """Wait for ``done`` while processing events. Raises LessonFailed."""
         end_s = time.monotonic() + PATIENCE_S
         while not done():
             if time.monotonic() > end_s:
@@ -109,7 +109,7 @@ class ClusterRoom(ABC):
 
     @contextmanager
     def watched(self, kinds: tuple[type[Event], ...] = _SHOWN) -> Iterator["News"]:
-        """Events during the block. ``kinds``: the events to take from the brokers' traces."""
+        """Collect the events of the block. ``kinds``: the events to take from the brokers' traces."""
         news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process, kinds)
         observer = ClusterObserver(self.client, news.add)
         self.client.process(POLL_MS)
@@ -157,7 +157,7 @@ class News:
         return self.all
 
     def lines(self) -> Iterator[str]:
-        """One for each event."""
+        """One line for each event."""
         self._process(_LATE_MS)
         self.read()
         yield from ClusterLines(self._events, verbose=self._verbose, time_text=self.seconds).lines()

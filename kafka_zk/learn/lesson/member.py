@@ -80,7 +80,7 @@ class LessonMember(ABC):
 
 
 class ZookeeperMember(LessonMember):
-    """Watches pass the gate."""
+    """A member whose watches pass the gate."""
 
     consumer: ZookeeperConsumer
 

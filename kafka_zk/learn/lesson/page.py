@@ -35,7 +35,7 @@ class LessonPage:
         self._recording, self._clusters, self._service = self._thread.call(self._started, port)
 
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
-        """Clusters are in ``folder``. Raises the errors of ``course.run``."""
+        """``folder``: for the data of the clusters. Raises the errors of ``course.run``."""
         teacher = StepTeacher(self._take, self._keep, self._open_room, self._clusters.heard)
         with Rooms(folder, teacher) as rooms:
             course.run(rooms, chapters, numbers)

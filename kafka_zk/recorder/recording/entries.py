@@ -171,7 +171,7 @@ class Entries:
         return int(seq)
 
     def first_from(self, time_ms: int) -> int:
-        """0 without one."""
+        """The first entry from this time on; 0 without one."""
         found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
         return 0 if found is None else int(found[0])
 

@@ -58,7 +58,7 @@ class Samples:
         return len(new)
 
     def end(self, beginning: str, time_ms: int) -> None:
-        """Their source no longer exists."""
+        """End these series, because their source no longer exists."""
         self.add(time_ms, dict.fromkeys(self.at(time_ms, [beginning])), for_good=True)
 
     def at(self, time_ms: int, beginnings: Iterable[str], limit: int = MOST_SAMPLES) -> dict[str, int]:

@@ -50,7 +50,7 @@ class ZnodeTree:
         return changes
 
     def apply(self, change: Change) -> None:
-        """Whatever the znode was before."""
+        """Apply a change, whatever the znode was before."""
         before = self.znodes.get(change.path)
         if before is not None and before.session:
             self._ephemerals[before.session].discard(change.path)

@@ -24,7 +24,7 @@ class MemberChanges(NamedTuple):
 
 
 class MemberChange:
-    """During one rebalance."""
+    """What happened to the members during one rebalance."""
 
     def __init__(self) -> None:
         self._came: dict[str, bool] = {}  # True for former members

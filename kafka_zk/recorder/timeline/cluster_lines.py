@@ -51,7 +51,7 @@ class ClusterEvents:
                 written.append((info.leader, info.leader_epoch, tuple(info.isr)))
 
     def due(self, now_ms: int | None = None) -> Iterator[Event]:
-        """None: all."""
+        """The events that are due at ``now_ms`` (None: all)."""
         while self._waiting and (now_ms is None or self._waiting[0][0] <= now_ms - HOLD_BACK_MS):
             event = heapq.heappop(self._waiting)[2]
             if not isinstance(event, LeadershipSeen) or not self._is_told(event):
@@ -76,7 +76,7 @@ class ClusterLines:
         self._time_text = time_text
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """None: all."""
+        """The lines that are due at ``now_ms`` (None: all)."""
         for line in self._grouped(self._events.due(now_ms)):
             more = len(line.items) - NAMED_COUNT
             named = ", ".join(line.items[:NAMED_COUNT]) + (f" and {more} more" if more > 0 else "")

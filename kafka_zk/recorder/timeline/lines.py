@@ -34,7 +34,7 @@ class RebalanceLines:
         self._reported_long: int | None = None  # start of the rebalance that was reported as long
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """None: all."""
+        """The lines that are due at ``now_ms`` (None: all)."""
         for told in self._timeline.due(now_ms):
             if isinstance(told, GroupRebalance):
                 yield from self._first_look(told.began_ms)
@@ -65,7 +65,7 @@ class RebalanceLines:
             yield f"{prefix}at the first look {enumerated(has)}"
 
     def _unfinished(self, now_ms: int | None) -> Iterator[str]:
-        """``now_ms`` None: the end."""
+        """``now_ms`` None means the end of the timeline."""
         rebalances = self._timeline.rebalances
         began_ms = rebalances.began_ms
         if began_ms is None:
@@ -94,7 +94,7 @@ class StepLines:
         self._timeline = timeline
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """None: all."""
+        """The lines that are due at ``now_ms`` (None: all)."""
         for told in self._timeline.due(now_ms):
             yield from self.of(told)
 

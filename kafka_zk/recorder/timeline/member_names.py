@@ -40,7 +40,7 @@ class MemberNames:
         return replace(event, **named)
 
     def name(self, member_id: str) -> str:
-        """Assigned at the first call."""
+        """The member's short name, assigned at the first call."""
         if member_id not in self._names:
             parts = _MEMBER_ID.fullmatch(member_id)
             name = parts["name"] if parts else member_id

@@ -27,7 +27,8 @@ class Groups(Protocol):
 
 class AskedGroups:
     """``take``: receives an ``AssignmentCompleted`` for each group whose assignment changed. ``most``: maximum number
-    of groups to describe."""
+    of groups to describe.
+    """
 
     def __init__(self, take: Callable[[list[Event]], object], most: int) -> None:
         self._take = take

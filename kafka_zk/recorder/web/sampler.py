@@ -30,7 +30,8 @@ _log = Logger()
 
 class Wanted(NamedTuple):
     """``brokers``: addresses of live brokers, ``host:port``. ``leaders``: by partition. ``in_zookeeper``: committed
-    offsets that are known from ZooKeeper. ``groups``: broker-coordinated groups."""
+    offsets that are known from ZooKeeper. ``groups``: broker-coordinated groups.
+    """
 
     brokers: tuple[str, ...]
     leaders: Mapping[TopicPartition, str]

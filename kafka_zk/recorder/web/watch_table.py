@@ -70,8 +70,8 @@ class WatchTable:
         return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
-        """Changes since the last call. ``name``: returns the process of a session. A process with two sessions watches
-        a path while either does.
+        """Report changes since the last call. ``name``: returns the process of a session. A process with two sessions
+        watches a path while either does.
         """
         now_ms, before = wall_ms(), self._known
         self._known = {each: name(each[0]) for each in watches}
@@ -97,7 +97,7 @@ def _by_path(known: Iterable[tuple[tuple[int, str], str]]) -> set[tuple[str, str
 
 
 def parse(answer: str) -> Iterator[tuple[int, str]]:
-    """(Session, path). A session is a hexadecimal line, followed by a tab-indented line for each path."""
+    """Yield (session, path). A session is a hexadecimal line, followed by a tab-indented line for each path."""
     session = 0
     for line in answer.splitlines():
         if line.startswith("\t"):

@@ -61,7 +61,8 @@ class Timer:
 
 class Process:
     """``failed``: called with an exception of a timer or message; the process continues, as under Twisted.
-    ``epoch_ms``: wall-clock time at the beginning."""
+    ``epoch_ms``: wall-clock time at the beginning.
+    """
 
     def __init__(
         self, name: str, scheduler: Scheduler, random: Random, failed: Callable[[Failure], None], epoch_ms: int = 0
@@ -158,12 +159,12 @@ class Process:
                 self._failed(Failure())
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Act like SIGSTOP."""
         self.is_paused = True
         self._plan_wake()
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Act like SIGCONT."""
         if not self.is_alive or not self.is_paused:
             return
         self.is_paused = False
@@ -173,7 +174,9 @@ class Process:
             self.receive(message)
 
     def kill(self) -> None:
-        """SIGKILL. Pending messages are kept: freeing them would run ``finally`` blocks of the process's coroutines."""
+        """Act like SIGKILL. Pending messages are kept: freeing them would run ``finally`` blocks of the process's
+        coroutines.
+        """
         self.is_alive = False
         self._plan_wake()
 

@@ -165,7 +165,7 @@ class Scheduler:
         return self.clock.rightNow * 1000
 
     def step(self) -> bool:
-        """The next due calls. False if none is scheduled."""
+        """Run the next due calls. False if none is scheduled."""
         due = self.clock.next_due()
         if due is None:
             return False

@@ -99,7 +99,7 @@ def parse(text: str) -> Scenario:
 
 
 def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
-    """The file's text."""
+    """The text of a scenario file with this trace."""
     source = "\n".join(scenario.source).rstrip()
     return f"{source}\n\n" + "\n".join(trace) + "\n"
 

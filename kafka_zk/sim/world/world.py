@@ -265,7 +265,7 @@ class World:
             self._observe(event)
 
     def failed(self, failure: Failure) -> None:
-        """Uncaught, during the run."""
+        """Handle an uncaught failure of the run."""
         if not self._is_over:
             self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
 
