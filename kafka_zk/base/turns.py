@@ -21,7 +21,7 @@ AT_ONCE = 32
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:
-    """0: in the reactor's next turn."""
+    """``seconds`` 0 waits for the reactor's next turn."""
     waiting: Deferred[None] = Deferred()
     clock.callLater(seconds, waiting.callback, None)
     return waiting
@@ -78,7 +78,8 @@ def pause(clock: Timers, seconds: float) -> ClientWait[None]:
 class Turns:
     """Yields to other requests after SLICE_S, or after TURN_COST bytes that the handler copied, compressed or scanned.
 
-    For one request. ``clock``: the reactor. ``goes_on``: finish the request even if its client disconnects.
+    One instance serves one request. ``clock``: the reactor. ``goes_on``: finish the request even if its client
+    disconnects.
     """
 
     def __init__(self, clock: Timers, *, goes_on: bool = False) -> None:

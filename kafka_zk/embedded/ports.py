@@ -28,7 +28,7 @@ def free_port(host: str = LOCALHOST) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free a moment ago, and different."""
+    """Different ports that were free a moment ago."""
     with contextlib.ExitStack() as probes:
         ports = []
         for _ in range(count):

@@ -70,7 +70,7 @@ def encode_request(
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes | bytearray:
-    """Header and body, without the size prefix. Fields that ``version`` lacks are omitted."""
+    """The header and body, without the size prefix. Fields that ``version`` lacks are omitted."""
     return response_header(api_key, version, correlation_id) + encode_body(message, api_key, version)
 
 

@@ -21,7 +21,7 @@ class Versions(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """Kafka's notation: ``3+``, ``0-4``, ``7`` or ``none``."""
+        """Parse Kafka's notation: ``3+``, ``0-4``, ``7`` or ``none``."""
         if text == "none":
             return NO_VERSIONS
         first, _, last = text.removesuffix("+").partition("-")
@@ -111,7 +111,7 @@ class Table:
 
     @cache  # noqa: B019
     def tagged(self, version: int) -> tuple[Field, ...]:
-        """Written only if they differ from the default."""
+        """The tagged fields, which are written only if they differ from the default."""
         return tuple(
             field for field in self.fields if field.versions.include(version) and field.tagged_versions.include(version)
         )

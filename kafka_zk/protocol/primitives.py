@@ -114,7 +114,7 @@ def skip_tagged_fields(buffer: Buffer, position: int) -> int:
 
 
 def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, int]]:
-    """Tag, start and end of each field. The last row is (-1, end, end of the section)."""
+    """The tag, start and end of each field. The last row is (-1, end, end of the section)."""
     count, position = read_unsigned_varint(buffer, position)
     if count > len(buffer) - position:
         raise ProtocolError(f"{count} tagged fields with {len(buffer) - position} bytes left")

@@ -19,7 +19,7 @@ from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
 
 
 def registered_brokers(client: RegistryClient) -> str:
-    """Bootstrap servers; empty without live brokers. Raises RegistryError."""
+    """The bootstrap servers; empty without live brokers. Raises RegistryError."""
     live = run_blocking(BrokerRegistry(client).live())
     protocol = command_security().protocol
     addresses = [info.address(protocol) for info, _ in live.values()]

@@ -26,7 +26,7 @@ class GroupsOfBrokers:
         return {name: GroupOverview(each.state, len(each.members)) for name, each in described.items()}
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
-        """Assigned to members, or with committed offsets."""
+        """The partitions that are assigned or have committed offsets."""
         with self._brokers.asked() as admin:
             described = admin.groups.describe_groups(groups)
             offsets = admin.groups.committed_by(groups)

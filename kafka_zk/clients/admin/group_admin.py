@@ -65,7 +65,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group now. ``state``: Dead if it does not exist. ``assignor``: empty unless the group is Stable."""
+    """A group as it is now. ``state``: Dead if it does not exist. ``assignor``: empty unless the group is Stable."""
 
     group: str
     state: str

@@ -79,7 +79,7 @@ class CheckedConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """In either spelling (``linger.ms`` or ``linger_ms``).
+        """Accept keys in either spelling (``linger.ms`` or ``linger_ms``).
 
         Raises: ConfigError for an unknown key, listing the known ones.
         """

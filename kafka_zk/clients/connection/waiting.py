@@ -16,7 +16,7 @@ _ROUNDING_MS = 1e-6
 
 
 def sleep(reactor: Reactor, delay_s: float) -> Deferred[None]:
-    """0: in the next reactor turn."""
+    """``delay_s`` 0 waits for the next reactor turn."""
     waiting: Deferred[None] = Deferred(lambda _: call.cancel())
     call = reactor.callLater(max(0.0, delay_s), waiting.callback, None)
     return waiting

@@ -137,7 +137,7 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def subscribe(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
-        """A regular expression now matches other topics."""
+        """Handle that the regular expression now matches other topics."""
         self._topics = tuple(sorted(topics))
         if self.state is MemberState.STABLE and self._topics != self._joined.topics:
             self._rejoin("the subscription changed")
@@ -157,7 +157,7 @@ class ClassicMember:
         self._is_closing = True
 
     def leave(self, reason: str) -> list[Effect]:
-        """Delivery has stopped and offsets are committed. A static member sends no LeaveGroup."""
+        """Leave after delivery has stopped and offsets are committed. A static member sends no LeaveGroup."""
         if self.member_id and self.state is not MemberState.LEFT and self._config.group_instance_id is None:
             self._effects.append(SendLeave(self.member_id, reason))
         self._end()

@@ -134,7 +134,7 @@ class ProducerBatch:
     # --- outcome ---
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
-        """The batch was written. No effect if the outcome is known."""
+        """Record that the batch was written. No effect if the outcome is known."""
         if not self.done:
             self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
             self._finish()

@@ -87,7 +87,7 @@ _OUTCOMES = {
 
 
 def outcome_of(code: ErrorCode) -> Outcome:
-    """The same for all transaction requests."""
+    """A code has the same meaning for all transaction requests."""
     if code in _OUTCOMES:
         return _OUTCOMES[code]
     return Outcome.RETRY if code.retriable else Outcome.FATAL

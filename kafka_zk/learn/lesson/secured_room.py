@@ -50,7 +50,7 @@ class SecuredRoom(ClusterRoom):
             admin.alter_client_quotas({"user": ALICE}, {"producer_byte_rate": None})
 
     def topic(self, name: str, leader: int) -> TopicPartition:
-        """One partition, which this broker alone has."""
+        """Create a topic with one partition, which this broker alone has."""
         tp = self._new_name(name)
         with self.admin(0) as admin:
             admin.create_topics([NewTopic(tp.topic, assignment={0: [leader]})])

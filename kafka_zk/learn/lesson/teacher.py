@@ -82,7 +82,7 @@ class Teacher:
             self._write(part.rstrip())
 
     def aside(self, line: str) -> None:
-        """Does not belong to the lesson."""
+        """Show a line that does not belong to the lesson."""
         self.show(line)
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
@@ -95,7 +95,7 @@ class Teacher:
         """Receive a member's event, on the reactor thread."""
 
     def picture(self, lines: Iterable[str]) -> None:
-        """Lines that must not be wrapped."""
+        """Show lines that must not be wrapped."""
         for line in lines:
             self._write(f"{_INDENT}{line}".rstrip())
 

@@ -71,7 +71,7 @@ class Recording:
         self.database.close()
 
     def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
-        """Everything that arrived since the last call.
+        """Add everything that arrived since the last call.
 
         Raises: sqlite3.Error (for example a full disk); then this call has stored nothing.
         """

@@ -45,7 +45,7 @@ class MemberChange:
         self._gone[member] = None
 
     def infer(self, causes: Iterable[str], present: Collection[str]) -> None:
-        """Changes that only the members' reported causes name."""
+        """Infer changes that only the members' reported causes name."""
         for cause in causes:
             for member, verb in _MEMBERSHIP.findall(cause):
                 if verb == "came" and member in present and member not in self._came:

@@ -77,7 +77,7 @@ class Deliveries:
 
 
 def together(silences: Iterable[Silence]) -> Silence:
-    """Consecutive silences of one partition."""
+    """Join consecutive silences of one partition."""
     first, *others = silences
     for each in others:
         known = [ms for ms in (first.silent_ms, each.silent_ms) if ms is not None]

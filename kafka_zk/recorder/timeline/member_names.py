@@ -26,7 +26,7 @@ class MemberNames:
         self._present: dict[str, str] = {}  # name -> member id, for current members
 
     def in_event(self, event: Event) -> Event:
-        """Short names replace member ids."""
+        """Replace member ids by short names."""
         if isinstance(event, GenerationSeen):
             return self._in_generation(event)
         if not isinstance(event, CoordinatorEvent):

@@ -157,7 +157,7 @@ class RecordingApi:
         return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
 
     def question(self, query: Query) -> Document:
-        """About the effect of ``step``, with the answer."""
+        """Ask about the effect of ``step``; the document contains the answer."""
         steps = self._lesson().steps
         number = _number(query, "step")
         if not 0 <= number < len(steps):
@@ -182,7 +182,7 @@ class RecordingApi:
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
-        """Export an interval as a recording. Raises: OSError, sqlite3.Error."""
+        """Raises: OSError, sqlite3.Error."""
         first = self._recording.entries.first_from(_number(query, "from_ms"))
         last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:

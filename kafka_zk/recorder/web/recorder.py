@@ -63,7 +63,7 @@ class Recorder:
         self._source.close()
 
     def take(self, events: list[Event]) -> None:
-        """Events of another source, for the next poll."""
+        """Keep events of another source for the next poll."""
         if self._waiting and len(self._waiting) + len(events) > MOST_KEPT:
             self.lost_count += len(events)
         else:

@@ -103,7 +103,7 @@ class TransactionLogFollower:
         """
 
     def read(self, limit: int | None = None) -> list[Transaction]:
-        """Oldest first; ``limit`` None: all. Raises: OSError."""
+        """The transactions, oldest first; ``limit`` None: all. Raises: OSError."""
         found: list[Transaction] = []
         for file in self._unread_files():
             if file != self._file:

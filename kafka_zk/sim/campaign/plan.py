@@ -74,7 +74,7 @@ def drawn(
     end_ms: int,
     kinds: Sequence[str],
 ) -> list[Fault]:
-    """Three to ten, before ``end_ms``, sorted. ``broker_members``: members of the broker group."""
+    """Three to ten faults before ``end_ms``, sorted. ``broker_members``: members of the broker group."""
     everybody = [*brokers, *members, *broker_members]
     targets_of: dict[str, Sequence[str]] = dict.fromkeys(KINDS, brokers)
     targets_of |= dict.fromkeys(_OF_MEMBERS, everybody[len(brokers) :])

@@ -11,7 +11,7 @@ from kafka_zk.sim.world.history import Assigned, Kept
 
 
 class OffsetsTopic(NamedTuple):
-    """All of the group, in log order. Compaction removes nothing during a run."""
+    """All of the group's records, in log order. Compaction removes nothing during a run."""
 
     commits: list[Kept]
     generations: list[Assigned]
