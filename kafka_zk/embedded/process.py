@@ -138,9 +138,9 @@ class ChildProcess:
         return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(now_s - LAST_SECONDS_S)}"
 
     def terminate(self) -> None:
-        """A paused process is resumed.
+        """Send SIGTERM, and resume the process if it is paused.
 
-        It is sent once: a second SIGTERM could reach an interpreter that has already removed its handlers.
+        SIGTERM is sent once: a second one could reach an interpreter that has already removed its handlers.
         """
         if not self._asked_to_end:
             self._asked_to_end = True
@@ -199,8 +199,8 @@ class ChildProcess:
 
 
 def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
-    """A line without a time has the time of the previous line; lines after the last time have the time of the file,
-    ``written_s``.
+    """A line without a time has the time of the previous line; lines after the last line with a time have the time of
+    the file, ``written_s``.
     """
     lines = log.splitlines()
     times = [_time_of(line) for line in lines]

@@ -62,7 +62,8 @@ Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
 
 _ELEMENTS_AT_ONCE = 64
 _NUMBERS_AT_ONCE = 128
-"""Limit for arrays in an element: a partition has few replicas, and a generator would take longer than reading them."""
+"""Limit for an array within an element. A partition has few replicas, which are read faster at once than by a
+generator."""
 
 _NUMBERS_OF_MOST = 8
 """Smaller arrays of numbers have a prepared ``struct``."""

@@ -69,8 +69,8 @@ class GroupHold:
     async def read_manifest(self) -> Manifest | None:
         """Read the manifest of the last run.
 
-        Raises: InvalidZnode; ForeignCommit if a claim was lost. Other runs may then have left leftovers, which this run
-        would judge by outdated offsets, so that a table could get records twice.
+        Raises: InvalidZnode; ForeignCommit if a claim was lost. Without this check, the run would judge another run's
+        manifest by outdated offsets, and a table could get records twice.
         """
         try:
             data, stat = await self._client.get(self._path)

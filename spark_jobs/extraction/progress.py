@@ -28,7 +28,7 @@ _NOT_A_DIGIT = re.compile(r"\D")
 
 
 class JobProgress:
-    """Calls ``progress`` in the block.
+    """Calls ``progress`` while the ``with`` block runs.
 
     ``sizes``: number of offsets of each task, by task number.
     """

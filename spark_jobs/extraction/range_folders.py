@@ -108,7 +108,7 @@ class RangeFolders:
         self.files.delete(source)
 
     def _copy(self, manifest: Manifest) -> None:
-        """Files are moved one by one: a renamed folder would move into an existing one."""
+        """Move files one by one: a rename of the folder would move it into the existing one."""
         if self.is_published(manifest):
             self.discard(manifest)
             return

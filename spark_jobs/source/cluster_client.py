@@ -151,7 +151,8 @@ class ClusterClient:
         return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """EARLIEST, LATEST (the readable end), or the first at or after a timestamp in ms; NO_OFFSET if there is none.
+        """Look up EARLIEST, LATEST (the readable end), or the first offset at or after a timestamp in ms (NO_OFFSET
+        without one).
         """
         return self._offsets(wanted, self.settings.read_committed)
 

@@ -70,7 +70,7 @@ def split(
 
 
 def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """One task has neighbours with at most ``most_records`` offsets in all (None: one piece each).
+    """Each group of neighbours is one task and has at most ``most_records`` offsets (None: one piece each).
 
     Every task costs time in Spark and a file in the lake, however little it reads.
     """
@@ -88,7 +88,7 @@ def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> l
 
 
 def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Pieces too small to be cut take no share of the rest."""
+    """Pieces that are too small to be cut do not count in the proportion."""
     total = sum(each.size for each in pieces)
     small = [each for each in pieces if _share(each.size, total, min_partitions) == 1]
     whole = {each.tp for each in small}

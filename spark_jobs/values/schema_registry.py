@@ -85,7 +85,7 @@ class SchemaRegistry:
         return versions[-1] if versions else None
 
     def learn(self, subject: str) -> list[Schema]:
-        """Oldest first; ``by_id`` knows the versions from then on."""
+        """The subject's versions, oldest first, which ``by_id`` knows from then on."""
         numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions") or []
         try:
             return [self._version(subject, int(number)) for number in sorted(numbers)]

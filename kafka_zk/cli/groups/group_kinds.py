@@ -25,7 +25,8 @@ class GroupKind(enum.StrEnum):
 class PartitionOfGroup:
     """One line of a description, also for a member without partitions.
 
-    ``owner``: a member's id, in ZooKeeper with its stream number. Only brokers know hosts and client ids.
+    ``owner``: a member's id, in ZooKeeper groups followed by the number of its stream. Only brokers know hosts and
+    client ids.
     """
 
     tp: TopicPartition | None
@@ -65,7 +66,7 @@ class Groups(Protocol):
     def offsets(self, group: str) -> dict[TopicPartition, int]: ...
 
     def refuse_live(self, group: str) -> None:
-        """Raises if the group has live members; one that does not exist has none."""
+        """Raises if the group exists and has live members."""
         ...
 
     def store(self, group: str, offsets: Offsets) -> None:

@@ -65,7 +65,7 @@ class ReactorThread:
             raise
 
     def tell(self, function: Callable[..., object], *args: Any) -> None:
-        """Immediately if called on the reactor thread, else before later ``call``s."""
+        """The call runs immediately on the reactor thread; from other threads, before later ``call``s."""
         from twisted.python import threadable
 
         if threadable.isInIOThread():

@@ -181,7 +181,7 @@ class BrokerRoom(ClusterRoom):
         self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
 
     def _make_controller(self, broker_id: int) -> None:
-        """Sessions of other controllers end until this broker is the controller."""
+        """End the sessions of other controllers until this broker is the controller."""
         while (current := self.controller_id()) != broker_id:
             if current is not None:
                 self.expire(current)

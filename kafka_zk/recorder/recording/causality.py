@@ -119,7 +119,7 @@ class Causality:
         return Cause(last.seq, certain=False)
 
     def told(self, seq: int, event: Event) -> int | None:
-        """The number of an earlier entry (the end of a session) that this event, an operator's act, caused."""
+        """The entry of the session's end that this event, an operator's act, has caused."""
         ended = None
         if isinstance(event, WatchFired):
             _remember(self._fired, (event.actor, event.path), seq)

@@ -29,8 +29,8 @@ _log = Logger()
 
 
 class Wanted(NamedTuple):
-    """``brokers``: addresses of live brokers, ``host:port``. ``leaders``: by partition. ``in_zookeeper``: committed
-    offsets that are known from ZooKeeper. ``groups``: broker-coordinated groups.
+    """``brokers``: addresses of live brokers, ``host:port``. ``leaders``: addresses by partition. ``in_zookeeper``:
+    committed offsets that are known from ZooKeeper. ``groups``: broker-coordinated groups.
     """
 
     brokers: tuple[str, ...]
