@@ -21,7 +21,7 @@ Target = Mapping[TopicPartition, int]
 
 @dataclass(slots=True)
 class GroupView:
-    """None: not read yet in this session.
+    """A field that is None was not read yet in this session.
 
     Attributes:
         consumer_id, registration: of this member.
@@ -63,7 +63,7 @@ class GroupView:
         return topics_wanted(registrations, self.exclude_internal_topics)
 
     def written(self) -> GroupAssignment | None:
-        """None if the strategy that wrote it has no leader."""
+        """The assignment in ZooKeeper; None if the strategy that wrote it has no leader."""
         if self.assignment is None or not is_by_leader(self.assignment.strategy):
             return None
         return self.assignment

@@ -15,7 +15,7 @@ from kafka_zk.protocol.errors import ProtocolError
 Buffer = bytes | bytearray | memoryview
 
 MAX_STRING_BYTES = 0x7FFF
-"""Also applies if the length is a varint, as in Kafka."""
+"""As in Kafka, the limit also applies if the length is a varint."""
 
 MAX_TAGGED_FIELDS = 100
 """Limit for each struct. Kafka's messages have fewer than ten, but unknown ones must be skipped one by one."""

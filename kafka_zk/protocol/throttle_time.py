@@ -1,7 +1,8 @@
 """Writes ``throttle_time_ms`` into an encoded response.
 
-In most responses the field comes first, or after fixed-size fields. In Produce it follows the topics, and in some other
-responses arrays that must be decoded to find it. Version 0 of many APIs, and all versions of a few, lack it.
+In most responses the field comes first, or after fixed-size fields. In Produce it follows the topics. In some other
+responses it follows arrays, which must be decoded to find it. Version 0 of many APIs, and all versions of a few, lack
+it.
 """
 
 import struct

@@ -29,7 +29,7 @@ FORMAT = "parquet"
 
 
 class Rewriter(Protocol):
-    """Spark's part (``rewriter.SparkRewriter``)."""
+    """Spark's part, implemented by ``rewriter.SparkRewriter``."""
 
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
@@ -98,8 +98,8 @@ def _rewrite(
 def chosen(current: Mapping[str, Inventory], group: str, target_file_bytes: int) -> dict[str, Inventory]:
     """The group's Parquet folders with an average file below half of the target size.
 
-    If they have different partition columns, the largest set with the same ones; folders without files belong to any
-    set.
+    Only folders with the same partition columns can be merged: the largest such set is chosen, and folders without
+    files belong to any set.
     """
     small = {
         name: each

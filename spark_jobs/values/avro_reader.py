@@ -23,8 +23,8 @@ _SAFE_DEPTH = 1024
 
 
 class _Writer(NamedTuple):
-    """``how``: None if the writer's logical types equal the reader's, so that fastavro reads them in C; otherwise the
-    conversion of values of ``schema``, from which logical types are removed.
+    """``how``: converts values of ``schema``, whose logical types are removed. None if the writer's logical types equal
+    the reader's, so that fastavro reads them in C.
     """
 
     schema: Any
