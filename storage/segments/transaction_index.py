@@ -9,10 +9,11 @@ Source: AbortedTxn.java, TransactionIndex.java@3.9. Tests: tests/storage/segment
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
-from kafka_zk.storage.files.files import read_file, write_end
+from kafka_zk.storage.files.files import read_file, write_atomically, write_end
 
 _ENTRY = Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -61,11 +62,12 @@ def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
 class TransactionIndex:
     """The transaction index of one segment. Loaded on first use; the file is not kept open."""
 
-    __slots__ = ("_entries", "_synced_count", "_write_count", "path")
+    __slots__ = ("_entries", "_is_damaged", "_synced_count", "_write_count", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._entries: list[AbortedTransaction] | None = None
+        self._is_damaged = False
         self._write_count = self._synced_count = 0
 
     @property
@@ -86,23 +88,30 @@ class TransactionIndex:
         """Replace the entries that end at or after ``start_offset``. Returns True if that changed anything.
 
         They count as not durable even if nothing changes: a killed process may have left them in the page cache.
-        Raises: OSError.
+        Entries that stay are not written again, because a power loss could then cut the file before them. A damaged
+        file is replaced durably. Raises: OSError.
         """
         entries = self.entries
         slot = bisect_left(entries, start_offset, key=_last_offset)
         replacing = list(found)
-        if entries[slot:] == replacing:
+        if self._is_damaged:
+            write_atomically(self.path, encode_transaction_index((*entries[:slot], *replacing)))
+            self._is_damaged = False
+        elif entries[slot:] == replacing:
             self._write_count += bool(replacing)
             return False
-        self._write_count += 1
-        write_end(self.path, slot * ENTRY_SIZE, encode_transaction_index(replacing))
+        else:
+            self._write_count += 1
+            pairs = zip(entries[slot:], replacing, strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            write_end(self.path, (slot + same) * ENTRY_SIZE, encode_transaction_index(replacing[same:]))
         entries[slot:] = replacing
         return True
 
     def clear(self) -> None:
-        """Drop all entries, even if the file is damaged. Raises: OSError."""
-        self._write_count += 1
-        write_end(self.path, 0, b"")
+        """Drop all entries of a damaged file. It stays until ``replace`` writes it: after a power loss, an empty file
+        would look sound."""
+        self._is_damaged = True
         self._entries = []
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
@@ -133,4 +142,5 @@ class TransactionIndex:
 
     def unload(self) -> None:
         """Free the entries in memory. The next use loads them."""
-        self._entries = None
+        if not self._is_damaged:
+            self._entries = None
