@@ -63,7 +63,7 @@ class GroupView:
         return topics_wanted(registrations, self.exclude_internal_topics)
 
     def written(self) -> GroupAssignment | None:
-        """The assignment in ZooKeeper; None if the strategy that wrote it has no leader."""
+        """The written assignment if its strategy has a leader, else None."""
         if self.assignment is None or not is_by_leader(self.assignment.strategy):
             return None
         return self.assignment
