@@ -97,7 +97,7 @@ def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], dura
 
 
 def controllers(facts: Iterable[Fact]) -> list[str]:
-    """Check that each epoch has one controller, and that epochs increase."""
+    """Check that each epoch has one controller and that epochs increase."""
     broken = []
     elected: dict[int, str] = {}
     for fact in facts:
