@@ -110,9 +110,10 @@ class PartitionReport:
 @dataclass(frozen=True)
 class Report:
     """``published``: the folders that appeared in the target, those of an earlier run first. ``lag_after``: number of
-    offsets from the ends of the ranges to those of the partitions at the time of planning. ``undecodable``: number of
-    records whose value was not decoded. ``seconds``: duration of the run, including ``spark_start_seconds``. ``short``:
-    requested offsets that were not extracted, without those excluded by ``max_records``.
+    offsets between the end of each range and the end of its partition when the run was planned, in all.
+    ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
+    ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
+    ``max_records``.
     """
 
     partitions: tuple[PartitionReport, ...]

@@ -150,8 +150,8 @@ class Idempotence:
 
     def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
         """If the broker acknowledged a later batch, this one fails, because a retry could write it out of order or
-        twice. Java's client retries it until ``delivery.timeout.ms`` (KAFKA-14359). Otherwise the gap is permanent, so
-        the epoch is bumped.
+        twice. Java's client retries even then, until ``delivery.timeout.ms`` (KAFKA-14359). If the broker acknowledged
+        no later batch, the gap is permanent, so the epoch is bumped.
         """
         entry = self._entry(batch.tp)
         if batch.sequence_was_reset or not entry.is_oldest(batch):
