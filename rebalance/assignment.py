@@ -1,8 +1,8 @@
-"""The types of an assignment: which threads may read which partitions, and which thread reads each one.
+"""Which thread reads which partition.
 
 A *thread* is Kafka's word for one stream of a member; its id is ``<consumer id>-<n>`` with n from 0. Every member
 builds the same ``GroupSnapshot`` from the same registrations and passes it to the same ``Assignor``, so all compute the
-same ``Assignment`` without communicating. Tests: ``tests/rebalance/test_assignment.py``.
+same ``Assignment`` without communicating.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,12 @@ ThreadId = str
 """``<consumer id>-<n>``. ZooKeeper allows only characters of the basic plane, for which Python and Java sort alike."""
 
 Assignment = Mapping[TopicPartition, ThreadId]
-"""Maps every partition that has a subscriber to the one thread that reads it."""
+"""Every partition that has a subscriber -> the one thread that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSnapshot:
-    """The input of an assignor.
-
-    ``threads``: topic -> ids of the threads subscribed to it, sorted as strings (Kafka's consumersForTopic).
+    """``threads``: topic -> ids of the threads subscribed to it, sorted as strings (Kafka's consumersForTopic).
     ``partitions``: the same topics -> their partitions, sorted; empty for a topic that does not exist.
     ``previous``: the last assignment; empty for strategies that ignore it. It may contain threads and partitions that
     no longer exist.
@@ -76,19 +74,18 @@ def group_snapshot(
 
 
 def thread_id(consumer_id: str, number: int) -> ThreadId:
-    """The id of a member's stream ``number``, counted from 0."""
+    """Streams are counted from 0."""
     return f"{consumer_id}-{number}"
 
 
 def consumer_of(thread: ThreadId) -> str:
-    """The consumer id in a thread id."""
     return thread.rpartition("-")[0]
 
 
 def _streams(
     registration: ConsumerRegistration, topics: Mapping[str, Sequence[int]], exclude_internal_topics: bool
 ) -> Mapping[str, int]:
-    """Topic -> number of streams. As in Kafka, only the first entry of a wildcard subscription counts."""
+    """As in Kafka, only the first entry of a wildcard subscription counts."""
     if not registration.is_wildcard:
         return registration.subscription
     regex, count = next(iter(registration.subscription.items()))

@@ -1,35 +1,30 @@
 """How many partitions each thread may have in a balanced assignment. Pure; independent of the previous assignment.
 
 Balanced means that no thread can pass a partition to a thread that has at least two fewer, neither directly nor through
-a chain of threads that each pass one on for each that they get. (This includes KIP-54's balance for different
-subscriptions.) Exactly the assignments with the least sum of squared counts are balanced. They are described by one
+a chain of threads that each pass one on for each that they get. This includes KIP-54's balance for different
+subscriptions. Exactly the assignments with the least sum of squared counts are balanced. They are described by one
 number per thread, its *full load*: the largest count among the thread and all threads from which a chain leads to it.
 All balanced assignments have the same full loads, and an assignment is balanced if and only if
 
 - every thread has its full load or one less, and
 - every partition belongs to one of those of its readers whose full load is the smallest.
 
-(Full loads are the prices of the dual problem; this is complementary slackness.)
-
 Threads and audiences are numbers here. An audience is a set of threads, together with the partitions that exactly these
-threads may read. Tests: ``tests/rebalance/test_balance.py``.
+threads may read.
 """
 
 from collections.abc import Sequence
 from heapq import heapify, heapreplace
 
 Audience = frozenset[int]
-"""The threads that may read the partitions of this audience; not empty."""
+"""The threads that may read these partitions; not empty."""
 
 
 def full_loads(audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> list[int]:
-    """The full load of every thread. ``sizes``: number of partitions of each audience."""
     return _Levelled(audiences, sizes, thread_count).full_loads()
 
 
 class _Levelled:
-    """Some balanced assignment."""
-
     def __init__(self, audiences: Sequence[Audience], sizes: Sequence[int], thread_count: int) -> None:
         self._audiences = audiences
         self._load = [0] * thread_count
@@ -38,7 +33,7 @@ class _Levelled:
             self._fill(audience, sizes[audience])
 
     def full_loads(self) -> list[int]:
-        """Level the loads, most loaded thread first. Threads reached by a search without a target are settled.
+        """The most loaded thread comes first. Threads reached by a search without a target are settled.
 
         No later chain enters this set (a search would have continued from there), and no thread outside it gets more
         than its origin.
@@ -65,7 +60,9 @@ class _Levelled:
             self._add(thread, audience, 1)
 
     def _search(self, origin: int, unsettled: set[int]) -> tuple[dict[int, tuple[int, int]], int | None]:
-        """Breadth first. Returns how each thread was reached, and the first one with at least two partitions fewer."""
+        """Search breadth first. Return how each thread was reached, and the first one with at least two partitions
+        fewer.
+        """
         came_by = {origin: (-1, -1)}
         left, seen_audiences = unsettled - {origin}, set[int]()
         queue = [origin]
@@ -82,7 +79,6 @@ class _Levelled:
         return came_by, None
 
     def _pass_along(self, came_by: dict[int, tuple[int, int]], origin: int, target: int) -> None:
-        """Move as many partitions as the chain allows and the balance of both ends requires."""
         chain = []
         thread = target
         while thread != origin:

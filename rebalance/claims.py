@@ -1,7 +1,6 @@
 """The claims of one member in one session: creates, watches and releases owner znodes.
 
 When other members or tools change many owner znodes at once, the member gets one input in the next reactor turn.
-Tests: ``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
 """
 
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
@@ -45,11 +44,10 @@ class Claims:
         self._is_closed = False
 
     def close(self) -> None:
-        """Send no more inputs."""
         self._is_closed = True
 
     def claim(self, threads: Mapping[TopicPartition, str]) -> None:
-        """Claim each partition for a thread id; ClaimSettled reports the outcome."""
+        """ClaimSettled reports the outcome."""
         self._spawn(self._claiming(threads))
 
     def watch_owners(self, partitions: Iterable[TopicPartition]) -> None:
@@ -58,7 +56,7 @@ class Claims:
             self._spawn(self._watching(tp))
 
     def release(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Commit offsets (where not None) and release the partitions; ReleaseSettled reports the outcome."""
+        """Commit offsets (where not None) and release; ReleaseSettled reports the outcome."""
         self._spawn(self._releasing(offsets))
 
     def check(self) -> None:
@@ -75,7 +73,6 @@ class Claims:
         await self._watch([tp for tp, outcome in outcomes.items() if isinstance(outcome, Claimed)])
 
     async def _watch(self, partitions: Collection[TopicPartition]) -> None:
-        """Watch this member's owner znodes: if a tool deletes one, another member may own the partition."""
         try:
             lost = await self._ownership.watch(self._claim_changed, partitions)
         except ConnectionLoss:

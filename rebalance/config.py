@@ -1,4 +1,4 @@
-"""The settings of a group member, named as in Kafka's old consumer."""
+"""Settings of a group member, named as in Kafka's old consumer."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ DEFAULT_RETRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class GroupConfig:
-    """Settings of a group member, with the defaults of Kafka's old consumer.
+    """Defaults are those of Kafka's old consumer.
 
     ``rebalance_backoff_ms`` x ``rebalance_max_retries``: time that a claim waits before a warning names the owner.
     Kafka's consumer then gives up; this one keeps waiting. ``exclude_internal_topics``: filters match no internal
@@ -22,11 +22,10 @@ class GroupConfig:
 
     @property
     def patience_ms(self) -> int:
-        """How long a claim waits before the warning, in ms."""
         return self.rebalance_backoff_ms * self.rebalance_max_retries
 
     def doubt(self, session_timeout_ms: int) -> str | None:
-        """A warning about the settings, in one sentence; None if they are fine."""
+        """One sentence; None if the settings are fine."""
         if self.patience_ms > session_timeout_ms:
             return None
         return (

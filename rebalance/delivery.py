@@ -1,4 +1,4 @@
-"""The interface through which a group driver prepares, starts, stops and drops the delivery of partitions.
+"""A group driver's interface to the consumer that delivers records.
 
 All calls come on the reactor thread and return immediately. Before it delivers a record, the consumer also calls
 ``Lease.may_act``; while records wait for the lease, it calls ``Lease.held_back``.
@@ -11,7 +11,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Start(NamedTuple):
-    """``thread``: number of this member's stream. ``offset``: the next offset to consume, -1 if none is committed."""
+    """``thread``: number of the stream. ``offset``: -1 if none is committed."""
 
     thread: int
     offset: int
@@ -21,7 +21,7 @@ class Delivery(Protocol):
     """Implemented by ``ZookeeperConsumer`` and by the simulator's fakes."""
 
     def prepare(self, partitions: frozenset[TopicPartition]) -> None:
-        """Get ready for partitions that are being claimed. They are not owned yet and may never be started."""
+        """These partitions are being claimed; they are not owned yet and may never be started."""
 
     def start(self, starts: Mapping[TopicPartition, Start]) -> None:
         """Deliver records of these partitions, which are owned now.

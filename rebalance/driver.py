@@ -1,8 +1,7 @@
 """The driver of one group member: runs the effects of ``GroupMember`` with the registries, watches and a clock.
 
 Everything runs on the reactor thread. Inputs are processed one at a time and in order. Requests to ZooKeeper are sent
-immediately, and each response becomes an input. Responses from earlier sessions are dropped (``_epoch``). Tests:
-``tests/rebalance/test_driver.py`` and the campaigns beside it.
+immediately, and each response becomes an input. Responses from earlier sessions are dropped (``_epoch``).
 """
 
 from collections import deque
@@ -42,8 +41,9 @@ _log = Logger()
 
 
 class Identity(NamedTuple):
-    """Which member of which group. ``consumer_id``: the name under ``ids``; thread n is ``<consumer_id>-<n>``.
-    ``registration``: with the announced strategies and, for a static member, its instance id."""
+    """The identity of one member in its group. ``consumer_id``: the name under ``ids``; thread n is
+    ``<consumer_id>-<n>``. ``registration``: with the announced strategies and, for a static member, its instance id.
+    """
 
     group: str
     consumer_id: str
@@ -51,7 +51,7 @@ class Identity(NamedTuple):
 
 
 class GroupDriver:
-    """One member of a group, which takes part in rebalances between ``start`` and ``leave``.
+    """Takes part in rebalances between ``start`` and ``leave``.
 
     Args:
         clock: the reactor's timers and the wall clock.
@@ -97,7 +97,7 @@ class GroupDriver:
         self._remove_listener: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
-        """Register and join the group. Returns when registered; partitions arrive through ``Delivery.start``.
+        """Returns when registered; partitions arrive through ``Delivery.start``.
 
         Raises: FencedInstanceId or DuplicateConsumerId if a live member has the id; SessionLost if ``leave`` is called
             first.
@@ -112,7 +112,7 @@ class GroupDriver:
         await self._registered
 
     async def leave(self) -> None:
-        """Stop delivery, commit, release and unregister. Returns when done, or when the session ends."""
+        """Stop delivery, commit, release and unregister; returns when done, or when the session ends."""
         if not self._leaving:
             self._leaving = True
             self._take(inputs.LeaveRequested())
@@ -122,7 +122,7 @@ class GroupDriver:
             await done
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetRefused | None]:
-        """Write the next offsets to consume. None: written.
+        """None: written.
 
         IN_DOUBT: try again after ``resume``, unless the partition was dropped. Any other OffsetRefused: this member
         does not own the partition (any more; then ``Delivery.drop`` was called).
@@ -138,7 +138,7 @@ class GroupDriver:
 
     @property
     def owned(self) -> Mapping[TopicPartition, int]:
-        """Partition -> thread number, for all partitions that are delivered now."""
+        """Partition -> thread number, of those delivered now."""
         return self._member.owned
 
     def _session_changed(self, state: SessionState) -> None:
@@ -168,7 +168,6 @@ class GroupDriver:
         self._take(inputs.SessionEnded())
 
     def _forget(self) -> None:
-        """Discard the session's claims, watches, timers and tokens; later responses to its requests are ignored."""
         self._epoch += 1
         self._claims.close()
         self._claims = self._claims_of_a_session()
@@ -186,7 +185,7 @@ class GroupDriver:
         return Claims(self._ownership, self._clock, self._reporter, self._spawn, tell)
 
     def _take(self, event: Input) -> None:
-        """Process inputs one at a time: inputs caused by effects wait until all effects of the step have run."""
+        """Inputs caused by effects wait until all effects of the step have run."""
         self._waiting.append(event)
         if self._stepping:
             return
@@ -210,7 +209,7 @@ class GroupDriver:
         ensureDeferred(work).addErrback(failed)
 
     def _fail(self, failure: Failure) -> None:
-        """End this member after an error. Its session ends when the consumer closes the client."""
+        """The session ends only when the consumer closes the client."""
         self._session = None
         self.lease.stop()
         self._remove_listener()

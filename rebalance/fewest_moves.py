@@ -16,7 +16,6 @@ unreached node grows by one. The cost is therefore minimal when the search ends,
 assignments exist.
 
 Sets of threads are intersected instead of iterated: 2,000 audiences of 100 threads have 200,000 arcs.
-Tests: ``tests/rebalance/test_sticky.py``, which enumerates all assignments of small groups.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,16 +59,12 @@ def counts_with_fewest_moves(
 
 @dataclass(slots=True)
 class _Group:
-    """Threads with the same full load, and the audiences whose partitions they share."""
-
     full: int
     threads: set[int] = field(default_factory=set)
     audiences: list[int] = field(default_factory=list)
 
 
 class _Flow:
-    """The flow of one group."""
-
     def __init__(
         self, group: _Group, audiences: Sequence[Audience], sizes: Sequence[int], had: Sequence[Counts]
     ) -> None:
@@ -100,7 +95,7 @@ class _Flow:
         self._distance: dict[Node, int] = dict.fromkeys((*self._excess, _HUB), 0)
 
     def settle(self, counts: list[Counts]) -> None:
-        """Solve the group and add the result to ``counts``."""
+        """Adds the result to ``counts``."""
         while sources := [node for node, excess in self._excess.items() if excess]:
             search = _Search(self._count, self._distance)
             moved = False
@@ -123,7 +118,7 @@ class _Flow:
         )
 
     def _arcs(self, node: Node, search: "_Search") -> Iterator[tuple[Node, int]]:
-        """The next nodes of a chain from here, each with the number of partitions it can carry."""
+        """Yield the next nodes of a chain, each with the number of partitions it can carry."""
         kind, number = node
         distance = self._distance[node]
         if node == _HUB:
@@ -177,8 +172,6 @@ class _Flow:
 
 
 class _Search:
-    """One search from all nodes with an excess; each node is visited once."""
-
     def __init__(self, threads: Iterable[int], distance: dict[Node, int]) -> None:
         self._distance = distance
         self._came_by: dict[Node, tuple[Node, int]] = {}
@@ -187,7 +180,6 @@ class _Search:
             self._unseen.setdefault(distance[_THREAD, thread], set()).add(thread)
 
     def unseen(self, distance: int, among: AbstractSet[int]) -> list[int]:
-        """Unvisited threads at this distance, sorted."""
         return sorted(self._unseen.get(distance, _NONE) & among)
 
     def run(
@@ -196,7 +188,7 @@ class _Search:
         arcs: Callable[[Node, "_Search"], Iterable[tuple[Node, int]]],
         has_room: Callable[[Node], bool],
     ) -> Node | None:
-        """Breadth first: the first thread with room that was not visited before, or None."""
+        """Breadth first: the next thread with room."""
         if source in self._came_by:
             return None
         self._see(source, source, _NO_LIMIT)

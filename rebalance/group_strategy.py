@@ -1,8 +1,8 @@
-"""Chooses a group's strategy. Every member computes it from the registrations that it read. Pure.
+"""Every member computes its group's strategy from the registrations that it read. Pure.
 
 A strategy defines the assignor, who runs it (every member, or the leader, who writes the result to ZooKeeper), and how
 partitions move: *eager* (each member stops and releases everything, then claims) or *incremental* (only moving
-partitions stop). Tests: ``tests/rebalance/test_group_strategy.py``.
+partitions stop).
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,9 +16,7 @@ from kafka_zk.registry.consumers import Member
 
 
 class AssignmentStrategy(NamedTuple):
-    """One entry of ``STRATEGIES``.
-
-    ``by_leader``: the leader computes the assignment and reserves the partitions of absent static members; otherwise
+    """``by_leader``: the leader computes the assignment and reserves the partitions of absent static members; otherwise
     every member computes it. ``incremental``: only moving partitions stop.
     """
 
@@ -43,9 +41,7 @@ STRATEGIES: Mapping[str, AssignmentStrategy] = {
 
 
 class Choice(NamedTuple):
-    """The group's strategy. ``why``: the reason, for observers. ``warning``: True for a fall-back that operators should
-    notice.
-    """
+    """``why``: the reason, for observers. ``warning``: True for a fall-back that operators should notice."""
 
     strategy: AssignmentStrategy
     why: str
@@ -53,7 +49,7 @@ class Choice(NamedTuple):
 
 
 def choose(members: Mapping[str, Member]) -> Choice:
-    """The group's strategy. Members that read the same registrations choose the same strategy.
+    """Members that read the same registrations choose the same strategy.
 
     A member that announces no strategies (such as Kafka's consumer) runs an eager one, which is unknown. The group then
     runs ``range``, the default of Kafka's consumer, or ``roundrobin`` if that is the only strategy that the others
@@ -74,11 +70,11 @@ def choose(members: Mapping[str, Member]) -> Choice:
 
 
 def leader(members: Mapping[str, Member]) -> str | None:
-    """The oldest member (smallest czxid) that announces strategies; None if there is none."""
+    """The oldest member (smallest czxid) that announces strategies."""
     ours = {name: member for name, member in members.items() if member.registration.strategies}
     return min(ours, key=lambda name: ours[name].czxid, default=None)
 
 
 def keeps_places(strategies: Iterable[str]) -> bool:
-    """True if one of these strategies reserves the partitions of absent static members."""
+    """True if a strategy reserves the partitions of absent static members."""
     return any(STRATEGIES[name].by_leader for name in strategies)

@@ -1,7 +1,7 @@
-"""One member's view of its group, and the target that follows from it. Pure.
+"""One member's view of its group, and the resulting target. Pure.
 
 The views of two members may differ for a moment. This delays a rebalance but is safe, because claims decide who owns a
-partition. Tests: ``tests/rebalance/test_group_view.py``.
+partition.
 """
 
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 from kafka_zk.registry.znodes.group_assignment import GroupAssignment
 
 Target = Mapping[TopicPartition, int]
-"""Partition -> number of this member's thread that should read it."""
+"""Partition -> the thread of this member that should read it."""
 
 
 @dataclass(slots=True)
 class GroupView:
-    """The latest state of everything that is watched. None: not read yet in this session.
+    """A field that is None was not read yet in this session.
 
     Attributes:
         consumer_id, registration: of this member.
@@ -47,32 +47,29 @@ class GroupView:
 
     @property
     def leads(self) -> bool:
-        """True if this member is the group's leader."""
         return self.members is not None and leader(self.members) == self.consumer_id
 
     @property
     def generation(self) -> int:
-        """Generation of the leader's assignment; 0 for strategies without a leader."""
+        """0 for strategies without a leader."""
         by_leader = self.strategy is not None and self.strategy.by_leader
         return self.assignment.generation if by_leader and self.assignment is not None else 0
 
     def topics_to_watch(self) -> TopicsWanted:
-        """The topics whose partitions this member needs: all topics of the group if it computes assignments, else
-        none.
-        """
+        """All topics of the group if this member computes assignments, else none."""
         if self.members is None or self.strategy is None or (self.strategy.by_leader and not self.leads):
             return NOTHING_WANTED
         registrations = [member.registration for member in self.members.values()]
         return topics_wanted(registrations, self.exclude_internal_topics)
 
     def written(self) -> GroupAssignment | None:
-        """The leader's assignment, if the strategy that wrote it has a leader."""
+        """The written assignment if its strategy has a leader, else None."""
         if self.assignment is None or not is_by_leader(self.assignment.strategy):
             return None
         return self.assignment
 
     def target(self) -> Target | None:
-        """The partitions that this member should own; None while unknown; the member then keeps its partitions.
+        """What this member should own. None: unknown, so it keeps its partitions.
 
         Raises: InvalidTopicFilter if the regular expression of a member cannot be parsed.
         """
@@ -91,7 +88,8 @@ class GroupView:
         return self._given(self.strategy.assignor.assign(snapshot))
 
     def basis(self) -> object:
-        """The input of the assignment. When it changes, an eager group starts over. None for incremental strategies."""
+        """The input of the assignment, whose change makes an eager group start over. None for incremental strategies.
+        """
         assert self.members is not None and self.strategy is not None
         if self.strategy.incremental:
             return None
@@ -105,7 +103,6 @@ class GroupView:
         return self.strategy.name, subscriptions, self.partitions, self.broker_ids
 
     def _given(self, assignment: Mapping[TopicPartition, str]) -> Target:
-        """This member's partitions, without topics that it no longer subscribes to (the leader may lag behind)."""
         prefix = f"{self.consumer_id}-"
         target: dict[TopicPartition, int] = {}
         streams: dict[str, int] = {}

@@ -7,7 +7,7 @@ event.
 
 Eager strategies add one step: when the basis of the assignment changes, the member stops and releases everything, and
 claims nothing before that is done. Every comparison uses the newest target, so bursts of changes need no queue and no
-change is lost. Pure; ``states`` has the states of a partition. Tests: ``tests/rebalance/test_hand_over.py``.
+change is lost. Pure; ``states`` has the states of a partition.
 """
 
 from collections.abc import Iterable, Mapping
@@ -59,17 +59,15 @@ class HandOver:
 
     @property
     def owned(self) -> Target:
-        """Partition -> thread number, for all partitions that are delivered."""
+        """Partition -> thread number, of those delivered."""
         return {tp: self._table[tp].thread for tp in self._table.among(HoldingState.OWNED)}
 
     @property
     def is_empty(self) -> bool:
-        """True if no partition is owned, claimed or waited for."""
         return not len(self._table)
 
     def aim(self, target: Target, strategy: str = "", generation: int = 0, basis: object = None) -> None:
-        """Set the target. ``basis``: None for an incremental strategy; an eager one starts over when it differs from
-        the last one."""
+        """``basis``: None for an incremental strategy; an eager one starts over when it changes."""
         self._target = target
         self._what = (strategy, generation)
         self._incremental = basis is None
@@ -78,7 +76,6 @@ class HandOver:
             self._stop(self._table.among(HoldingState.OWNED))
 
     def reconcile(self) -> None:
-        """Start the actions that are missing to reach the target."""
         target = self._target
         if target is None:
             return
@@ -92,7 +89,7 @@ class HandOver:
         self._end_round()
 
     def claim_settled(self, outcomes: Mapping[TopicPartition, Claimed | Taken]) -> None:
-        """Release claimed partitions that have left the target; wait for those that others own."""
+        """Claimed partitions that have left the target are released."""
         claimed: dict[TopicPartition, Claimed] = {}
         taken: dict[TopicPartition, str] = {}
         for partition, outcome in sorted(outcomes.items()):
@@ -128,7 +125,7 @@ class HandOver:
         self._give_up_outdated(tp for tp in self._table.among(*_DELIVERED) if tp.topic in czxids)
 
     def hold_topics(self) -> None:
-        """Watch the topics of all partitions that are owned, claimed or waited for."""
+        """Watch the topics of all listed partitions."""
         topics = self._table.topics()
         if topics != self._topics:
             self._topics = topics
@@ -136,7 +133,7 @@ class HandOver:
             self._out.do(HoldTopics(topics))
 
     def watch_owners(self) -> None:
-        """Watch again the owner znodes that this member waits for, because their watches ended with the connection."""
+        """The watches of other members' owner znodes ended with the connection."""
         waiting = frozenset(self._table.among(HoldingState.WAITING))
         if waiting:
             self._out.do(WatchOwners(waiting))
@@ -147,7 +144,7 @@ class HandOver:
                 self._table.change(partition, Event.OWNER_GONE)
 
     def delivery_stopped(self, stop_id: int, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Release partitions whose delivery ended; a different ``stop_id`` belongs to an earlier ownership."""
+        """A different ``stop_id`` belongs to an earlier ownership."""
         self._release(
             {
                 partition: self._to_commit(partition, offset)
@@ -175,7 +172,6 @@ class HandOver:
         self._drop(gone, Event.LOST)
 
     def clear(self) -> None:
-        """The session ended: nothing is owned, claimed or watched."""
         delivered = self._table.among(*_DELIVERED)
         for partition in self._table:
             if partition not in delivered:
@@ -186,7 +182,7 @@ class HandOver:
         self._patience_running = False
 
     def patience_ended(self) -> None:
-        """The patience has ended: warn about overdue owners and keep waiting."""
+        """Warn about overdue owners and keep waiting."""
         self._patience_running = False
         for partition in self._table.among(HoldingState.WAITING):
             entry = self._table[partition]
@@ -198,7 +194,7 @@ class HandOver:
             self._be_patient()
 
     def _wanted(self, partition: TopicPartition) -> bool:
-        """True if the target still assigns the partition to the thread for which it is listed."""
+        """True if the target still assigns the partition to this thread."""
         return self._target is not None and self._target.get(partition) == self._table[partition].thread
 
     def _give_up_outdated(self, partitions: Iterable[TopicPartition]) -> None:
@@ -209,7 +205,7 @@ class HandOver:
         self._stop([tp for tp in outdated if self._table.state(tp) is HoldingState.OWNED])
 
     def _is_outdated(self, partition: TopicPartition) -> bool:
-        """True if the topic was recreated after the claim and this has not been noticed before."""
+        """True if the topic was recreated after the claim and this has not been noticed yet."""
         if self._table.state(partition) not in _DELIVERED or self._table[partition].is_outdated:
             return False
         return self._czxids.get(partition.topic, 0) > self._table[partition].topic_czxid
@@ -220,8 +216,8 @@ class HandOver:
             self._out.note(events.OffsetsOutdated, tuple(tp for tp in partitions if tp.topic == topic), cause=cause)
 
     def _to_commit(self, partition: TopicPartition, offset: int | None) -> int | None:
-        """The offset to commit. None for a deleted topic, whose successor the write could reach; NO_OFFSET for a
-        recreated one.
+        """Return None for a deleted topic, because the write could reach its successor, and NO_OFFSET for a recreated
+        one.
         """
         if self._table[partition].is_outdated:
             return NO_OFFSET
@@ -275,7 +271,6 @@ class HandOver:
         return self._round
 
     def _end_round(self) -> None:
-        """End the round when everything listed is owned; the owned partitions then are the target."""
         owned = self._table.among(HoldingState.OWNED)
         if self._round is not None and len(owned) == len(self._table):
             finished, self._round = self._round.finished(owned, self._out.actor, self._out.now_ms), None

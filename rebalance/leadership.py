@@ -1,4 +1,4 @@
-"""The leader's work: update the group's assignment and reserve the partitions of absent static members. Pure.
+"""The leader updates the group's assignment and reserves the partitions of absent static members. Pure.
 
 The next assignment starts from the one in ZooKeeper, so a new leader continues where the old one stopped. If there is
 no usable one (a new group, or one that ran a strategy without a leader), the leader reads the owners once. While the
@@ -6,8 +6,7 @@ group runs a strategy without a leader, the leader writes that strategy's name, 
 assignment for the current one.
 
 An assignment is advice. A paused leader, or two members that both believe to lead, may cause extra moves but no harm: a
-write depends on the version that was read, so only one of two writes succeeds. Tests:
-``tests/rebalance/test_leadership.py``.
+write depends on the version that was read, so only one of two writes succeeds.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,14 +26,14 @@ TIMER = "static members"
 
 
 class Proposal(NamedTuple):
-    """A leader's write. ``moved``: number of partitions that change hands."""
+    """``moved``: number of partitions that change hands."""
 
     assignment: GroupAssignment
     moved: int
 
 
 class Leadership:
-    """State of a member as leader; inactive while it does not lead. Call ``work`` after every change."""
+    """Inactive while this member does not lead. Call ``work`` after every change."""
 
     def __init__(self) -> None:
         self._busy = False  # a write or a read of owners is in progress
@@ -45,11 +44,10 @@ class Leadership:
         self._refused: Proposal | None = None  # the last one that ZooKeeper refused
 
     def owners_read(self, owners: Assignment) -> None:
-        """The result of ``ReadOwners``."""
         self._busy, self._owners = False, owners
 
     def settled(self, *, refused: bool) -> Proposal:
-        """The write ended; returns its proposal. ``refused``: ZooKeeper will never accept it."""
+        """Returns the write's proposal. ``refused``: ZooKeeper will never accept it."""
         proposal, self._proposal = self._proposal, None
         assert proposal is not None
         self._busy, self._owners = False, None
@@ -57,7 +55,7 @@ class Leadership:
         return proposal
 
     def suspended(self, now_ms: float) -> None:
-        """The connection broke. The leader cannot see members return, so deadlines pause until ``resumed``."""
+        """The leader cannot see members return, so deadlines pause until ``resumed``."""
         if self._suspended_ms is None:
             self._suspended_ms = now_ms
 
@@ -112,7 +110,6 @@ class Leadership:
         yield from self._write(view, GroupAssignment(0, strategy.name, view.consumer_id, assignment, static), moved)
 
     def _write(self, view: GroupView, content: GroupAssignment, moved: int) -> Iterator[Effect]:
-        """Write the assignment, unless the same one was refused last."""
         assert view.assignment_version is not None
         generation = 1 if view.assignment is None else view.assignment.generation + 1
         proposal = Proposal(replace(content, generation=generation), moved)
@@ -123,13 +120,12 @@ class Leadership:
     def _away(
         self, present: Mapping[str, ConsumerRegistration], written: GroupAssignment | None
     ) -> Iterator[tuple[str, int]]:
-        """Absent static members in the assignment, with their timeouts."""
         for name, timeout_ms in sorted(written.static_members.items()) if written is not None else ():
             if name not in present:
                 yield name, timeout_ms
 
     def _count_down(self, away: Mapping[str, int], now_ms: float, consumer_id: str, cause: str) -> Iterator[Effect]:
-        """Start deadlines for members that left, and cancel those of members that returned."""
+        """Deadlines start when members leave, and end when they return."""
         for name in sorted(self._deadlines.keys() - away.keys()):
             del self._deadlines[name]
         for name in sorted(away.keys() - self._deadlines.keys()):

@@ -1,8 +1,7 @@
-"""Decides whether one member may act on what it owns: deliver a record or write an offset.
+"""Whether a member may deliver a record or write an offset.
 
-It may act while its ZooKeeper session is certainly alive, the connection is not in doubt, and the process has not
-paused since the last response (a watch may have fired during a pause). Tests: ``tests/rebalance/test_observing.py``,
-``test_complaints.py``.
+It may while its ZooKeeper session is certainly alive, the connection is not in doubt, and the process has not paused
+since the last response (a watch may have fired during a pause).
 """
 
 from kafka_zk.base.clock import Clock
@@ -24,25 +23,24 @@ class Lease:
         self._end_was_reported = False
 
     def start(self) -> None:
-        """Start to watch the clock. Call on the reactor thread."""
+        """Must run on the reactor thread."""
         self._stalls.start()
 
     def stop(self) -> None:
         self._stalls.stop()
 
     def may_act(self) -> bool:
-        """True if a record may be delivered now. Any thread may call this method, but no other."""
+        """True if a record may be delivered now. The only method for any thread."""
         return self.may_write() and self._clock.seconds() < self._stalls.awake_until_s
 
     def may_write(self) -> bool:
-        """True if an offset may be committed now."""
         held = self._client.lease_held()
         if held:
             self._end_was_reported = False
         return held and not self.in_doubt
 
     def held_back(self) -> None:
-        """Records cannot be delivered. Reports the end of the lease, once, if that is the reason."""
+        """Records wait: report the end of the lease, once, if that is the reason."""
         if not self.in_doubt and not self._end_was_reported and not self.may_write():
             self._end_was_reported = True
             self._reporter.event(LeaseEnded, "ZooKeeper has not responded")

@@ -10,7 +10,6 @@ current owner's znode. No timer decides who owns a partition.
 
 While the connection is in doubt, delivery and commits are suspended but the claims stay. The end of the session ends
 all claims immediately. Source: KIP-429 and KIP-345 for the goals, ZookeeperConsumerConnector.scala@0.10.2 for eager.
-Tests: ``tests/rebalance/test_member.py``.
 """
 
 import enum
@@ -31,8 +30,6 @@ from kafka_zk.registry.znodes.consumers import ConsumerRegistration
 
 
 class Phase(enum.Enum):
-    """Phase of the membership."""
-
     OUTSIDE = "outside"  # no session, or registration in progress
     MEMBER = "member"
     LEAVING = "leaving"
@@ -58,7 +55,7 @@ class GroupMember:
 
     @property
     def owned(self) -> Target:
-        """Partition -> thread number, for all partitions that are delivered."""
+        """Partition -> thread number, of those delivered."""
         return self._hand_over.owned
 
     def step(self, event: Input, now_ms: float) -> list[Effect]:
@@ -222,7 +219,6 @@ class GroupMember:
         self._hand_over.lost(event.partitions, event.cause)
 
     def _look_at_the_view(self) -> None:
-        """Update the target and, if this member leads, the assignment."""
         if self._phase is Phase.LEAVING:
             return
         try:
@@ -245,7 +241,6 @@ class GroupMember:
             self._out.do(effects.WatchTopics(wanted))
 
     def _start_over(self) -> None:
-        """Forget everything of the last session."""
         self._view = GroupView(self.consumer_id, self._registration, self._config.exclude_internal_topics)
         self._leadership = Leadership()
         self._view_changed = False

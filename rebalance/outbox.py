@@ -1,11 +1,11 @@
-"""Collects the effects of ``GroupMember``'s parts, in order, with the cause reported to observers. Pure."""
+"""Collects the effects of ``GroupMember``'s parts, in order. Pure."""
 
 from kafka_zk.rebalance.effects import Effect, Note
 from kafka_zk.rebalance.events import RebalanceEvent
 
 
 class Outbox:
-    """The effects of one step. ``cause``: the last change of the group. ``now_ms``: the time of the step."""
+    """``cause``: the last change of the group. ``now_ms``: the time of the step."""
 
     def __init__(self, actor: str) -> None:
         self.actor = actor
@@ -17,11 +17,10 @@ class Outbox:
         self._effects.append(effect)
 
     def note(self, kind: type[RebalanceEvent], *fields: object, cause: str | None = None, zxid: int = 0) -> None:
-        """Report an event; ``fields`` are those after the four that all events have."""
+        """``fields``: those after the four that all events have."""
         told = self.cause if cause is None else cause
         self.do(Note(kind(int(self.now_ms), self.actor, told, zxid, *fields)))
 
     def take(self) -> list[Effect]:
-        """Remove and return the collected effects."""
         taken, self._effects = self._effects, []
         return taken

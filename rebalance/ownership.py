@@ -1,9 +1,8 @@
-"""The partitions that one member owns in ZooKeeper: their tokens, and all writes that need them.
+"""The partitions that one member owns in ZooKeeper, and all writes that need their tokens.
 
 Each commit needs the token left by the previous write, so the commits and releases of one member run one after another;
 the operations of each are pipelined. A write applies only to the ownership under which it was requested, never to a
-later one of the same partition. After ``forget``, responses of the old session change nothing. Tests:
-``tests/rebalance/test_driver.py``, ``test_vanished_claims.py``.
+later one of the same partition. After ``forget``, responses of the old session change nothing.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -23,7 +22,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class _Held:
-    """One ownership of a partition. ``token``: required by the next write."""
+    """``token``: required by the next write."""
 
     __slots__ = ("token",)
 
@@ -32,7 +31,7 @@ class _Held:
 
 
 class Ownership:
-    """The owned partitions of one member; see the module docstring."""
+    """See the module docstring."""
 
     def __init__(self, client: RegistryClient, group: str, source: EventSource) -> None:
         self.owners = OwnerRegistry(client, group, source)
@@ -41,11 +40,10 @@ class Ownership:
         self._writing = DeferredLock()
 
     def forget(self) -> None:
-        """The session ended. Responses to its requests change nothing."""
+        """Responses to its requests change nothing."""
         self._held = {}
 
     def drop(self, partitions: frozenset[TopicPartition]) -> None:
-        """These partitions are no longer owned."""
         for tp in partitions:
             self._held.pop(tp, None)
 
@@ -65,7 +63,7 @@ class Ownership:
         on_change: Callable[[TopicPartition, EventType], None],
         partitions: Collection[TopicPartition] | None = None,
     ) -> frozenset[TopicPartition]:
-        """Watch the owner znodes of ``partitions`` (None: all owned). Returns those that this member no longer owns.
+        """Watch the owner znodes of ``partitions`` (None: all owned); returns those that are no longer ours.
 
         ``on_change`` is called at most once per partition, if its znode changes or is deleted before the ownership
         ends; to see further changes, watch again.
@@ -82,7 +80,7 @@ class Ownership:
         return frozenset(tp for tp in gone if held.get(tp) is watched[tp])
 
     async def release(self, offsets: Mapping[TopicPartition, int | None]) -> dict[TopicPartition, bool]:
-        """Commit offsets (where not None) and release the partitions. False: no longer owned. Raises SessionLost."""
+        """Offsets that are not None are committed first. False: no longer owned. Raises SessionLost."""
         await self._writing.acquire()
         try:
             owned = {tp: self._held.pop(tp) for tp in offsets if tp in self._held}
@@ -92,7 +90,7 @@ class Ownership:
         return {tp: outcomes.get(tp, False) for tp in offsets}
 
     async def commit(self, offsets: Offsets, may_act: Callable[[], bool]) -> dict[TopicPartition, OffsetRefused | None]:
-        """Commit offsets. None: written. IN_DOUBT: not tried. Any other OffsetRefused: not owned."""
+        """None: written. IN_DOUBT: not tried. Any other OffsetRefused: not owned."""
         held = self._held
         asked = {tp: held[tp] for tp in offsets if tp in held}
         await self._writing.acquire()

@@ -3,8 +3,7 @@
 With P partitions and C threads, each thread gets P div C, and the first P mod C threads one more. The extra partitions
 of all topics therefore go to the same threads.
 
-Tests: ``tests/rebalance/test_range.py``, ``test_assignment_strategies.py``;
-against Kafka: ``tests/peers/groups/test_assignors.py``.
+Compared with Kafka by ``tests/peers/groups/test_assignors.py``.
 """
 
 from kafka_zk.base.types import TopicPartition

@@ -26,7 +26,6 @@ _WARNINGS = (ClaimOverdue, GroupNotUnderstood, PlaceNotKept, SettingsDoubtful)
 
 
 class GroupReporter:
-    """The reporter of one member."""
     def __init__(self, source: EventSource, clock: Clock) -> None:
         self._source = source
         self._clock = clock
@@ -40,13 +39,13 @@ class GroupReporter:
         self._source.tell(event)
 
     def event(self, kind: type[RebalanceEvent], cause: str, *fields: object) -> None:
-        """Report an event; ``fields`` are those after the four that all events have."""
+        """``fields``: those after the four that all events have."""
         self.tell(kind(self._clock.wall_ms(), self._source.actor, cause, 0, *fields))
 
     def commits(
         self, cause: str, offsets: Mapping[TopicPartition, int], outcomes: Mapping[TopicPartition, OffsetRefused | None]
     ) -> None:
-        """Report the outcome of each commit; None: written."""
+        """None: written."""
         written = {tp: offset for tp, offset in offsets.items() if outcomes[tp] is None}
         if written:
             self.event(Committed, cause, written)

@@ -1,4 +1,4 @@
-"""The duration and the effects of one rebalance, as a member's observers see them. Pure."""
+"""What one rebalance changed, and how long it took. Pure."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,6 @@ from kafka_zk.rebalance.events import RebalanceFinished
 
 
 class RoundReport:
-    """The changes since the member began to differ from its target."""
-
     def __init__(self, owned: Iterable[TopicPartition], cause: str, now_ms: float) -> None:
         self._before = frozenset(owned)  # owned when the round began
         self._stopped: set[TopicPartition] = set()
@@ -23,7 +21,7 @@ class RoundReport:
         self._started.update(partitions)
 
     def finished(self, owned: Iterable[TopicPartition], actor: str, now_ms: float) -> RebalanceFinished:
-        """The event at the end of the round, when ``owned`` equals the target."""
+        """``owned`` equals the target."""
         now_owned = set(owned)
         return RebalanceFinished(
             int(now_ms),

@@ -1,13 +1,12 @@
-"""``roundrobin`` of Kafka: sorts all partitions of all topics by a hash and deals them to all threads in turn.
+"""Kafka's ``roundrobin``: all partitions, sorted by Java's signed ``String.hashCode`` of the text
+``[topic,partition]``, are dealt to all threads in turn.
 
-Partitions are sorted by Java's signed ``String.hashCode`` of the text ``[topic,partition]``. Each goes to the next
-thread that subscribes to its topic. Kafka 0.8 requires that all topics have the same threads; otherwise its members
-fail and their partitions stay unread. Two topics may have equal hashes (``Aa`` and ``BB``). Kafka then uses the order
-of a hash table, which depends on the order in which ZooKeeper lists names, so its members may disagree; we sort such
-topics by name.
+Each goes to the next thread that subscribes to its topic. Kafka 0.8 requires that all topics have the same threads;
+otherwise its members fail and their partitions stay unread. Two topics may have equal hashes (``Aa`` and ``BB``). Kafka
+then uses the order of a hash table, which depends on the order in which ZooKeeper lists names, so its members may
+disagree; we sort such topics by name.
 
-Tests: ``tests/rebalance/test_roundrobin.py``, ``test_assignment_strategies.py``;
-against Kafka: ``tests/peers/groups/test_assignors.py``.
+Compared with Kafka by ``tests/peers/groups/test_assignors.py``.
 """
 
 from collections import deque

@@ -2,7 +2,7 @@
 
 A session can survive a short pause, but a watch may have fired during it: if a claim was removed, another member may
 own the partition. Therefore nothing is delivered after a pause until ZooKeeper has responded to a new request, because
-watch events that fired before it arrive before the response. Tests: ``tests/rebalance/test_vanished_claims.py``.
+watch events that fired before it arrive before the response.
 """
 
 import math
@@ -16,11 +16,11 @@ from kafka_zk.registry.client.errors import RegistryError
 
 TURN_S = 0.1
 STALL_S = 0.5
-"""Shorter pauses are not detected: records fetched before one may be delivered right after it."""
+"""Shorter pauses are not detected: records fetched before one may be delivered after it."""
 
 
 class StallGuard:
-    """Maintains ``awake_until_s``: any thread may act until the clock reaches this time.
+    """Any thread may act until the clock reaches ``awake_until_s``.
 
     ``ask`` sends a request that ZooKeeper's leader answers (sync), so that a lagging server delivers all earlier watch
     events first.
@@ -30,12 +30,12 @@ class StallGuard:
         self._clock = clock
         self._ask = ask
         self.awake_until_s = math.inf
-        self._stood_still = False  # a pause was detected, and ZooKeeper has not responded since
+        self._stood_still = False  # no response of ZooKeeper since a pause was detected
         self._asking = False
         self._timer: Any = None
 
     def start(self) -> None:
-        """Start to watch the clock. Call on the reactor thread."""
+        """Must run on the reactor thread."""
         self._turn_over()
 
     def stop(self) -> None:

@@ -1,12 +1,13 @@
-"""The states of a partition for one member, and the table of their transitions.
+"""A partition's states for one member.
 
     FREE ──► CLAIMING ──► OWNED ──► STOPPING ──► RELEASING ──► FREE
                 │
                 └──► WAITING ──► FREE (the owner znode was deleted: claim again)
 
 The end of the session leads from every state to FREE. In every state but FREE and WAITING, the owner znode may be this
-member's. Tests: ``tests/rebalance/test_states.py``.
+member's.
 """
+
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,8 +17,6 @@ from kafka_zk.base.types import TopicPartition
 
 
 class HoldingState(enum.Enum):
-    """State of a partition for one member."""
-
     FREE = "free"  # not owned, claimed or waited for
     CLAIMING = "claiming"  # a claim is in progress
     WAITING = "waiting"  # another thread owns it; its owner znode is watched
@@ -27,8 +26,6 @@ class HoldingState(enum.Enum):
 
 
 class Event(enum.Enum):
-    """An event of a partition."""
-
     CLAIM = "the target has it"
     CLAIMED = "its owner znode was created"
     TAKEN = "another thread's owner znode exists"
@@ -64,7 +61,7 @@ TRANSITIONS: Mapping[Event, Mapping[HoldingState, HoldingState]] = {
         _RELEASING: _FREE,
     },
 }
-"""New state for each event and state. Combinations that are not listed are illegal."""
+"""Combinations that are not listed are illegal."""
 
 
 @dataclass(slots=True)
@@ -81,7 +78,7 @@ class Entry:
 
 
 class PartitionTable:
-    """The partitions of one member by state. Partitions that are not listed are FREE."""
+    """Partitions that are not listed are FREE."""
 
     def __init__(self) -> None:
         self._entries: dict[TopicPartition, Entry] = {}
@@ -97,15 +94,13 @@ class PartitionTable:
         return HoldingState.FREE if entry is None else entry.state
 
     def __getitem__(self, partition: TopicPartition) -> Entry:
-        """The entry of a partition that is not FREE. Raises KeyError for other partitions."""
+        """Raises KeyError for a FREE partition."""
         return self._entries[partition]
 
     def topics(self) -> frozenset[str]:
-        """The topics of all listed partitions."""
         return frozenset(partition.topic for partition in self._entries)
 
     def among(self, *states: HoldingState) -> list[TopicPartition]:
-        """The partitions in one of these states, sorted."""
         return sorted(partition for partition, entry in self._entries.items() if entry.state in states)
 
     def claim(self, partition: TopicPartition, thread: int, now_ms: float) -> None:
@@ -113,8 +108,9 @@ class PartitionTable:
         self._entries[partition] = Entry(outcome(TRANSITIONS, Event.CLAIM, self.state(partition)), thread, now_ms)
 
     def change(self, partition: TopicPartition, event: Event) -> Entry:
-        """Apply any other event and return the entry (the removed one if the partition is now FREE). Raises
-        IllegalTransition, without any change."""
+        """Return the entry (the removed one if the partition is now FREE). Raises IllegalTransition, without any
+        change.
+        """
         state = outcome(TRANSITIONS, event, self.state(partition))
         entry = self._entries[partition]
         if state is HoldingState.FREE:

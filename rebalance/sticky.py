@@ -3,7 +3,7 @@
 ``rebalance.balance`` defines balanced (KIP-54's goal and more). ``rebalance.fewest_moves`` computes how many partitions
 of which topics each thread gets. This module chooses the partitions: each thread keeps its first previous partitions,
 up to its count, and the others are dealt in turn to the threads that get more. All iteration is sorted, so equal
-snapshots give equal results. Tests: ``tests/rebalance/test_sticky.py``, ``test_assignment_strategies.py``.
+snapshots give equal results.
 """
 
 from collections import deque
@@ -16,7 +16,7 @@ from kafka_zk.rebalance.fewest_moves import counts_with_fewest_moves
 
 
 class StickyAssignor:
-    """Starts from ``snapshot.previous``. Used by eager and incremental strategies alike."""
+    """Starts from ``snapshot.previous``, in eager and incremental strategies."""
 
     name = "sticky"
 
@@ -38,9 +38,9 @@ class StickyAssignor:
 
 @dataclass(slots=True)
 class _Audience:
-    """The partitions of all topics that exactly these threads read.
+    """The partitions, sorted, of all topics that exactly these threads read.
 
-    ``partitions`` is sorted. ``had``: the partitions that each thread had before.
+    ``had``: the partitions that each thread had before.
     """
 
     readers: tuple[int, ...]
@@ -48,7 +48,6 @@ class _Audience:
     had: dict[int, list[TopicPartition]] = field(default_factory=dict)
 
     def shared_out(self, wanted: Mapping[int, int]) -> dict[TopicPartition, int]:
-        """The thread of each partition. ``wanted``: number of partitions for each thread."""
         owner_of = {
             partition: thread
             for thread, partitions in self.had.items()

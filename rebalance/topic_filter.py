@@ -11,7 +11,7 @@ letters, digits and ``._-``, so differences in line ends and beyond ASCII do not
                               characters, \\G, \\R, \\X, other properties, references above 9, flags other than i, s and
                               m or not at the start, and everything that Python's ``re`` rejects
 
-Tests: ``tests/rebalance/test_topic_filter.py``; against Java: ``tests/peers/groups/test_assignors.py``.
+Compared with Java by ``tests/peers/groups/test_assignors.py``.
 """
 
 import re
@@ -50,7 +50,7 @@ _REPETITION = re.compile(r"\{\d+(?:,\d*)?\}")
 
 
 class InvalidTopicFilter(ValueError):
-    """A regular expression that Kafka's consumer rejects as well, or that Python cannot express."""
+    """Kafka's consumer rejects the regular expression as well, or Python cannot express it."""
 
 
 def normalized(raw_regex: str) -> str:
@@ -76,7 +76,7 @@ def topic_filter(pattern: str, raw_regex: str, *, exclude_internal_topics: bool 
 
 @lru_cache(_CACHED_PATTERNS)
 def java_pattern(regex: str) -> re.Pattern[str]:
-    """Translate a Java regular expression to Python. Raises: InvalidTopicFilter."""
+    """Raises: InvalidTopicFilter."""
     flags = _LEADING_FLAGS.match(regex)
     position = flags.end() if flags else 0
     translated = [regex[:position]]
@@ -90,7 +90,7 @@ def java_pattern(regex: str) -> re.Pattern[str]:
 
 
 class _Piece(NamedTuple):
-    """One piece of the translation. ``end``: where the next piece starts."""
+    """``end``: where the next piece starts."""
 
     text: str
     end: int
@@ -178,7 +178,6 @@ def _group(regex: str, position: int) -> _Piece:
 
 
 def _group_name(regex: str, position: int) -> tuple[str, int]:
-    """The name in ``<name>`` and the position after it."""
     name = _GROUP_NAME.match(regex, position)
     if not name or not regex.startswith(">", name.end()):
         raise _refused(regex, f"no group name at {position}")

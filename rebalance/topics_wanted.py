@@ -1,4 +1,4 @@
-"""The topics whose partitions a member must know, from the registrations of its group. Pure."""
+"""The topics whose partitions a member must know. Pure."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ class TopicsWanted:
     exclude_internal_topics: bool = True
 
     def check(self) -> None:
-        """Raises InvalidTopicFilter if a filter cannot be parsed."""
+        """Raises InvalidTopicFilter."""
         for pattern, regex in sorted(self.filters):
             topic_filter(pattern, regex)
 
     def of(self, topics: Iterable[str]) -> frozenset[str]:
-        """The topics by name, plus those of ``topics`` that a filter matches."""
+        """Named topics, plus those of ``topics`` that a filter matches."""
         wanted = [
             topic_filter(pattern, regex, exclude_internal_topics=self.exclude_internal_topics)
             for pattern, regex in sorted(self.filters)
@@ -33,7 +33,6 @@ NOTHING_WANTED = TopicsWanted()
 
 
 def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_internal_topics: bool) -> TopicsWanted:
-    """All topics to which a registration subscribes, without illegal names."""
     names: set[str] = set()
     filters: set[tuple[str, str]] = set()
     for registration in registrations:
@@ -45,7 +44,7 @@ def topics_wanted(registrations: Iterable[ConsumerRegistration], exclude_interna
 
 
 def stream_count(registration: ConsumerRegistration, topic: str, exclude_internal_topics: bool) -> int:
-    """Number of streams that the registration requests for the topic; 0: not subscribed. Raises InvalidTopicFilter."""
+    """0: not subscribed. Raises InvalidTopicFilter."""
     wanted = topics_wanted([registration], exclude_internal_topics)
     if topic not in wanted.of([topic]):
         return 0

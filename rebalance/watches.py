@@ -1,7 +1,6 @@
-"""Watches of a member on its group: members, the leader's assignment, brokers, and the topics it needs.
+"""A member's watches: group members, the leader's assignment, brokers, and the topics it needs.
 
-All initial reads are pipelined. Each change becomes an input of ``GroupMember``. Tests:
-``tests/rebalance/test_driver.py``.
+All initial reads are pipelined. Each change becomes an input of ``GroupMember``.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,15 +36,12 @@ class GroupWatches:
         ]
 
     def want(self, wanted: TopicsWanted) -> None:
-        """Watch exactly these topics."""
         self._topics.want(wanted)
 
     def hold(self, topics: frozenset[str]) -> None:
-        """Report the czxids of exactly these topics."""
         self._topics.hold(topics)
 
     def close(self) -> None:
-        """Send no more inputs."""
         self._topics.hold(frozenset())
         self._topics.want(NOTHING_WANTED)
         for watcher in self._watchers:
@@ -112,7 +108,7 @@ class WatchedTopics:
         self._report()
 
     def _report(self) -> None:
-        """Report the partitions once all wanted topics are read."""
+        """Report the partitions when all wanted topics are read."""
         if self._wanted == NOTHING_WANTED or (self._wanted.filters and self._names is None):
             return
         wanted = self._wanted.of(self._names or ())

@@ -8,7 +8,7 @@ _HIDE_TRACEBACK = "SPARK_HIDE_TRACEBACK"
 
 
 class SourceError(Exception):
-    """Base of the errors of the data source and the extraction."""
+    """Base of the errors here."""
 
 
 class OptionError(SourceError, ValueError):
@@ -20,19 +20,19 @@ class DataLoss(SourceError):
 
 
 class FetchFailed(SourceError):
-    """Brokers did not respond as needed within the time that the options allow."""
+    """Brokers did not respond in the time that the options allow."""
 
 
 class AuthenticationError(SourceError):
-    """A broker rejects the credentials, or this client rejects its certificate. A retry does not help."""
+    """A broker rejects the credentials, or this client the broker's certificate. A retry does not help."""
 
 
 class WriteFailed(SourceError):
-    """Records could not be written to a topic, or a transaction could not be ended."""
+    """Records were not written to a topic, or a transaction could not be ended."""
 
 
 class ExtractionFailed(SourceError):
-    """The extraction failed. The next run finishes or drops its leftovers."""
+    """The next run finishes or drops the leftovers."""
 
 
 class WronglyAsked(ExtractionFailed):
@@ -48,7 +48,7 @@ class JavaDied(ExtractionFailed):
 
 
 class ZooKeeperLost(ExtractionFailed):
-    """The connection to ZooKeeper broke at a point where the run could not wait for it."""
+    """The connection broke where the run could not wait for it."""
 
 
 class GroupBusy(ExtractionFailed):

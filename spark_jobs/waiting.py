@@ -1,15 +1,15 @@
-"""Notes about long waits: after a second, the missing thing and the maximum wait."""
+"""After a second of waiting, a note tells the missing thing and the maximum wait."""
 
 import threading
 from collections.abc import Callable
 
 Note = Callable[[str], None]
-"""Receives a sentence for the user. May be called from another thread."""
+"""Receives a sentence for the user, perhaps from another thread."""
 TOLD_AFTER_S = 1.0
 
 
 class Wait:
-    """A block that may wait up to ``patience_ms`` for ``cause``. Silent without ``note``."""
+    """The block may wait up to ``patience_ms`` for ``cause``; silent without ``note``."""
 
     def __init__(self, note: Note | None, patience_ms: float, cause: str) -> None:
         self._note = note
@@ -30,7 +30,6 @@ class Wait:
         self._timer.cancel()
 
     def because(self, cause: str) -> None:
-        """Change the cause of the wait."""
         with self._lock:
             self._cause = cause
             self._tell()

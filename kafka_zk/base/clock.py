@@ -1,7 +1,7 @@
-"""The machine's clocks. Only this module reads them; the simulator passes its own clock.
+"""Only this module reads the machine's clocks; the simulator passes its own.
 
-Every process has two clocks. The wall clock gives the date of events and can jump in both directions. The monotonic
-clock of the timers measures durations and deadlines. Source: org.apache.kafka.common.utils.Time@3.9.
+The wall clock gives the date of events and can jump in both directions. The monotonic clock of the timers measures
+durations and deadlines. Source: org.apache.kafka.common.utils.Time@3.9.
 """
 
 import functools
@@ -17,17 +17,15 @@ class Timers(Protocol):
         """Current time on the clock of ``callLater``; only differences are meaningful."""
 
     def callLater(self, delay: float, call: Callable[..., object], /, *args: object) -> Any:
-        """Call ``call(*args)`` in ``delay`` seconds. The returned timer has ``active``, ``cancel`` and ``getTime``."""
+        """The returned timer has ``active``, ``cancel`` and ``getTime``."""
 
 
 class Clock(Timers, Protocol):
-    """Timers and the wall clock."""
-
     def wall_ms(self) -> int:
         """The wall clock, in ms since the epoch."""
 
     def wall_ns(self) -> int:
-        """The wall clock in ns. Every request reads it, so this is the system's function without a wrapper."""
+        """Every request reads it, so this is the system's function without a wrapper."""
 
 
 AtEndOfTurn = Callable[[Callable[[], object]], object]
@@ -41,7 +39,6 @@ def end_of_turn(reactor: object) -> AtEndOfTurn:
 
 
 def at_once(call: Callable[[], object]) -> None:
-    """An ``AtEndOfTurn`` that calls immediately."""
     call()
 
 
@@ -52,7 +49,7 @@ def wall_ms() -> int:
 
 monotonic_s: Callable[[], float] = functools.partial(time.clock_gettime, time.CLOCK_MONOTONIC)
 """Seconds on a clock that never jumps. Not ``time.monotonic``: freezegun replaces it in users' tests, and a reactor
-whose clock is frozen runs no timer.
+with a frozen clock runs no timer.
 """
 
 
@@ -67,9 +64,7 @@ def boottime_ms() -> float:
 
 
 class SystemClock:
-    """The timers of a reactor and the machine's wall clock. They are attributes, which saves a method call per
-    request.
-    """
+    """The functions are attributes, which saves a method call per request."""
 
     __slots__ = ("callLater", "seconds", "wall_ms", "wall_ns")
 

@@ -1,4 +1,4 @@
-"""Events that a process reports to its observers: the flight recorder, the page and tests.
+"""Events that a process reports to its observers.
 
 Each part of the system defines its own events as subclasses of `Event`.
 """
@@ -16,9 +16,7 @@ _log = Logger()
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base of all events.
-
-    ``time_ms``: wall-clock time in ms since the epoch. ``actor``: the reporting process, such as ``broker-0``.
+    """``time_ms``: wall-clock time in ms since the epoch. ``actor``: the reporting process, such as ``broker-0``.
     ``cause``: the reason in a few words. ``zxid``: the ZooKeeper transaction that the event shows, or 0.
     """
 
@@ -29,7 +27,7 @@ class Event:
 
 
 Observe = Callable[[Event], None]
-"""Called with every event in this process, in order, on the thread where it occurs."""
+"""Called with every event of this process, in order, on the thread where it occurs."""
 
 
 def ignore(event: Event) -> None:
@@ -37,7 +35,7 @@ def ignore(event: Event) -> None:
 
 
 def harmless(observe: Observe) -> Observe:
-    """Wrap an observer so that its exceptions are only logged: a member must not lose its partitions to a full disk."""
+    """Exceptions of the observer are only logged: a member must not lose its partitions to a full disk."""
     if observe is ignore:
         return ignore
 
@@ -51,7 +49,7 @@ def harmless(observe: Observe) -> Observe:
 
 
 class EventSource:
-    """Reports events of one actor to an observer and adds the time and the actor's name."""
+    """Adds the time and the actor's name."""
 
     __slots__ = ("_clock_ms", "_observe", "actor")
 
@@ -62,16 +60,16 @@ class EventSource:
 
     @property
     def observed(self) -> bool:
-        """True if there is an observer. Check it before computing values that only observers need."""
+        """Check it before computing values that only observers need."""
         return self._observe is not ignore
 
     def emit(self, kind: type[Event], *fields: Any, cause: str, zxid: int = 0) -> None:
-        """Report an event. ``fields``: the fields of ``kind`` after the four that all events have."""
+        """``fields``: the fields of ``kind`` after the four that all events have."""
         if self.observed:
             self.tell(kind(self._clock_ms(), self.actor, cause, zxid, *fields))
 
     def tell(self, event: Event) -> None:
-        """Pass on an event that already has its time."""
+        """The event already has its time."""
         self._observe(event)
 
 

@@ -1,4 +1,4 @@
-"""Detect whether gevent or eventlet has replaced this process's threads with greenlets.
+"""Whether gevent or eventlet has replaced this process's threads with greenlets.
 
 A greenlet that blocks in C stops all others, so waiting for a process or a reactor thread would stop the whole program.
 """
@@ -7,7 +7,7 @@ import sys
 
 
 def green_threads_problem() -> str | None:
-    """What to do about greenlets, in one sentence; None if threads are system threads."""
+    """One sentence for the user; None if threads are system threads."""
     gevent = sys.modules.get("gevent.monkey")
     if gevent is not None and gevent.is_module_patched("threading"):
         library = "gevent"

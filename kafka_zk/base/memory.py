@@ -5,9 +5,9 @@ from contextlib import suppress
 
 
 def zeroed_memory(size_bytes: int) -> mmap.mmap:
-    """Zeroed memory that occupies pages only when they are touched, and is freed when it is closed.
+    """It occupies pages only when they are touched, and is freed when it is closed.
 
-    It uses huge pages where available, because address translation would dominate random access to small pages.
+    Huge pages are used where available, because address translation would dominate random access to small ones.
     """
     memory = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)  # shared memory has small pages
     if hasattr(mmap, "MADV_HUGEPAGE"):

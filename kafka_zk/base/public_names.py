@@ -1,7 +1,6 @@
 """Public names that a package imports on first use (PEP 562).
 
 ``import kafka_zk`` stays cheap, and a Spark executor that needs one module loads neither Twisted nor kazoo.
-Tests: tests/kafka_zk/base/test_public_names.py.
 """
 
 import sys
@@ -11,8 +10,9 @@ from typing import Any
 
 
 def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The ``__getattr__`` and ``__dir__`` of ``package``; ``__dir__`` lets interactive shells complete names that are
-    not imported yet. ``modules`` maps each public name to the module that defines it."""
+    """The package's ``__getattr__`` and ``__dir__``, which lets interactive shells complete names that are not imported
+    yet. ``modules``: public name -> the module that defines it.
+    """
 
     def get(name: str) -> Any:
         if name not in modules:

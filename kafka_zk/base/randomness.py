@@ -1,4 +1,4 @@
-"""Randomness. Callers take a ``random.Random``; the simulator passes a seeded one.
+"""Callers take a ``random.Random``; the simulator passes a seeded one.
 
 The default is the system's generator, which has no state that a fork could copy.
 """
@@ -10,5 +10,4 @@ SYSTEM_RANDOM: Random = SystemRandom()
 
 
 def random_uuid(source: Random) -> uuid.UUID:
-    """A UUID of version 4."""
     return uuid.UUID(int=source.getrandbits(128), version=4)

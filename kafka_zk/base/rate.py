@@ -1,4 +1,4 @@
-"""Rates over a sliding window of samples, as Kafka's quotas measure them.
+"""Rates over a sliding window, as Kafka's quotas measure them.
 
 A window has ``sample_count`` samples of ``sample_ms`` each. A new sample begins with the first value that arrives at
 least ``sample_ms`` after the last sample began. One additional sample may overlap the start of the window. A sample is
@@ -12,12 +12,10 @@ from typing import NamedTuple
 
 _NEVER_MS = -(2**62)
 MOST_THROTTLE_MS = 2**31 - 1
-"""Largest throttle_time_ms of a response, an int32."""
+"""An int32."""
 
 
 class QuotaWindow(NamedTuple):
-    """``quota.window.num`` samples of ``quota.window.size.seconds`` each."""
-
     sample_count: int = 11
     sample_ms: int = 1000
 
@@ -47,7 +45,6 @@ class WindowedSum:
         self._forget_ms: float = -_NEVER_MS  # no sample expires before this time
 
     def record(self, value: float, now_ms: float) -> None:
-        """Add ``value`` at ``now_ms``."""
         if now_ms >= self.ends_ms:
             self._begin(now_ms)
         self.total += value
@@ -64,9 +61,6 @@ class WindowedSum:
         self._sum_up(0)
 
     def _sum_up(self, present: float) -> None:
-        """Add all samples: repeated subtraction of floats would accumulate errors. ``present``: sum of the current
-        sample.
-        """
         self._older_total = sum(value for _, _, value in self._older)
         self.total = self._older_total + present
         self._oldest_ms = self._older[0][0] if self._older else self._start_ms
@@ -90,11 +84,10 @@ class WindowedSum:
 
     @property
     def is_empty(self) -> bool:
-        """True if no sample is left."""
         return self.ends_ms == _NEVER_MS
 
     def elapsed_ms(self, now_ms: float) -> float:
-        """Time since the oldest sample began; 0 without samples."""
+        """0 without samples."""
         return 0 if self.ends_ms == _NEVER_MS else now_ms - self._oldest_ms
 
 
@@ -104,7 +97,6 @@ class SimpleRate(WindowedSum):
     __slots__ = ()
 
     def per_second(self, now_ms: float) -> float:
-        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / max(self.elapsed_ms(now_ms), self.window.sample_ms)
 
@@ -126,13 +118,12 @@ class Rate(WindowedSum):
         return elapsed_ms or 1
 
     def per_second(self, now_ms: float) -> float:
-        """The rate at ``now_ms``."""
         self.forget_old(now_ms)
         return self.total * 1000 / self.window_ms(now_ms)
 
     def throttle_ms(self, bound: float, now_ms: float, added: float = 0) -> int:
-        """How long to pause, in ms, until the rate falls to ``bound`` (> 0) per second, if ``added`` is recorded now.
-        At most 0 if the rate does not exceed the bound.
+        """How long to pause until the rate, with ``added`` recorded now, falls to ``bound`` (> 0) per second. At most 0
+        if the rate does not exceed the bound.
         """
         if now_ms >= self._forget_ms:
             self.forget_old(now_ms)

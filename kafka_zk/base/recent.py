@@ -1,4 +1,4 @@
-"""A mapping that drops unused entries, for state about peers, which choose their names freely."""
+"""Drops unused entries: for state about peers, which choose their names freely."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -22,7 +22,7 @@ class Young(dict[K, V]):
 
 
 class Recent(Generic[K, V]):
-    """A mapping that keeps entries for ``keep_ms`` to ``2 * keep_ms`` after their last use.
+    """Keeps entries for ``keep_ms`` to ``2 * keep_ms`` after their last use.
 
     It holds at most ``2 * most`` entries, plus dropped ones that are not freed yet. It has two generations: a used
     entry moves to the younger one, which becomes the older one when it is full or old.
@@ -41,7 +41,7 @@ class Recent(Generic[K, V]):
         return len(self.young) + len(self._old)
 
     def find(self, key: K, now_ms: float) -> V | None:
-        """The value, which is marked as used at ``now_ms``, or None."""
+        """Marks the value as used."""
         self.turn(now_ms)
         value = self.young.get(key)
         if value is None:
@@ -51,7 +51,7 @@ class Recent(Generic[K, V]):
         return value
 
     def put(self, key: K, value: V, now_ms: float) -> None:
-        """Add ``key``, which must have no value yet."""
+        """``key`` must have no value yet."""
         self.turn(now_ms)
         self.young[key] = value
         for _ in range(min(_DROPPED_AT_ONCE, len(self._dropped))):
@@ -71,5 +71,5 @@ class Recent(Generic[K, V]):
         self._dropped.clear()
 
     def items(self) -> list[tuple[K, V]]:
-        """All entries, the recently used generation first."""
+        """The recently used generation first."""
         return [*self.young.items(), *self._old.items()]

@@ -1,7 +1,6 @@
 """Reads tables of transitions: event -> state -> next state, or the error that rejects the event.
 
-The tables are in ``states.py`` of the group, the controller and ``rebalance``. Each lists every legal combination; any
-other is a bug in the caller.
+Each table lists every legal combination; any other is a bug in the caller.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ class IllegalTransition(AssertionError):
 
 
 def outcome(transitions: Mapping[EventT, Mapping[StateT, OutcomeT]], event: EventT, state: StateT) -> OutcomeT:
-    """The table's result for the event in the state. Raises IllegalTransition."""
+    """Raises IllegalTransition."""
     try:
         return transitions[event][state]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Runs work in other threads. This is the only module that uses the reactor's thread pool.
+"""The only module that uses the reactor's thread pool.
 
 Use it only for calls that block in C (fsync, unlink, cold reads) and for users' callbacks. The simulator runs the work
 on its own thread.
@@ -14,14 +14,12 @@ T = TypeVar("T")
 
 
 class RunInThread(Protocol):
-    """Runs ``work`` in another thread. Its result or exception arrives on the reactor thread."""
+    """The result or exception of ``work`` arrives on the reactor thread."""
 
     def __call__(self, work: Callable[[], T], /) -> "Deferred[T]": ...
 
 
 class ReactorThreads:
-    """The thread pool of a reactor."""
-
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
 

@@ -1,7 +1,7 @@
 """Divides long work on the reactor thread into slices, so that other requests wait for at most one slice.
 
 Work for one request ends when its connection closes (``Turns``, ``in_turns``). Other work always finishes
-(``in_slices``). Tests: tests/kafka_zk/base/test_turns.py.
+(``in_slices``).
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,18 +17,18 @@ T = TypeVar("T")
 SLICE_S = 0.003
 TURN_COST = 64 * 1024
 AT_ONCE = 32
-"""Number of operations, each of a few microseconds, between two checks whether the turn is over."""
+"""Operations of a few microseconds between two checks whether the turn is over."""
 
 
 def after(clock: Timers, seconds: float) -> Deferred[None]:
-    """Fires after ``seconds``; 0 means in the reactor's next turn."""
+    """``seconds`` 0 waits for the reactor's next turn."""
     waiting: Deferred[None] = Deferred()
     clock.callLater(seconds, waiting.callback, None)
     return waiting
 
 
 async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
-    """Iterate ``steps``, which do the work, and return the values that they yield.
+    """Iterate ``steps``, which do the work, and return their values.
 
     After each SLICE_S the reactor runs other work, so state may change between two steps. ``clock`` is the reactor.
     """
@@ -43,17 +43,15 @@ async def in_slices(clock: Timers, steps: Iterable[T]) -> list[T]:
 
 
 class ClientWait(Deferred[T]):
-    """A Deferred that a request awaits, with methods for its connection."""
+    """Awaited by a request; has methods for its connection."""
 
     @property
     def kept_bytes(self) -> int | None:
-        """Memory in bytes that the waiting request holds; None if its connection must not start the next request
-        yet.
-        """
+        """Held by the waiting request; None if its connection must not start the next request yet."""
         return None
 
     def abandon(self) -> None:
-        """End the request without a response, because its connection closed. Raises ClientGone in the handler."""
+        """The connection closed: end the request without a response. Raises ClientGone in the handler."""
         if not self.called:
             self.errback(ClientGone())
 
@@ -64,7 +62,7 @@ class ClientWait(Deferred[T]):
 
 
 def pause(clock: Timers, seconds: float) -> ClientWait[None]:
-    """Fires after ``seconds``, or immediately if the client disconnects."""
+    """Ends early if the client disconnects."""
     waiting: ClientWait[None] = ClientWait()
     call = clock.callLater(seconds, waiting.callback, None)
 
@@ -80,7 +78,8 @@ def pause(clock: Timers, seconds: float) -> ClientWait[None]:
 class Turns:
     """Yields to other requests after SLICE_S, or after TURN_COST bytes that the handler copied, compressed or scanned.
 
-    For one request. ``clock``: the reactor. ``goes_on``: finish the request even if its client disconnects.
+    One instance serves one request. ``clock``: the reactor. ``goes_on``: finish the request even if its client
+    disconnects.
     """
 
     def __init__(self, clock: Timers, *, goes_on: bool = False) -> None:
@@ -91,17 +90,17 @@ class Turns:
 
     @property
     def is_over(self) -> bool:
-        """True if the request should yield now by awaiting ``next``."""
+        """True if the request should await ``next`` now."""
         return self._cost_left <= 0 or bool(self._clock.seconds() >= self._end_s)
 
     async def next(self) -> None:
-        """Wait for the next turn. Raises ClientGone if the client disconnects meanwhile, unless ``goes_on``."""
+        """Raises ClientGone if the client disconnects meanwhile, unless ``goes_on``."""
         await (after(self._clock, 0) if self._goes_on else pause(self._clock, 0))
         self._cost_left = TURN_COST
         self._end_s = self._clock.seconds() + SLICE_S
 
     async def spend(self, cost: int) -> None:
-        """Account for ``cost`` bytes of work that follow; yields first if the turn is over. Raises like ``next``."""
+        """``cost`` bytes of work follow; yields first if the turn is over. Raises like ``next``."""
         if self.is_over:
             await self.next()
         self._cost_left -= cost

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 new_tuple = tuple.__new__
-"""``new_tuple(T, fields)`` creates the NamedTuple ``T(*fields)`` three times as fast, for objects of every request."""
+"""Creates the NamedTuple ``T(*fields)`` three times as fast, for objects of every request."""
 
 
 class TopicPartition(NamedTuple):
@@ -27,7 +27,7 @@ def partitions_by_topic(tps: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 class FetchIsolation(enum.Enum):
-    """The upper bound of a read. Source: FetchIsolation.java@3.9."""
+    """Source: FetchIsolation.java@3.9."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -35,9 +35,7 @@ class FetchIsolation(enum.Enum):
 
 
 class LogAppendInfo(NamedTuple):
-    """The result of an append.
-
-    ``first_offset`` and ``last_offset`` are -1 if nothing was appended. A duplicate batch of an idempotent producer is
+    """``first_offset`` and ``last_offset``: -1 if nothing was appended. A duplicate batch of an idempotent producer is
     not written again: ``duplicate`` is True, and offsets and timestamp are those of the first append.
     """
 
@@ -58,7 +56,7 @@ class TimestampOffset(NamedTuple):
 
 
 class LoadedOffsets(NamedTuple):
-    """Start offset, end offset and recovery point of a loaded log. Source: LoadedLogOffsets.scala@3.9."""
+    """Source: LoadedLogOffsets.scala@3.9."""
 
     log_start_offset: int
     log_end_offset: int
@@ -66,7 +64,7 @@ class LoadedOffsets(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """A truncation that dropped records. The log now ends at ``end_offset``. ``kept_as``: the folder with a copy of the
+    """A truncation that dropped records; the log now ends at ``end_offset``. ``kept_as``: the folder with a copy of the
     dropped records that were committed; None if none were.
     """
 

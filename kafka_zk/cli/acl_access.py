@@ -22,7 +22,7 @@ class AclAccess(Protocol):
 
 
 def acl_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[AclAccess]:
-    """ACLs where the command's options say; raises as ``open_access`` does."""
+    """Raises as ``open_access`` does."""
     return open_access(bootstrap, zookeeper, _BrokerAcls, _ZooKeeperAcls)
 
 

@@ -56,12 +56,10 @@ _OPERATION = _OneOf()
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose a broker or ZooKeeper."""
     return bootstrap_option(zookeeper_option("Ask ZooKeeper instead of a broker.")(json_option(function)))
 
 
 def resource_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that name a resource; ``_resource`` reads them."""
     for option, help_text in (
         ("--user-principal", "A user for whom tokens may be created."),
         ("--delegation-token", "The id of a delegation token."),
@@ -237,7 +235,6 @@ def _show(found: Found, unknown: Mapping[Pattern, str], *, as_json: bool) -> Non
 
 
 def rows_of(found: Found) -> list[dict[str, str]]:
-    """Table rows with ``COLUMNS``."""
     return [_row(pattern, acl) for pattern, acls in found.items() for acl in acls]
 
 

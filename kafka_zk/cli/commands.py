@@ -58,7 +58,7 @@ COMMANDS = {
 
 
 class LazyGroup(CommandGroup):
-    """A group that imports a command's module only to run it or to show its own help."""
+    """Imports a command's module only to run it or to show its own help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -66,8 +66,7 @@ class LazyGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Make the imports of a client's process lean, unless only help is requested or another program calls this
-        one.
+        """The imports of a client's process are lean, unless only help is requested or another program calls this one.
         """
         name, command, rest = super().resolve_command(ctx, args)
         is_client = name in COMMANDS and COMMANDS[name].is_client and not set(ctx.help_option_names) & set(rest)

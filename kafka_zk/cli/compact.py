@@ -2,7 +2,7 @@
 
 Kafka has no request for this. The command sets the topic's ``min.cleanable.dirty.ratio`` to 0 for a while, so that the
 log cleaner selects every log that has anything to clean. It needs an admin's rights and brokers with DescribeLogDirs
-and IncrementalAlterConfigs (2.3). Tests: tests/kafka_zk/cli/test_compact.py.
+and IncrementalAlterConfigs (2.3).
 """
 
 import contextlib
@@ -26,7 +26,7 @@ SEGMENT_MS = "segment.ms"
 ROLL_MS = "1000"
 DEFAULT_BACKOFF_MS = 15_000
 PICKUP_S = 5.0
-"""Maximum time until a changed config has reached a broker and a small log is cleaned."""
+"""Maximum time until a broker has a changed config and has cleaned a small log."""
 POLL_S = 0.2
 
 
@@ -36,7 +36,7 @@ class Replica(NamedTuple):
 
 
 class Settling:
-    """The pure core: cleaning is over when no replica has shrunk for a while. Times are on any clock."""
+    """Cleaning is over when no replica has shrunk for a while. Times are on any clock."""
 
     def __init__(self, before: Mapping[Replica, int], quiet_s: float, now_s: float) -> None:
         self.before = dict(before)
@@ -45,7 +45,7 @@ class Settling:
         self._changed_s = now_s
 
     def seen(self, sizes: Mapping[Replica, int], now_s: float) -> bool:
-        """Record sizes; True if cleaning is over. Only shrinking counts, because producers make logs grow."""
+        """True if cleaning is over. Growth does not count: producers write."""
         if any(size < self.sizes.get(replica, 0) for replica, size in sizes.items()):
             self._changed_s = now_s
         self.sizes = dict(sizes)
@@ -119,9 +119,7 @@ def _brokers(zookeeper: str) -> str:
 
 
 def _checked(admin: "BlockingAdmin", topic: str, partition: int | None) -> tuple[list[Replica], float]:
-    """The replicas to clean, and the time in seconds without shrinking that ends the wait. Raises CommandFailed,
-    KafkaError.
-    """
+    """Return the replicas, and the seconds without shrinking that end the wait."""
     from kafka_zk.cli.terminal.brokers import check_topics
 
     check_topics(admin, [topic])
@@ -144,7 +142,6 @@ def _replicas(topic: "TopicMetadata", partition: int | None) -> list[Replica]:
 
 
 def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
-    """The pause of the broker's cleaner. Raises CommandFailed if the cleaner is disabled."""
     values = {entry.name: entry.value for entry in admin.describe_broker_configs(broker)}
     if values.get("log.cleaner.enable") == "false":
         raise CommandFailed(f"broker {broker} cleans nothing: it has log.cleaner.enable=false")
@@ -153,7 +150,6 @@ def _backoff_ms(admin: "BlockingAdmin", broker: int) -> int:
 
 @contextlib.contextmanager
 def _set_for_now(admin: "BlockingAdmin", topic: str, changes: Mapping[str, str]) -> Iterator[None]:
-    """Set keys of the topic's config for a block, then restore them."""
     entries = {entry.name: entry for entry in admin.describe_topic_configs([topic])[topic]}
     before = {key: entries[key].value if entries[key].source == "DYNAMIC_TOPIC_CONFIG" else None for key in changes}
     admin.alter_topic_config(topic, dict(changes))
@@ -166,7 +162,6 @@ def _set_for_now(admin: "BlockingAdmin", topic: str, changes: Mapping[str, str])
 def _settle(
     admin: "BlockingAdmin", topic: str, replicas: Sequence[Replica], settling: Settling, timeout_s: float
 ) -> bool:
-    """Wait until the replicas have settled; False after ``timeout_s``."""
     deadline_s = time.monotonic() + timeout_s
     while not settling.seen(_sizes(admin, topic, replicas), time.monotonic()):
         if time.monotonic() >= deadline_s:

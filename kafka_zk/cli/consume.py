@@ -157,7 +157,6 @@ def _in_group_of_broker(
 
 
 def _named(name: str | None, properties: dict[str, str]) -> dict[str, str]:
-    """The properties including the member's name, which may be given only once."""
     if name is None:
         return properties
     if not name or "/" in name:
@@ -212,7 +211,6 @@ def _of_partitions(
 
 
 def _start(offset: str | None, from_beginning: bool, from_timestamp: str | None) -> "Start":
-    """Where to start; the three options exclude each other."""
     if sum((offset is not None, from_beginning, from_timestamp is not None)) > 1:
         raise click.UsageError("give one of --offset, --from-beginning and --from-timestamp")
     if from_beginning:

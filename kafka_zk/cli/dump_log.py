@@ -72,7 +72,7 @@ def _known(name: str) -> bool:
 def _rendered(
     path: Path, rows: Iterator[Mapping[str, Any]], data: bool, as_json: bool, opened: bool
 ) -> Iterator[tuple[str, bool]]:
-    """Yield (text, whether it reports a problem). JSON is one array over all files."""
+    """Yield (text, whether it reports a problem)."""
     if as_json:
         yield ("," if opened else "[") + f'{{"file": {json.dumps(str(path))}, "rows": [', False
         separator = ""
@@ -89,7 +89,6 @@ def _rendered(
 
 
 def _shown(row: Mapping[str, Any], data: bool) -> dict[str, Any]:
-    """The row with bytes as text. Keys, values and headers only if ``data``."""
     hidden = () if data else ("key", "payload", "headers")
     return {key: _plain(value) for key, value in row.items() if key not in hidden}
 

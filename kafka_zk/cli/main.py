@@ -28,11 +28,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _forget_interrupts() -> None:
-    """Clear a KeyboardInterrupt that CPython has kept although it was caught.
+    """Clear a KeyboardInterrupt that CPython has kept although it was caught. CPython (seen with 3.11) keeps one that
+    was raised in the ``exec`` of a string, and ``python -m`` then kills itself with SIGINT at its end.
 
-    CPython (seen with 3.11) keeps one that was raised in the ``exec`` of a string, and ``python -m`` then kills itself
-    with SIGINT at its end. Dataclasses and named tuples use such ``exec`` calls, so any import may cause this. The next
-    ``exec`` clears it.
+    Dataclasses and named tuples use such ``exec`` calls, so any import may cause this. The next ``exec`` clears it.
 
     Source: run_eval_code_obj in Python/pythonrun.c, Py_RunMain in Modules/main.c.
     """
@@ -40,7 +39,7 @@ def _forget_interrupts() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Like ``main``, but returns the exit code."""
+    """Returns the exit code."""
     interrupts.begin()
     try:
         with interrupts.held():
@@ -65,7 +64,6 @@ def _interrupted() -> int:
 
 
 def _failed(error: Exception) -> int:
-    """Report the error and return the exit code."""
     import click
 
     from kafka_zk.cli.terminal.errors import CommandFailed, sentence

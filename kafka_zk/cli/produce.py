@@ -120,7 +120,7 @@ def command(
 
 
 class _Report:
-    """Collects the offsets of records, and raises the first failure soon after it occurs."""
+    """Raises the first failure of a record soon after it occurs."""
 
     def __init__(self, servers: str, config: "ProducerConfig") -> None:
         self.count = 0
@@ -166,7 +166,7 @@ class _Report:
 
 @contextmanager
 def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
-    """Yield ``rate`` lines per second until Ctrl-C or SIGTERM. Lines missed in a stall of seconds are not caught up."""
+    """Yield ``rate`` lines per second. After a stall of seconds, missed lines are not caught up."""
     interrupt_at_the_end()
 
     def lines() -> Iterator[bytes]:
@@ -181,7 +181,6 @@ def _numbered(rate: int) -> Iterator[Iterable[bytes]]:
 
 @contextmanager
 def _lines(path: Path | None) -> Iterator[Iterable[bytes]]:
-    """Yield the lines without line ends."""
     source: IO[bytes] = sys.stdin.buffer if path is None else path.open("rb")
     try:
         if path is None and sys.stdin.isatty():

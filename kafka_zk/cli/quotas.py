@@ -24,7 +24,6 @@ Entity = dict[str, str | None]
 
 
 class Access(Protocol):
-    """Where quotas are stored."""
     def all(self) -> list[tuple[Entity, dict[str, float]]]: ...
     def change(self, entity: Entity, changes: Mapping[str, float | None]) -> None: ...
 
@@ -48,8 +47,6 @@ def command() -> None:
 
 
 def _where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of all commands. They become the parameter ``access``."""
-
     @bootstrap_option
     @zookeeper_option("Read and write the quotas in ZooKeeper, without a broker.")
     @json_option
@@ -62,7 +59,7 @@ def _where(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def quota_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[Access]:
-    """Quotas where the command's options say; raises as ``open_access`` does."""
+    """Raises as ``open_access`` does."""
     return open_access(bootstrap, zookeeper, _Brokers, _in_zookeeper)
 
 
@@ -73,8 +70,6 @@ def _in_zookeeper(client: Any) -> Access:
 
 
 def _entity_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose an entity. They become the parameter ``entity``."""
-
     @click.option("--user", help="For this user; ANONYMOUS is a client without a login.")
     @click.option("--default-user", is_flag=True, help="For users without a quota of their own.")
     @click.option("--client-id", help="For clients with this id; with --user, only this user's.")
@@ -178,7 +173,6 @@ def explain(user: str, client_id: str, access: Access, as_json: bool) -> None:
 
 
 def rows_of(found: Iterable[tuple[Entity, Mapping[str, float]]]) -> list[dict[str, Any]]:
-    """Table rows with ``COLUMNS``, sorted."""
     return [
         {**{kind: _shown(entity, kind) for kind in COLUMNS[:3]}, "quota": key, "value": value}
         for entity, values in sorted(found, key=lambda each: str(each[0]))
@@ -205,8 +199,6 @@ def _parsed(text: str) -> tuple[str, float]:
 
 
 class _Brokers:
-    """Quotas through any broker of a cluster."""
-
     def __init__(self, admin: Any) -> None:
         self._admin = admin
 
@@ -219,8 +211,6 @@ class _Brokers:
 
 
 class _ZooKeeper:
-    """Quotas in znodes, with the rules of a kafka-zk broker."""
-
     def __init__(self, configs: "ConfigRegistry") -> None:
         self._configs = configs
 

@@ -1,4 +1,4 @@
-"""Reads assigned partitions for ``consume``, from a valid offset until a limit."""
+"""Reads assigned partitions for ``consume``."""
 
 import sys
 import time
@@ -17,15 +17,13 @@ _NAMED_COUNT = 5
 
 
 def end_offsets(reader: BlockingReader, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-    """The current log end offsets. Raises KafkaError."""
+    """Raises KafkaError."""
     with _asking_leaders(reader, partitions):
         return reader.end_offsets(partitions)
 
 
 def check_start(reader: BlockingReader, partitions: list[TopicPartition], offset: int) -> None:
-    """Report partitions that do not contain the offset. Raises CommandFailed if no partition contains it;
-    KafkaError.
-    """
+    """A note names partitions without the offset. Raises CommandFailed if no partition contains it; KafkaError."""
     with _asking_leaders(reader, partitions):
         first, last = reader.beginning_offsets(partitions), reader.end_offsets(partitions)
     without = [tp for tp in partitions if not first[tp] <= offset <= last[tp]]

@@ -112,7 +112,7 @@ def _racks(admin: "BlockingAdmin", broker_ids: Sequence[int], *, rack_aware: boo
 
 
 def _spread(admin: "BlockingAdmin", topics: Sequence[str], racks: Mapping[int, str | None]) -> Moves:
-    """Distribute every topic over these brokers, with its replication factor. Raises CommandFailed."""
+    """Keep each topic's replication factor."""
     from kafka_zk.base.types import TopicPartition
     from kafka_zk.broker.metadata import replica_assignment
     from kafka_zk.cli.terminal.brokers import check_topics
@@ -160,7 +160,6 @@ def _execute(admin: "BlockingAdmin", moves: Moves, throttle: int | None, as_json
 
 
 def _remove_throttles(admin: "BlockingAdmin", moves: Moves) -> None:
-    """Remove throttles unless a partition is still moving."""
     from kafka_zk.cli import reassignment_throttle
 
     if not admin.list_reassignments():

@@ -31,7 +31,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """One topic; ``configs``: those set for the topic; None if the broker does not return them."""
+    """``configs``: those set for the topic; None if the broker does not return them."""
 
     name: str
     topic_id: str | None
@@ -45,7 +45,7 @@ class TopicDescription:
 
 
 class WantedTopic(NamedTuple):
-    """A topic to create. None: the broker's default, or no assignment."""
+    """None: the broker's default, or no assignment."""
 
     name: str
     partitions: int | None
@@ -71,7 +71,7 @@ class TopicAccess(Protocol):
 
 
 def topic_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[TopicAccess]:
-    """Topics where the command's options say; raises as ``open_access`` does."""
+    """Raises as ``open_access`` does."""
     return open_access(bootstrap, zookeeper, _BrokerTopics, _ZooKeeperTopics)
 
 
@@ -127,7 +127,7 @@ class _BrokerTopics:
         ]
 
     def _reassignments(self) -> "Mapping[TopicPartition, Reassignment]":
-        """Pending moves; empty without a controller, or if brokers lack ListPartitionReassignments."""
+        """The result is empty without a controller, or if brokers lack ListPartitionReassignments."""
         from kafka_zk.clients.connection.errors import KafkaError
         from kafka_zk.protocol.errors import ErrorCode
 
@@ -143,7 +143,6 @@ class _BrokerTopics:
         return moving
 
     def _set_configs(self, names: list[str]) -> dict[str, dict[str, str]]:
-        """The configs set for each topic; empty if brokers lack DescribeConfigs."""
         from kafka_zk.clients.connection.errors import BrokerError
         from kafka_zk.protocol.errors import ErrorCode
 

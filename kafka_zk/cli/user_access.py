@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 
 class UserAccess(Protocol):
-    """Where users are stored."""
     def all(self) -> list[ScramLogin]: ...
 
     def set(self, user: str, password: SaltedPassword) -> None: ...
@@ -23,7 +22,7 @@ class UserAccess(Protocol):
 
 
 def user_access(bootstrap: str, zookeeper: str | None) -> AbstractContextManager[UserAccess]:
-    """Users where the command's options say; raises as ``open_access`` does."""
+    """Raises as ``open_access`` does."""
     return open_access(bootstrap, zookeeper, _BrokerUsers, _in_zookeeper)
 
 
@@ -76,7 +75,7 @@ class ZooKeeperUsers:
         self._change(user, {password.mechanism: encoded})
 
     def remove(self, user: str, mechanisms: Collection[str]) -> None:
-        """Remove credentials and keep the user's other configuration; without any, delete the znode."""
+        """The user's other configuration stays; without any, the znode is deleted."""
         self._change(user, dict.fromkeys(mechanisms))
 
     def _change(self, user: str, changes: Mapping[str, str | None]) -> None:

@@ -49,12 +49,10 @@ def command() -> None:
 
 
 def where(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose brokers or ZooKeeper."""
     return bootstrap_option(zookeeper_option("Read and write users in ZooKeeper instead.")(json_option(function)))
 
 
 def user_argument(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A user's name, as the parameter ``user``."""
     return click.argument("user", metavar="NAME", callback=_user_name)(function)
 
 
@@ -195,7 +193,6 @@ def explain(bootstrap: str, zookeeper: str | None, as_json: bool, user: str) -> 
 
 
 def _permissions(bootstrap: str, zookeeper: str | None, user: str) -> list[dict[str, str]] | None:
-    """The rows of the ACLs that name the user; None without an authorizer."""
     from kafka_zk.clients.connection.errors import BrokerError
     from kafka_zk.protocol.errors import ErrorCode
     from kafka_zk.security.acl import AclFilter

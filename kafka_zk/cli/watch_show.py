@@ -30,7 +30,7 @@ _SCREEN_SHARE = 0.6  # of the terminal's height
 
 class Show(Protocol):
     def tell(self, now_ms: int) -> None:
-        """Show the events that are due."""
+        """Show events that are due."""
 
     def close(self) -> None:
         """Show the remaining events."""
@@ -52,8 +52,6 @@ class JsonLines:
 
 
 class TextLines:
-    """Lines, followed by the picture."""
-
     def __init__(self, group: str, timeline: Timeline, *, verbose: bool) -> None:
         self._group = group
         self._timeline = timeline
@@ -72,7 +70,7 @@ class TextLines:
 
 
 class LiveScreen:
-    """For a terminal: lines scroll above the members, their partitions and a picture of the last minute."""
+    """Lines scroll above the members, their partitions and a picture of the last minute."""
 
     def __init__(self, group: str, timeline: Timeline, lag: LagMeter, *, verbose: bool) -> None:
         from rich.console import Console
@@ -129,7 +127,7 @@ class LiveScreen:
 def members_table(
     group: str, rows: list[MemberNow], lag: Mapping[TopicPartition, int], now_ms: int
 ) -> "RenderableType":
-    """A table with a row per member; long cells end in an ellipsis."""
+    """A row per member; long cells end in an ellipsis."""
     from rich.table import Table
 
     if not rows:
@@ -148,7 +146,6 @@ def members_table(
 
 
 def whole_picture(group: str, timeline: Timeline, width: int) -> Iterator[str]:
-    """The lines of the picture from the first delivery until now."""
     history = timeline.rebalances.deliveries.history
     first_ms = began_ms(history)
     if first_ms is not None:

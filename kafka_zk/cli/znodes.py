@@ -13,7 +13,6 @@ _BREAKS = re.compile(r"(?<=[,\s])")
 
 
 def _print_broken(name: str, data: str, owner: str, columns: int) -> None:
-    """Print the data below the name, wrapped after commas and blanks."""
     indent = " " * (len(name) - len(name.lstrip()) + 4)
     click.secho(name, bold=True)
     line = indent

@@ -29,28 +29,22 @@ class SerializationError(ValueError):
 
 
 class Serializer(Protocol):
-    """Converts a key or a value to bytes."""
-
     def serialize(self, topic: str, value: Any, headers: Sequence[Header]) -> bytes | None:
         """Raises: SerializationError."""
 
 
 class Deserializer(Protocol):
-    """Converts bytes to a key or a value."""
-
     def deserialize(self, topic: str, data: bytes | None, headers: Sequence[Header]) -> Any:
         """Raises: SerializationError."""
 
 
 class Serde(NamedTuple):
-    """Both directions of one format."""
-
     serializer: Serializer
     deserializer: Deserializer
 
 
 class StringSerde:
-    """Text. ``encoding``: Java's serializer.encoding."""
+    """``encoding``: Java's serializer.encoding."""
 
     def __init__(self, encoding: str = "utf-8") -> None:
         self.encoding = encoding
@@ -75,8 +69,6 @@ class StringSerde:
 
 
 class BytesSerde:
-    """Raw bytes."""
-
     def serialize(self, topic: str, value: Any, headers: Sequence[Header] = ()) -> bytes | None:
         if value is None:
             return None
@@ -89,7 +81,8 @@ class BytesSerde:
 
 
 class NumberSerde:
-    """A number of a fixed size, big-endian. ``name``: Java's. ``code``: of ``struct``."""
+    """A number of a fixed size, big-endian. ``name``: the name in Java. ``code``: the format character for ``struct``.
+    """
 
     def __init__(self, name: str, code: str) -> None:
         self.name = name
@@ -150,7 +143,7 @@ SERDES: dict[str, Serde] = {
 
 
 def serde_named(key: str, name: str) -> Serde:
-    """The serde of that name. Raises ConfigError naming the configuration ``key`` and the known names."""
+    """Raises ConfigError naming the configuration ``key`` and the known names."""
     if name not in SERDES:
         raise ConfigError(f"{key}: {name!r} is not one of {', '.join(sorted(SERDES))}")
     return SERDES[name]

@@ -1,4 +1,4 @@
-"""One broker as a child process: ``kafka-zk broker`` with a properties file in its folder."""
+"""A broker as a child process."""
 
 import contextlib
 import resource
@@ -16,7 +16,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class BrokerProcess:
-    """One broker process on 127.0.0.1 that can be started, stopped, killed, paused and restarted.
+    """One broker process on 127.0.0.1.
 
     Args:
         folder: contains ``server.properties``, ``broker.log`` (with rotated ``broker.log.1`` …) and the log directory
@@ -66,7 +66,6 @@ class BrokerProcess:
 
     @property
     def restart_command(self) -> str:
-        """The command that restarts the broker."""
         return f"kafka-zk broker {shlex.quote(str(self.properties_file))}"
 
     @property
@@ -74,21 +73,21 @@ class BrokerProcess:
         return f"{LOCALHOST}:{self.port}"
 
     def start(self) -> None:
-        """Start the process without waiting until it serves (see ``EmbeddedCluster.wait_ready``)."""
+        """Does not wait until the broker serves (see ``EmbeddedCluster.wait_ready``)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         write_private(self.properties_file, properties_text(self._properties))
         self.process.start()
 
     def view(self, login: ClientSecurity | None = None) -> ClusterView | None:
-        """The broker's view of the cluster; None if it does not respond or refuses the login."""
+        """None if the broker does not respond or refuses the login."""
         return ask_broker(LOCALHOST, self.port, login or self._login)
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Shut down cleanly, or kill after ``timeout_s``. Returns the exit code."""
+        """Kill after ``timeout_s``; returns the exit code."""
         return self.process.stop(timeout_s)
 
     def kill(self) -> None:
-        """SIGKILL. As in a crash, its session remains until it expires, or with a supervisor for about 20 ms."""
+        """Send SIGKILL. As in a crash, the session remains until it expires, or with a supervisor for about 20 ms."""
         self.process.kill()
 
     def pause(self) -> None:
@@ -96,7 +95,7 @@ class BrokerProcess:
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
-        """Stop the process with SIGSTOP within the context."""
+        """Stop the process with SIGSTOP during the context."""
         self.pause()
         try:
             yield
@@ -107,8 +106,8 @@ class BrokerProcess:
         self.process.resume()
 
     def limit_files(self, limit_bytes: int | None) -> None:
-        """Limit the size of files that the running process writes; None removes the limit. With 0 every write fails, as
-        on a full disk but with another error number. A restart removes the limit. Raises: OSError.
+        """Limit the size of files that the running process writes; None: no limit. With 0 every write fails, as on a
+        full disk but with another error number. A restart removes the limit. Raises: OSError.
         """
         hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (hard if limit_bytes is None else limit_bytes, hard))

@@ -1,4 +1,4 @@
-"""A certificate authority for local clusters and tests; its files are PEM of mode 0600.
+"""A certificate authority for local clusters and tests; files are PEM of mode 0600.
 
 Needs the package ``cryptography``: ``pip install 'kafka-zk[embedded]'``.
 
@@ -31,11 +31,7 @@ _SIGNS_CERTIFICATES = x509.KeyUsage(
 
 
 class CertificateAuthority:
-    """Signs certificates for servers and clients.
-
-    Args:
-        key: of an existing authority; default: a new key.
-    """
+    """``key``: of an existing authority; default: a new key."""
 
     def __init__(self, name: str = "kafka-zk test authority", key: ec.EllipticCurvePrivateKey | None = None) -> None:
         self._key = key or ec.generate_private_key(ec.SECP256R1())
@@ -71,7 +67,6 @@ class CertificateAuthority:
         return authority
 
     def write(self, path: Path) -> Path:
-        """Write the authority's key and certificate."""
         key = self._key.private_bytes(_PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         return write_private(path, key + self._certificate.public_bytes(_PEM))
 
@@ -87,7 +82,7 @@ class CertificateAuthority:
         password: str | None = None,
         lifetime: datetime.timedelta = LIFETIME,
     ) -> Path:
-        """Write a new private key with its certificate for ``hosts`` (names or addresses) and the authority's."""
+        """A new private key, its certificate for ``hosts`` (names or addresses), and the authority's."""
         key = ec.generate_private_key(ec.SECP256R1())
         issuer_key = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._key_identifier)
         builder = (
@@ -107,9 +102,7 @@ class CertificateAuthority:
         )
 
     def vouches_for(self, keystore: Path, hosts: Sequence[str], at_least: datetime.timedelta) -> bool:
-        """True if this authority signed the key store's certificate for these hosts and it is valid for ``at_least``
-        longer.
-        """
+        """True if this authority signed the key store for these hosts and it is valid for ``at_least`` longer."""
         try:
             certificate = x509.load_pem_x509_certificate(keystore.read_bytes())
             certificate.verify_directly_issued_by(self._certificate)

@@ -1,4 +1,4 @@
-"""A whole cluster on this machine: one ZooKeeper and N broker processes, all in one data directory.
+"""One ZooKeeper and N brokers on this machine, all in one data directory.
 
     DIR/zookeeper/   zoo.cfg, zookeeper.log, data/
     DIR/broker-0/    server.properties, broker.log, data/ (the log directory)
@@ -194,7 +194,7 @@ class EmbeddedCluster:
         )
 
     def _secured_listeners(self, broker_id: int, ports: Mapping[str, int]) -> dict[str, str]:
-        """A broker's keys for listeners at these ports, the first for brokers; empty without security."""
+        """The first listener is for brokers; empty without security."""
         if self.security is None:
             return {}
         listeners = ",".join(f"{name}://{LOCALHOST}:{port}" for name, port in ports.items())
@@ -221,7 +221,6 @@ class EmbeddedCluster:
             self.security.write_client_files(self.bootstrap)
 
     def _write_users(self, security: ClusterSecurity) -> None:
-        """Raises: ProcessFailed."""
         client = KazooBlockingClient(
             self.zookeeper_connect, SESSION_TIMEOUT_MS, security=zookeeper_security(self._properties)
         )

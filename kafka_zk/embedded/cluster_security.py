@@ -1,4 +1,4 @@
-"""Secures a local cluster: SASL_SSL on all listeners, with its own authority and users.
+"""SASL_SSL on all listeners of a local cluster, with its own authority and users.
 
     DIR/security/              only its owner can enter it; every file in it has mode 0600
         authority.pem          the authority's private key and certificate
@@ -58,7 +58,7 @@ _SALT_BITS = scram.NONCE_BITS
 
 
 class ClusterSecurity:
-    """The security files of a cluster, which ``prepared`` creates. Accesses only files in ``folder``."""
+    """Accesses only files in ``folder``."""
 
     def __init__(self, folder: Path, authority: "CertificateAuthority", passwords: Mapping[str, Password]) -> None:
         self.folder = folder
@@ -67,7 +67,7 @@ class ClusterSecurity:
 
     @classmethod
     def prepared(cls, folder: Path) -> Self:
-        """Read the folder's files and create missing ones. Raises: EmbeddedError, OSError."""
+        """Reads existing files, creates missing ones. Raises: EmbeddedError, OSError."""
         try:
             from kafka_zk.embedded.certificates import CertificateAuthority
         except ImportError as error:
@@ -85,7 +85,7 @@ class ClusterSecurity:
         return cls(folder, authority, _passwords(folder / _PASSWORDS))
 
     def add_user(self, name: str) -> None:
-        """Add a user, who can log in after ``write_users``. An existing user keeps the password.
+        """The user can log in after ``write_users``. An existing user keeps the password.
 
         Raises: EmbeddedError for a name with other characters than letters, digits, ``.``, ``_`` and ``-``; OSError.
         """
@@ -99,7 +99,6 @@ class ClusterSecurity:
 
     @property
     def truststore(self) -> Path:
-        """The certificate with which clients verify brokers, as PEM."""
         return self.folder / _TRUSTSTORE
 
     @property
@@ -122,7 +121,6 @@ class ClusterSecurity:
         }
 
     def librdkafka_properties(self, user: str = CLIENT) -> dict[str, Any]:
-        """librdkafka's keys for the same login."""
         return {
             "security.protocol": PROTOCOL,
             "ssl.ca.location": str(self.truststore),
@@ -136,7 +134,6 @@ class ClusterSecurity:
         return client_security(self.properties(user))
 
     def write_client_files(self, bootstrap: str) -> None:
-        """Write the properties files of clients, with the brokers' addresses."""
         where = {"bootstrap.servers": bootstrap}
         for user in USERS:
             write_private(self.folder / f"{user}.properties", properties_text({**where, **self.properties(user)}))
@@ -146,9 +143,9 @@ class ClusterSecurity:
     def broker_properties(
         self, broker_id: int, listeners: Iterable[str] = (PROTOCOL,), hosts: Sequence[str] = HOSTS
     ) -> dict[str, str]:
-        """Kafka's keys for a broker with these secured listeners; the first one is for brokers.
+        """The first listener is for brokers.
 
-        Creates the broker's key and certificate for ``hosts``, unless there is a certificate that does not expire soon.
+        Creates a key and certificate for ``hosts``, unless there is one that does not expire soon.
         """
         keystore = self.folder / f"broker-{broker_id}.pem"
         if not self._authority.vouches_for(keystore, hosts, RENEWED_BEFORE):
@@ -186,12 +183,12 @@ class ClusterSecurity:
 
 
 def is_secured(data_dir: Path) -> bool:
-    """True if the cluster in this data directory was secured at an earlier start, according to its files."""
+    """According to the files in this data directory."""
     return any(os.path.lexists(data_dir / FOLDER / name) for name in (_AUTHORITY, _TRUSTSTORE, _PASSWORDS))
 
 
 def check_still_open(data_dir: Path) -> None:
-    """Raises: EmbeddedError if the cluster in this data directory was secured at an earlier start."""
+    """Raises: EmbeddedError if the cluster was secured at an earlier start."""
     if is_secured(data_dir):
         raise EmbeddedError(
             f"the cluster in {data_dir} is secured, and without --secure it would be open to everyone; if you want "
@@ -200,7 +197,6 @@ def check_still_open(data_dir: Path) -> None:
 
 
 def _passwords(path: Path) -> dict[str, Password]:
-    """The passwords of ``USERS`` and of added users. Raises: EmbeddedError, OSError."""
     known: Any = {}
     try:
         with contextlib.suppress(FileNotFoundError):
@@ -223,7 +219,7 @@ def _write_passwords(path: Path, passwords: Mapping[str, Password]) -> None:
 
 
 def _new_password() -> str:
-    """A password of letters and digits, which need no escaping in any file format."""
+    """Letters and digits need no escaping in any file format."""
     return "".join(secrets.choice(_PASSWORD_CHARACTERS) for _ in range(_PASSWORD_LENGTH))
 
 

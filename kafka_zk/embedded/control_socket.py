@@ -1,10 +1,10 @@
-"""The control socket of a running ``kafka-zk up`` for other processes of the same user. A request and its response are
-one JSON object each.
+"""Other processes of the same user reach a running ``kafka-zk up`` through its control socket. A request and its
+response are one JSON object each.
 
     TMP/kafka-zk-UID/PID.sock   the sockets of all running clusters, in a folder that only this user can enter
     DIR/cluster.json            names the socket of the cluster in the data directory DIR
 
-A socket without a listener was left by a killed ``up``. Tests: tests/kafka_zk/embedded/test_control_socket.py.
+A socket without a listener was left by a killed ``up``.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from kafka_zk.embedded.errors import EmbeddedError
 
 CLUSTER_FILE = "cluster.json"
 REQUEST_TIMEOUT_S = 2
-"""How long ``up`` waits for the rest of a request. It does nothing else meanwhile."""
+"""``up`` waits so long for the rest of a request. It does nothing else meanwhile."""
 ANSWER_TIMEOUT_S = 30
 _LONGEST_BYTES = 1 << 20
 
@@ -33,7 +33,7 @@ class NotReached(EmbeddedError):
 
 
 class ActionRefused(EmbeddedError):
-    """The request is refused; ``str()`` gives the reason."""
+    """``str()`` gives the reason."""
 
 
 class NotOurs(OSError):
@@ -41,7 +41,7 @@ class NotOurs(OSError):
 
 
 class ControlSocket:
-    """The server side, for ``up``. Close it at the end.
+    """The server side, for ``up``.
 
     Args:
         data_dir: of the cluster; must exist.
@@ -70,7 +70,7 @@ class ControlSocket:
             raise
 
     def serve(self, timeout_s: float, answer: Callable[[Document], Mapping[str, Any]]) -> None:
-        """Wait up to ``timeout_s`` for a request. Respond with the result of ``answer`` or its EmbeddedError."""
+        """Wait up to ``timeout_s`` for a request; the response is the result of ``answer`` or its EmbeddedError."""
         self._server.settimeout(timeout_s)
         try:
             connection, _ = self._server.accept()
@@ -89,7 +89,7 @@ class ControlSocket:
 
 
 def ask(path: Path, request: Mapping[str, Any]) -> Document:
-    """Send a request to the ``up`` behind a socket. Returns the response. Raises NotReached, ActionRefused."""
+    """Raises NotReached, ActionRefused."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
             connection.settimeout(ANSWER_TIMEOUT_S)
@@ -110,7 +110,7 @@ def sockets(folder: Path | None = None) -> list[Path]:
 
 
 def socket_of(data_dir: Path) -> Path:
-    """The socket of the cluster in a data directory. Raises NotReached if no cluster is running there."""
+    """Raises NotReached if no cluster runs in this data directory."""
     try:
         return Path(json.loads((data_dir / CLUSTER_FILE).read_text())["socket"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -122,7 +122,6 @@ def socket_folder() -> Path:
 
 
 def _check_ours(folder: Path) -> None:
-    """Raises: NotOurs unless it is a folder of this user that others cannot write to."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise NotOurs(f"{folder} is not a folder for this user alone")
@@ -150,7 +149,6 @@ def _answered(request: bytes, answer: Callable[[Document], Mapping[str, Any]]) -
 
 
 def _receive(connection: socket.socket) -> bytes:
-    """Everything until the end of the stream. Raises OSError."""
     received = b""
     while chunk := connection.recv(65_536):
         received += chunk

@@ -2,11 +2,11 @@
 
 
 class EmbeddedError(Exception):
-    """Base of all errors here; ``str()`` is the sentence."""
+    """``str()`` is the sentence."""
 
 
 class JavaNotFound(EmbeddedError):
-    """No working Java was found. The message lists the searched places and what to install."""
+    """The message lists the searched places and what to install."""
 
 
 class JarsNotFound(EmbeddedError):
@@ -14,7 +14,7 @@ class JarsNotFound(EmbeddedError):
 
 
 class ProcessFailed(EmbeddedError):
-    """A process did not start, or ended unexpectedly. The message names its log file and quotes the last line."""
+    """A process did not start or ended unexpectedly. The message names its log file and quotes the last line."""
 
 
 class DataDirInUse(EmbeddedError):
@@ -22,4 +22,4 @@ class DataDirInUse(EmbeddedError):
 
 
 class UnusableDataDir(EmbeddedError):
-    """The path of the data directory cannot be written to a configuration file."""
+    """The path cannot be written to a configuration file."""

@@ -1,8 +1,8 @@
-"""Checks whether a ZooKeeper server serves, even if it does not allow four-letter words.
+"""Whether a ZooKeeper server serves, even if it does not allow four-letter words.
 
 Since 3.5.3 a server responds only to ``srvr`` and to the four-letter words in ``4lw.commands.whitelist``; compatible
 servers may refuse even ``srvr``. A probe that confuses a refusal with silence would report healthy servers as dead.
-Here, a refusal leads to a second check: whether the server opens a session.
+Here, a refusal leads to a second check: does the server open a session?
 
 Source: ZooKeeper Administrator's Guide 3.9, "The Four Letter Words"; ZooKeeperServer and FourLetterCommands@3.9.
 """
@@ -33,9 +33,7 @@ class Health(enum.Enum):
 
 
 class Report(NamedTuple):
-    """``mode``: leader, follower, observer or standalone; None if the server does not serve or does not allow the
-    command.
-    """
+    """``mode``: leader, follower, observer or standalone; None if the server does not serve or does not reveal it."""
 
     health: Health
     mode: str | None
@@ -51,7 +49,7 @@ class NoAnswer(Exception):
 
 
 def ask(word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2) -> str:
-    """A server's response to a four-letter word. Raises: NotAllowed, NoAnswer, AnswerTooLong."""
+    """Raises: NotAllowed, NoAnswer, AnswerTooLong."""
     answer = four_letter_word(word, port, host, timeout_s)
     if _NOT_ALLOWED in answer:
         raise NotAllowed(f"ZooKeeper at {host}:{port} runs but does not allow {word}: see 4lw.commands.whitelist")

@@ -50,7 +50,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
-    """Delay an interrupt to the end of the context. Raises: KeyboardInterrupt."""
+    """Interrupts wait for the end of the context. Raises: KeyboardInterrupt."""
     _state.depth += 1
     try:
         yield

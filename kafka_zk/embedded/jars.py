@@ -32,10 +32,7 @@ TLS_ARTIFACTS = (
 
 
 def find_zookeeper_jars() -> list[Path]:
-    """The class path of a ZooKeeper server.
-
-    Raises: JarsNotFound if pyspark is not installed or has none of the jars.
-    """
+    """Raises: JarsNotFound if pyspark is not installed or has none of the jars."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise JarsNotFound("no ZooKeeper: its jars come with pyspark, so `pip install 'kafka-zk[embedded]'`")

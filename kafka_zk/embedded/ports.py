@@ -15,7 +15,7 @@ MOST_ANSWER_BYTES = 4 << 20
 
 
 class AnswerTooLong(Exception):
-    """A server's response to a four-letter word exceeds the limit; ``str()`` names the word."""
+    """``str()`` names the four-letter word."""
 
 
 def free_port(host: str = LOCALHOST) -> int:
@@ -28,7 +28,7 @@ def free_port(host: str = LOCALHOST) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """``count`` different ports that were free a moment ago."""
+    """Different ports that were free a moment ago."""
     with contextlib.ExitStack() as probes:
         ports = []
         for _ in range(count):
@@ -39,7 +39,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def can_listen(port: int, host: str = LOCALHOST) -> bool:
-    """True if a server could bind ``port`` now (connections in TIME_WAIT do not matter).
+    """Connections in TIME_WAIT do not matter.
 
     ``host``: an IPv4 or IPv6 address, or a name; empty: all interfaces.
     """
@@ -61,7 +61,7 @@ def _address(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...
 
 
 def listens(pid: int, port: int) -> bool:
-    """True if this process of this user, and no other, listens on ``port``."""
+    """True if this process, and no other, listens on ``port``."""
     sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def _open_files(pid: int) -> Iterator[str]:
 def four_letter_word(
     word: str, port: int, host: str = LOCALHOST, timeout_s: float = 2, most_bytes: int = MOST_ANSWER_BYTES
 ) -> str:
-    """A ZooKeeper server's response to a command such as ``srvr``; empty without one.
+    """The response to a command such as ``srvr``; empty without one.
 
     Raises: AnswerTooLong.
     """

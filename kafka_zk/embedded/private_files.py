@@ -10,7 +10,7 @@ from kafka_zk.embedded.errors import EmbeddedError
 
 
 def write_private(path: Path, data: bytes | str) -> Path:
-    """Replace the file atomically by one of mode 0600; open descriptors keep the old content. Raises: OSError."""
+    """Replace atomically, with mode 0600; open descriptors keep the old content. Raises: OSError."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # has mode 0600
     try:
         with open(descriptor, "wb") as file:
@@ -24,7 +24,7 @@ def write_private(path: Path, data: bytes | str) -> Path:
 
 
 def private_folder(path: Path) -> Path:
-    """Create the folder with mode 0700 if it does not exist.
+    """Set mode 0700; create the folder if it does not exist.
 
     Raises: EmbeddedError if it belongs to another user, or others can enter it; OSError.
     """

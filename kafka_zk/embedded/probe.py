@@ -1,4 +1,4 @@
-"""Asks brokers about the cluster and its leaders, to find out whether the cluster is ready."""
+"""Asks brokers whether the cluster is ready."""
 
 import contextlib
 import socket
@@ -32,14 +32,14 @@ _NOT_YET = (
 
 
 class ClusterView(NamedTuple):
-    """One broker's view: ids of the live brokers, and the controller's id (-1: unknown)."""
+    """Ids of the live brokers, and of the controller (-1: unknown)."""
 
     broker_ids: frozenset[int]
     controller_id: int
 
 
 def ask_broker(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> ClusterView | None:
-    """One broker's view of the cluster; None if it does not accept the connection or does not respond."""
+    """None if the broker does not accept the connection or does not respond."""
     message = _ask(host, port, login, ApiKey.METADATA, METADATA_VERSION, codec.request(ApiKey.METADATA)(topics=[]))
     if message is None:
         return None
@@ -62,7 +62,7 @@ def ask_leaders(host: str, port: int, login: ClientSecurity = NO_SECURITY) -> di
 def ask_unserved(
     host: str, port: int, partitions: Iterable[TopicPartition], login: ClientSecurity = NO_SECURITY
 ) -> set[TopicPartition] | None:
-    """The partitions that a broker does not serve yet; None if it does not respond.
+    """None if the broker does not respond.
 
     A partition with a permanent error (an invalid configuration, a failed disk) counts as served.
     """
@@ -101,7 +101,6 @@ def _ask(
 
 @contextlib.contextmanager
 def _connected(host: str, port: int, login: ClientSecurity) -> Iterator[socket.socket]:
-    """An authenticated connection. Raises: OSError, ProtocolError, AuthenticationFailed."""
     with contextlib.ExitStack() as sockets:
         connection = sockets.enter_context(socket.create_connection((host, port), TIMEOUT_S))
         connection.settimeout(TIMEOUT_S)

@@ -21,7 +21,6 @@ from kafka_zk.embedded.supervisor import Supervisor
 POLL_INTERVAL_S = 0.02
 QUOTED_LINE_CHARACTERS = 300
 LAST_SECONDS_S = 10
-"""Older log lines do not explain a process's end."""
 _ERROR_LINE = re.compile(r"^Error: | (ERROR|CRITICAL) |\"level\": \"(error|critical)\"")
 _STAMP = re.compile(r"(?:\{\"time\": \")?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}Z?)")
 _LAUNCHER = Path(__file__).with_name("launch.py")
@@ -29,10 +28,10 @@ _IMPORT_ROOT = Path(__file__).resolve().parents[2]
 
 
 class ChildProcess:
-    """A command that logs to a file and dies with its parent (unless ``outlives_parent``).
+    """Dies with its parent (unless ``outlives_parent``).
 
     It runs in its own session, so that Ctrl-C in a terminal reaches only the parent, which stops its children in order.
-    A ``supervisor`` closes its ZooKeeper session soon after its end.
+    A ``supervisor`` closes its ZooKeeper session after its end.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """The process id. Raises ProcessFailed if the process was never started."""
+        """Raises ProcessFailed if the process was never started."""
         if self._process is None:
             raise ProcessFailed(f"{self.name} was not started")
         return self._process.pid
@@ -69,11 +68,11 @@ class ChildProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code; None before the start and while the process runs; negative: the signal that ended it."""
+        """None before the start and while the process runs; negative: the signal that ended it."""
         return None if self._process is None else self._process.poll()
 
     def start(self) -> None:
-        """Start the process. The log file keeps the output of earlier starts.
+        """The log file keeps the output of earlier starts.
 
         Raises: ProcessFailed if gevent or eventlet have replaced this process's threads.
         """
@@ -118,10 +117,7 @@ class ChildProcess:
         return process
 
     def wait_until(self, ready: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Wait until ``ready`` returns True.
-
-        Raises: ProcessFailed if the process ends first, or at the timeout.
-        """
+        """Raises: ProcessFailed if the process ends first, or at the timeout."""
         deadline = monotonic_s() + timeout_s
         while not ready():
             self.check_alive()
@@ -130,23 +126,21 @@ class ChildProcess:
             time.sleep(POLL_INTERVAL_S)
 
     def check_alive(self) -> None:
-        """Raises ProcessFailed if the process has ended; KeyboardInterrupt if Ctrl-C ended it before it had its own
-        session.
-        """
+        """Raises ProcessFailed, or KeyboardInterrupt if Ctrl-C ended the process before it had its own session."""
         if self.exit_code == -signal.SIGINT:
             raise KeyboardInterrupt
         if not self.alive:
             raise ProcessFailed(self.describe_end())
 
     def describe_end(self) -> str:
-        """The end of the process, its last log lines, and its log file, in one sentence."""
+        """One sentence with the last log lines and the log file."""
         now_s = time.clock_gettime(time.CLOCK_REALTIME)  # time.time may be frozen in a user's test
         return f"{self.name} ended with {describe_exit(self.exit_code)}{self.last_words(now_s - LAST_SECONDS_S)}"
 
     def terminate(self) -> None:
-        """Send SIGTERM without waiting; a paused process is resumed.
+        """Send SIGTERM, and resume the process if it is paused.
 
-        It is sent once: a second SIGTERM could reach an interpreter that has already removed its handlers.
+        SIGTERM is sent once: a second one could reach an interpreter that has already removed its handlers.
         """
         if not self._asked_to_end:
             self._asked_to_end = True
@@ -154,7 +148,7 @@ class ChildProcess:
         self._signal(signal.SIGCONT)
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Shut down cleanly, or kill after ``timeout_s``. Returns the exit code (negative: the signal)."""
+        """Kill after ``timeout_s``; returns the exit code (negative: the signal)."""
         if self._process is None:
             return 0
         if self.alive:
@@ -165,14 +159,14 @@ class ChildProcess:
             return self.kill()
 
     def kill(self) -> int:
-        """SIGKILL, as in a crash. Returns when the process is gone."""
+        """Send SIGKILL, as in a crash. Returns when the process is gone."""
         if self._process is None:
             return 0
         self._signal(signal.SIGKILL)
         return self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: the process stops running, but its connections stay open."""
+        """Stop the process; its connections stay open."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
@@ -205,8 +199,8 @@ class ChildProcess:
 
 
 def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
-    """The lines of a log since a time. A line without a time has the time of the previous line; lines after the last
-    time have the time of the file, ``written_s``.
+    """A line without a time has the time of the previous line; lines after the last line with a time have the time of
+    the file, ``written_s``.
     """
     lines = log.splitlines()
     times = [_time_of(line) for line in lines]
@@ -222,18 +216,17 @@ def lines_since(log: str, since_s: float, written_s: float) -> list[str]:
 
 
 def _time_of(line: str) -> float | None:
-    """The time of a log line: brokers log in UTC, marked by Z, and ZooKeeper in local time."""
+    """Brokers log in UTC, marked by Z, and ZooKeeper in local time."""
     stamp = _STAMP.match(line)
     return datetime.fromisoformat(stamp[1].replace(",", ".")).timestamp() if stamp else None
 
 
 def tied(command: Sequence[str]) -> list[str]:
-    """``command`` as a child that dies with this process (see ``launch.py``), with the same pid."""
+    """``command`` dies with this process (see ``launch.py``) and keeps the pid."""
     return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid()), *command]
 
 
 def describe_exit(code: int | None) -> str:
-    """``exit code 1`` or ``signal SIGKILL``."""
     if code is not None and code < 0:
         with contextlib.suppress(ValueError):
             return f"signal {signal.Signals(-code).name}"
@@ -241,7 +234,7 @@ def describe_exit(code: int | None) -> str:
 
 
 def python_command(*arguments: str | Path) -> tuple[list[str | Path], dict[str, str]]:
-    """Command and environment of ``python -m kafka_zk ARGUMENTS…`` with this copy of the code."""
+    """Command and environment of ``python -m kafka_zk`` with this copy of the code."""
     environ = dict(os.environ)
     inherited = environ.get("PYTHONPATH")
     environ["PYTHONPATH"] = f"{_IMPORT_ROOT}{os.pathsep}{inherited}" if inherited else str(_IMPORT_ROOT)

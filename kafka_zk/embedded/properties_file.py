@@ -18,7 +18,6 @@ def properties_text(settings: Mapping[str, object]) -> str:
 
 
 def escape(value: str) -> str:
-    """A value in the file's escaped form."""
     leading = len(value) - len(value.lstrip(" "))
     return "\\ " * leading + "".join(_escaped(character) for character in value[leading:])
 
@@ -33,7 +32,7 @@ def _escaped(character: str) -> str:
 
 
 def check_log_dir(path: Path) -> None:
-    """Raises: UnusableDataDir if ``log.dirs`` cannot contain the path."""
+    """Raises: UnusableDataDir."""
     text = str(path)
     if "," in text:
         raise UnusableDataDir(

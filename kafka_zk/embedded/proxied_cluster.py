@@ -21,18 +21,18 @@ LISTENER = "REPLICATION"
 PROXY_KEYS = frozenset(
     ("inter.broker.listener.name", "security.inter.broker.protocol", "listener.security.protocol.map")
 )
-"""Keys that are set for each broker in addition to those of ``EmbeddedCluster``."""
+"""Set for each broker in addition to ``EmbeddedCluster``'s keys."""
 
 
 class Link(StrEnum):
-    """The connections of a broker that can be cut."""
+    """Connections of a broker."""
 
     ZOOKEEPER = "zookeeper"
     BROKERS = "brokers"
 
 
 class ProxiedCluster(EmbeddedCluster):
-    """Like ``EmbeddedCluster``, with ``cut``, ``delay`` and ``mend``. The proxies run in threads of this process."""
+    """The proxies run in threads of this process."""
 
     def __init__(self, data_dir: Path, **options: Any) -> None:
         super().__init__(data_dir, **options)
@@ -41,11 +41,10 @@ class ProxiedCluster(EmbeddedCluster):
         self._delays_s: dict[tuple[int, Link], float] = {}
 
     def cut_links(self, broker_id: int) -> Collection[Link]:
-        """The broker's connections that are cut now."""
         return frozenset(self._cut.get(broker_id, ()))
 
     def cut(self, broker_id: int, links: Collection[Link]) -> None:
-        """Reset these connections of a broker and refuse new ones, in both directions, until ``mend``."""
+        """Reset the connections and refuse new ones, in both directions, until ``mend``."""
         self._cut.setdefault(broker_id, set()).update(links)
         for link in links:
             self._proxies[broker_id][link].cut()
@@ -55,7 +54,7 @@ class ProxiedCluster(EmbeddedCluster):
                 proxies[Link.BROKERS].drop_connections_from(ports)
 
     def delays_s(self, broker_id: int) -> dict[Link, float]:
-        """The current delay of these connections of a broker, in each direction."""
+        """Current delays, in each direction."""
         return {link: delay_s for (number, link), delay_s in self._delays_s.items() if number == broker_id}
 
     def delay(self, broker_id: int, links: Collection[Link], delay_s: float) -> None:
@@ -65,7 +64,7 @@ class ProxiedCluster(EmbeddedCluster):
             self._proxies[broker_id][link].delay_s = delay_s
 
     def mend(self, broker_id: int) -> None:
-        """Restore all connections of a broker, without delay."""
+        """Restore all connections of a broker."""
         self._cut.pop(broker_id, None)
         for link, proxy in self._proxies[broker_id].items():
             self._delays_s.pop((broker_id, link), None)
@@ -73,7 +72,7 @@ class ProxiedCluster(EmbeddedCluster):
             proxy.restore()
 
     def stop(self) -> list[str]:
-        """Like ``EmbeddedCluster.stop``, after restoring the connections, so that brokers can shut down cleanly."""
+        """Restores the connections first, so that brokers can shut down cleanly."""
         for broker_id in {*self._cut, *(number for number, _ in self._delays_s)}:
             self.mend(broker_id)
         complaints = super().stop()
@@ -118,6 +117,5 @@ class ProxiedCluster(EmbeddedCluster):
         return any(port in local_ports(self.brokers[broker_id].pid) for broker_id in cut)
 
     def _delay_s_from(self, port: int) -> float:
-        """The delay of the broker that opened this connection to another one."""
         slow = [(number, delay_s) for (number, link), delay_s in list(self._delays_s.items()) if link is Link.BROKERS]
         return max((s for number, s in slow if port in local_ports(self.brokers[number].pid)), default=0.0)

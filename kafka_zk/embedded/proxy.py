@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker or ZooKeeper, with which tests cut, freeze and delay connections."""
+"""A TCP proxy before a broker or ZooKeeper, for tests."""
 
 import asyncio
 import contextlib
@@ -28,9 +28,9 @@ class TcpProxy:
         self.delay_s_from: Callable[[int], float] = lambda port: 0.0
         """Delay of chunks on connections from a local port. Called for each chunk, on the proxy's thread."""
         self.on_first_chunk: Callable[[bytes], bytes] = bytes
-        """Transforms the first chunk from a new connection for the target."""
+        """Transforms a new connection's first chunk for the target."""
         self.refuses: Callable[[int], bool] = lambda port: False
-        """Called with the local port of a new connection, on the proxy's thread. True: reset the connection."""
+        """Called with a new connection's local port, on the proxy's thread; True resets the connection."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._server: asyncio.Server | None = None
@@ -48,7 +48,7 @@ class TcpProxy:
         return self
 
     def stop(self) -> None:
-        """Close everything. The proxy cannot be started again."""
+        """The proxy cannot be started again."""
         if self._thread.is_alive():
             self._call(self._close_all())
             self._loop.call_soon_threadsafe(self._loop.stop)
@@ -69,15 +69,14 @@ class TcpProxy:
         self._call(self._set_flowing(False))
 
     def drop_connections(self) -> None:
-        """Reset all connections. New ones are accepted."""
+        """New connections are accepted."""
         self._call(self._abort_connections())
 
     def drop_connections_from(self, ports: Container[int]) -> None:
-        """Reset connections from these local ports. New ones are accepted unless ``refuses`` rejects them."""
+        """New connections are accepted unless ``refuses`` rejects them."""
         self._call(self._abort_connections_from(ports))
 
     def connection_count(self) -> int:
-        """Number of forwarded connections."""
         return len(self._writers) // 2
 
     def __enter__(self) -> Self:
@@ -145,7 +144,7 @@ class TcpProxy:
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int, change: Callable[[bytes], bytes]
     ) -> None:
-        """Forward until either side ends, then close the other side. ``change`` transforms the first chunk.
+        """Forward until either side ends, then close the other. ``change`` transforms the first chunk.
 
         ``port``: local port of the connection's client.
         """

@@ -1,4 +1,4 @@
-"""The security of a ZooKeeper server: ``zoo.cfg`` keys for TLS and SASL, and the matching settings of clients.
+"""A ZooKeeper server's ``zoo.cfg`` keys for TLS and SASL, and the matching settings of clients.
 
 Source: ZooKeeper Administrator's Guide 3.9, "Encryption, Authentication, Authorization Options".
 """

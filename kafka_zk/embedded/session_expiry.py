@@ -18,7 +18,7 @@ _JAVA_RANDOM_MULTIPLIER = 0x5DEECE66D
 _JAVA_RANDOM_MASK = (1 << 48) - 1
 _TIMEOUT_MS = 10_000
 _ATTEMPTS = 5
-"""Number of attempts within ``timeout_s``, even if ZooKeeper does not respond."""
+"""Attempts within ``timeout_s``, even if ZooKeeper does not respond."""
 
 
 class SessionUnknown(Exception):
@@ -36,7 +36,7 @@ def session_password(session_id: int) -> bytes:
 
 
 def expire_session(host: str, port: int, session_id: int, timeout_s: float = 10) -> None:
-    """End a session on the server at ``host:port``. Returns when its ephemerals are deleted.
+    """Returns when the session's ephemerals are deleted.
 
     An attempt is repeated if the owner notices the takeover and resumes the session before it is closed, or if
     ZooKeeper does not respond because another client is closing the session.
@@ -64,7 +64,6 @@ class _Attempt(Enum):
 
 
 def _try_to_end(host: str, port: int, session_id: int, timeout_s: float) -> _Attempt:
-    """Resume the session and close it. Raises ConnectionError without a listener."""
     try:
         connection = socket.create_connection((host, port), timeout_s)
     except TimeoutError:

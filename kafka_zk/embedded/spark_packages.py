@@ -1,4 +1,4 @@
-"""Checks whether Spark can run: the packages of ``pip install 'kafka-zk[spark]'``, and a recent Java."""
+"""Whether Spark can run: the packages of ``pip install 'kafka-zk[spark]'``, and a recent Java."""
 
 import importlib.util
 import os
@@ -12,13 +12,13 @@ PACKAGES = ("pyspark", "pyarrow", "pandas", "numba")
 
 
 def absent_packages() -> str | None:
-    """A sentence about missing packages of the extra; None if all are installed."""
+    """One sentence; None if all are installed."""
     absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     return f"Spark needs {', '.join(absent)}: pip install 'kafka-zk[spark]'" if absent else None
 
 
 def obstacle(environ: Mapping[str, str] = os.environ) -> str | None:
-    """Why Spark cannot run, in one sentence; None if it can."""
+    """One sentence; None if Spark can run."""
     if told := absent_packages():
         return told
     try:

@@ -1,7 +1,7 @@
 """The only thread of a process that starts child processes.
 
-The kernel kills a child that is tied to its parent (``launch.py``) when the *thread* that started it ends. Callers may
-be short-lived threads of a pool, so one permanent thread starts all children.
+The kernel kills a tied child (``launch.py``) when the *thread* that started it ends, and callers may be short-lived
+threads of a pool.
 """
 
 import os
@@ -18,7 +18,7 @@ _current: "_Starter | None" = None
 
 
 def start(make: Start) -> "Popen[bytes]":
-    """Call ``make`` on the thread and return its process.
+    """Call ``make`` on the thread.
 
     If the caller is interrupted while it waits, the process is killed.
     Raises: exceptions of ``make``.
@@ -38,7 +38,7 @@ def _kill(started: "Future[Popen[bytes]]") -> None:
 
 
 def _starter() -> "_Starter":
-    """This process's starter. A forked process needs a new one, because it has none of its parent's threads."""
+    """A forked process needs its own, because it has none of its parent's threads."""
     global _current
     with _lock:
         if _current is None or _current.process_id != os.getpid():

@@ -3,8 +3,6 @@
 A process is certainly dead when it has been reaped and its session pipe is at end of file: then neither its threads nor
 its helpers can act again. Only then is its last reported session closed. A paused or disconnected process is not dead,
 so its session must expire.
-
-Tests: tests/kafka_zk/embedded/test_supervisor.py, tests/integration/brokers/test_supervised_brokers.py.
 """
 
 import os
@@ -23,18 +21,16 @@ from kafka_zk.registry.client.tls import client_context
 CHUNK_BYTES = 4096
 
 Close = Callable[[int, bytes], object]
-"""Called with a session's id and password. Takes at most a second."""
+"""Called with a session's id and password; takes at most a second."""
 
 
 class Supervisor:
-    """Used by ``ChildProcess`` for children whose sessions must be closed."""
-
     def __init__(self, close: Close) -> None:
         self._close = close
 
     @classmethod
     def on(cls, zookeeper_connect: str, properties: Mapping[str, str]) -> Self:
-        """A supervisor for sessions on this ZooKeeper. ``properties``: a broker's, for TLS.
+        """``properties``: a broker's, for TLS.
 
         Raises: InvalidConnectString, InvalidSecurity.
         """
@@ -48,7 +44,7 @@ class Supervisor:
 
 
 class Life:
-    """The pipe of one process, from before its start until its end."""
+    """A process's pipe, from before the start until the end."""
 
     def __init__(self, close: Close) -> None:
         self._close = close
@@ -56,12 +52,12 @@ class Life:
         self.environ = {VARIABLE: described(self.descriptor)}
 
     def begin(self, process: "subprocess.Popen[bytes]") -> None:
-        """The process was started with ``descriptor`` and ``environ``: wait for its end on a thread."""
+        """Wait for the process's end on a thread."""
         threading.Thread(target=self._wait, args=(process,), name=f"session of {process.pid}", daemon=True).start()
         os.close(self.descriptor)
 
     def abandon(self) -> None:
-        """The process, or its thread, could not be started."""
+        """Clean up when nothing was started."""
         os.close(self.descriptor)
         os.close(self._read_end)
 
@@ -73,7 +69,7 @@ class Life:
             self._close(session.session_id, session.password)
 
     def _read_to_the_end(self) -> bytes:
-        """The last lines. Reads continuously, so that a process can report any number of sessions."""
+        """Return the last lines; a process can report any number of sessions."""
         told = b""
         with open(self._read_end, "rb", buffering=0) as pipe:
             while chunk := pipe.read(CHUNK_BYTES):
@@ -82,6 +78,6 @@ class Life:
 
 
 def session_to_close(told: bytes, reaped_pid: int) -> ReportedSession | None:
-    """The last reported session, if the reaped process itself reported it: the death of a wrapper proves nothing."""
+    """Only a session that the reaped process itself reported: the death of a wrapper proves nothing."""
     session = last_session(told)
     return session if session is not None and session.pid == reaped_pid else None

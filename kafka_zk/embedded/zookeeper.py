@@ -23,7 +23,7 @@ FIRST_ANSWER_TIMEOUT_S = 0.1
 MAX_HEAP_MB = 256
 PORT_ATTEMPTS = 5
 MIN_SESSION_TICKS, MAX_SESSION_TICKS = 2, 20
-"""ZooKeeper's default minSessionTimeout and maxSessionTimeout, in ticks."""
+"""ZooKeeper's default minSessionTimeout and maxSessionTimeout."""
 QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData")
 
 LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
@@ -32,10 +32,10 @@ LOG4J2_FILE = Path(__file__).with_name("log4j2.properties")
 def zookeeper_command(
     zoo_cfg: Path, *, force_sync: bool = True, max_heap_mb: int = MAX_HEAP_MB, jaas_file: Path | None = None
 ) -> list[str]:
-    """The command that runs one ZooKeeper server with ``zoo_cfg`` in the foreground, logging to its output.
+    """One server in the foreground, which logs to its output.
 
-    With ``force_sync=False`` the server confirms writes before they are on disk, which is faster, and sufficient if
-    only processes are killed. ``jaas_file``: users and passwords for SASL.
+    With ``force_sync=False`` the server confirms writes before they are on disk: faster, and safe if only processes are
+    killed. ``jaas_file``: users and passwords for SASL.
 
     Raises: JavaNotFound, JarsNotFound.
     """
@@ -116,17 +116,15 @@ class EmbeddedZooKeeper:
         return self._security.client_properties if self._security else {}
 
     def granted_timeout_ms(self, wanted_ms: int) -> int:
-        """The session timeout that a client gets if it requests ``wanted_ms``."""
         return min(max(wanted_ms, MIN_SESSION_TICKS * self._tick_time_ms), MAX_SESSION_TICKS * self._tick_time_ms)
 
     @property
     def restart_command(self) -> str:
-        """The command that restarts the server."""
         return f"kafka-zk zookeeper {shlex.quote(str(self.data_dir / 'zoo.cfg'))}"
 
     @property
     def process(self) -> ChildProcess:
-        """The server's process. Raises ProcessFailed if it was never started."""
+        """Raises ProcessFailed if it was never started."""
         if self._process is None:
             raise ProcessFailed("ZooKeeper was not started")
         return self._process
@@ -140,7 +138,7 @@ class EmbeddedZooKeeper:
         return self._process is not None and self._process.alive
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> Self:
-        """Start the server. Returns when it serves requests.
+        """Returns when the server serves requests.
 
         Raises: JavaNotFound, JarsNotFound, ProcessFailed.
         """
@@ -177,7 +175,7 @@ class EmbeddedZooKeeper:
             sync_snapshots(Path(str(self._settings()["dataDir"])))
 
     def _serves_itself(self, age_s: float) -> bool:
-        """True if this server responds on the port: another one that started at the same time may have the port.
+        """True if this server responds on the port, not another one that started at the same time.
 
         A command that reaches a ZooKeeper before its database is loaded gets no response (a NullPointerException in the
         server), so the timeout is short: 100 ms, or a tenth of the server's age on a slow machine.
@@ -201,11 +199,10 @@ class EmbeddedZooKeeper:
         }
 
     def serving(self, timeout_s: float = 2) -> bool:
-        """True if the server serves requests."""
         return probe(self.port, timeout_s=timeout_s).health is Health.SERVING
 
     def stop(self) -> int:
-        """Shut down cleanly. Returns the exit code (Java exits with 143 on SIGTERM)."""
+        """Returns the exit code (143: SIGTERM)."""
         return self.process.stop() if self._process else 0
 
     def kill(self) -> None:
@@ -222,7 +219,7 @@ class EmbeddedZooKeeper:
         self.process.resume()
 
     def restart(self) -> None:
-        """Restart with the same port and data. Sessions that have not expired continue."""
+        """Same port and data; sessions that have not expired continue."""
         self.stop()
         self.start()
 

@@ -165,18 +165,18 @@ _APIS = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 0),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 0),
 }
-"""Highest version of each API that this package can read and write, and the first flexible version.
+"""The highest version that this package can read and write, and the first flexible one.
 
 No version is higher than in Kafka 3.9.1 in ZooKeeper mode. All of its APIs are listed, except Envelope.
 """
 
 BROKER_VERSIONS = {key: (0, highest) for key, (highest, _) in _APIS.items()}
-"""Lowest and highest version of each API. A broker offers the APIs for which it has a handler."""
+"""A broker offers the APIs for which it has a handler."""
 
 FLEXIBLE_SINCE: dict[int, int] = {key: first for key, (_, first) in _APIS.items()}
 """First version with compact lengths and tagged fields (KIP-482), also in the header."""
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
-    """True if this version of the API is flexible; False for APIs that are not in ``FLEXIBLE_SINCE``."""
+    """False for APIs that are not in ``FLEXIBLE_SINCE``."""
     return api_version >= FLEXIBLE_SINCE.get(api_key, NEVER)

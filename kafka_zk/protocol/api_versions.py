@@ -1,7 +1,7 @@
 """The response to an unknown version of ApiVersions (KIP-511).
 
-A client sends ApiVersions in its newest version. A broker that does not support it responds with error 35 and a body of
-version 0 with its own versions of ApiVersions, and the client sends another request.
+A client sends ApiVersions in its newest version. A broker that does not support it responds with error 35 in version 0,
+with its own versions of ApiVersions, and the client asks again.
 """
 
 import struct
@@ -13,5 +13,5 @@ _BODY = struct.Struct(">ihihhh")
 
 
 def unsupported_version_response(correlation_id: int, versions: tuple[int, int]) -> bytes:
-    """Header and body. ``versions``: the broker's lowest and highest version of ApiVersions."""
+    """``versions``: the broker's lowest and highest."""
     return _BODY.pack(correlation_id, ErrorCode.UNSUPPORTED_VERSION, 1, ApiKey.API_VERSIONS, *versions)

@@ -21,24 +21,23 @@ from kafka_zk.protocol.schema_writer import struct_writer
 from kafka_zk.protocol.step_writer import Arrays, Packer, arrays_of, is_large, row_packer, write_around, write_in_steps
 
 Message = Any
-"""An instance of one of the message classes; its fields depend on the API."""
+"""An instance of one of the message classes."""
 
 _UNSUPPORTED_VERSION = int(ErrorCode.UNSUPPORTED_VERSION).to_bytes(2, "big")
 
 
 def request(api_key: int) -> Any:
-    """The class of an API's request. Raises KeyError if there is none."""
+    """Raises KeyError if there is none."""
     return message_class(api_key, "request")
 
 
 def response(api_key: int) -> Any:
-    """The class of an API's response. Raises KeyError if there is none."""
+    """Raises KeyError if there is none."""
     return message_class(api_key, "response")
 
 
 def decode_request(api_key: int, version: int, body: Buffer) -> Message:
-    """The request in ``body`` (the frame without its header). Raises ProtocolError, also above the API's limit of
-    elements."""
+    """``body``: the frame without its header. Raises ProtocolError, also above the API's limit of elements."""
     return _decode(api_key, "request", version, body, max_elements(api_key))
 
 
@@ -55,7 +54,7 @@ def decode_request_in_steps(api_key: int, version: int, body: Buffer) -> Generat
 
 
 def decode_response(api_key: int, version: int, body: Buffer) -> Message:
-    """The response in ``body`` (the frame without its header). Raises ProtocolError, also above MAX_RESPONSE_ELEMENTS.
+    """``body``: the frame without its header. Raises ProtocolError, also above MAX_RESPONSE_ELEMENTS.
 
     An ApiVersions response with UNSUPPORTED_VERSION always has version 0 (KIP-511).
     """
@@ -67,24 +66,23 @@ def decode_response(api_key: int, version: int, body: Buffer) -> Message:
 def encode_request(
     api_key: int, version: int, correlation_id: int, client_id: str | None, message: Message
 ) -> bytes | bytearray:
-    """Header and body, without the size prefix."""
     return request_header(api_key, version, correlation_id, client_id) + encode_body(message, api_key, version)
 
 
 def encode_response(api_key: int, version: int, correlation_id: int, message: Message) -> bytes | bytearray:
-    """Header and body, without the size prefix. Fields that ``version`` lacks are omitted."""
+    """The header and body, without the size prefix. Fields that ``version`` lacks are omitted."""
     return response_header(api_key, version, correlation_id) + encode_body(message, api_key, version)
 
 
 def encode_body(message: Message, api_key: int, version: int) -> bytearray:
-    """The body. An invalid value raises a Python exception, because it is a bug."""
+    """An invalid value raises a Python exception, because it is a bug."""
     out = bytearray()
     struct_writer(message.table, version, is_flexible(api_key, version))(message, out)
     return out
 
 
 def encode_body_in_steps(message: Message, api_key: int, version: int) -> Generator[int, None, bytearray]:
-    """Encode a message in steps, to the same bytes as ``encode_body``. Yields the bytes written since the last step."""
+    """The same bytes as ``encode_body``. Yields the bytes written since the last step."""
     out = bytearray()
     yield from write_in_steps(message.table, message, version, is_flexible(api_key, version), out)
     return out
@@ -102,16 +100,14 @@ def response_rows(api_key: int, version: int, *path: str) -> Packer:
 
 
 def is_large_response(api_key: int, version: int, message: Message) -> bool:
-    """True if the response should be encoded in steps, because it would block other requests."""
+    """True if encoding the response at once would block other requests."""
     return is_large(_response_arrays(api_key, version), message)
 
 
 def encode_response_in_steps(
     api_key: int, version: int, correlation_id: int, message: Message
 ) -> Generator[int, None, list[bytes | bytearray]]:
-    """Encode a response in parts, to the same bytes as ``encode_response``. Yields the bytes written since the last
-    step.
-    """
+    """The parts together are ``encode_response``'s bytes. Yields the bytes written since the last step."""
     table = message.table
     parts: list[bytes | bytearray] = [response_header(api_key, version, correlation_id)]
     for part in _parts_in_steps(table, message, version, is_flexible(api_key, version)):
@@ -121,7 +117,7 @@ def encode_response_in_steps(
 
 
 def _parts_in_steps(table: Table, item: Any, version: int, flexible: bool) -> Iterator[bytearray]:
-    """A struct in parts, because one growing buffer would be copied and take up to twice the memory."""
+    """Parts, because one growing buffer would be copied and take up to twice the memory."""
     out = bytearray()
     for _ in write_in_steps(table, item, version, flexible, out):
         yield out[:]
@@ -139,7 +135,7 @@ class ElementEncoder:
         self._arrays = arrays_of(self._table, version)
 
     def parts(self, element: Any) -> Iterable[bytes | bytearray]:
-        """The encoded element, which must not change before all parts are taken."""
+        """The element must not change before all parts are taken."""
         if self._arrays and is_large(self._arrays, element, 0):
             return _parts_in_steps(self._table, element, self._version, self._flexible)
         out = bytearray()
@@ -149,7 +145,6 @@ class ElementEncoder:
 
 @cache
 def response_element_encoder(api_key: int, version: int, name: str) -> ElementEncoder:
-    """An encoder for the array ``name`` of a response."""
     return ElementEncoder(api_key, version, name)
 
 

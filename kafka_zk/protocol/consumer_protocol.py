@@ -4,7 +4,6 @@ A member sends its *subscription* when it joins; the leader sends an *assignment
 newer versions are read as the newest known one, because new versions only add fields at the end.
 
 Source: ConsumerProtocolSubscription.json, ConsumerProtocolAssignment.json, CooperativeStickyAssignor.java@3.9.
-Tests: tests/kafka_zk/protocol/test_consumer_protocol.py, test_consumer_protocol_of_others.py.
 """
 
 import struct
@@ -16,7 +15,7 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.primitives import MALFORMED, Buffer, length, read_count, read_length, read_name, string
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
-"""The protocol type of consumer groups. Groups of other types, such as Kafka Connect's, do not assign partitions."""
+"""The protocol type of consumer groups. Other groups, such as Kafka Connect's, do not assign partitions."""
 NO_GENERATION = -1
 
 _INT16 = struct.Struct(">h")
@@ -38,7 +37,7 @@ class Subscription:
 
 
 def write_subscription(subscription: Subscription) -> bytes:
-    """Encode for all clients since 0.9. The user data repeat the generation for Java clients before 3.4."""
+    """The user data repeat the generation for Java clients before 3.4."""
     return b"".join(
         (
             _INT16.pack(_SUBSCRIPTION_VERSION),
@@ -79,13 +78,13 @@ def read_subscription(data: Buffer) -> Subscription:
 
 
 def write_assignment(partitions: Iterable[TopicPartition]) -> bytes:
-    """The partitions of one member."""
     return b"".join((_INT16.pack(_ASSIGNMENT_VERSION), *_partitions(partitions), length(-1, False)))
 
 
 def read_assignment(data: Buffer) -> list[TopicPartition]:
-    """A member's assigned partitions, sorted; empty for empty data, which a coordinator sends to members without an
-    assignment. Raises: ProtocolError.
+    """The assigned partitions, sorted. Raises ProtocolError.
+
+    Empty data, which a coordinator sends to members without an assignment, means none.
     """
     if not data:
         return []

@@ -1,8 +1,7 @@
 """The response to a request that fails as a whole, with the error code at the top level or else in each result.
 
-A result repeats the names in the request's entry; other fields have Kafka's defaults. Kafka has a method for each API
-(``getErrorResponse``). Some of them repeat the entries also below a top-level code, or have other texts.
-Tests: tests/kafka_zk/protocol/test_error_response.py, and against Kafka tests/peers/test_sasl_logins.py.
+A result repeats the names in the request's entry; other fields have Kafka's defaults. Kafka's ``getErrorResponse`` of
+some APIs also repeats the entries below a top-level code, or has other texts.
 """
 
 from collections.abc import Iterable
@@ -19,8 +18,6 @@ _NO_NODE = {"node_id": -1, "port": -1}  # of FindCoordinator, whose table has no
 
 
 class _Failure:
-    """Fills in the structs of one response."""
-
     def __init__(self, version: int, code: ErrorCode, reason: str) -> None:
         self._version = version
         self._code = code
@@ -30,7 +27,7 @@ class _Failure:
         return {field.name: field for field in table.untagged(self._version)}
 
     def fill(self, response: Any, entry: Any) -> None:
-        """Fill ``response``. ``entry``: the corresponding request or struct in it, or a name or number."""
+        """``entry``: the corresponding request or struct in it, or a name or number."""
         fields = self.fields(response.table)
         if _CODE in fields:
             response.error_code = self._code
@@ -49,9 +46,7 @@ class _Failure:
         return _CODE in fields or any(each.struct and self._has_code(each.struct) for each in fields.values())
 
     def _entries(self, field: Field, entry: Any) -> Iterable[Any]:
-        """The request's array that corresponds to the response's array ``field``: the one of the same name, or the only
-        one.
-        """
+        """Return the request's array of the same name, or its only one."""
         if not isinstance(entry, Message):
             return ()
         arrays = {name: each for name, each in self.fields(entry.table).items() if each.is_array}
@@ -78,7 +73,7 @@ class _Failure:
 
 
 def error_response(api_key: int, version: int, request: Any, code: ErrorCode, reason: str) -> Any:
-    """The response; None if the client expects none (Produce with ``acks=0``).
+    """None if the client expects no response (Produce with ``acks=0``).
 
     ``reason``: text for the client, if the response has a field for it.
     """

@@ -141,12 +141,12 @@ class ErrorCode(enum.IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """True if a client may send the same request again (Kafka: the exception is a RetriableException)."""
+        """Kafka's exception for the code is a RetriableException."""
         return self in _RETRIABLE
 
     @classmethod
     def of(cls, code: int) -> "ErrorCode":
-        """The error code for a number in a message; UNKNOWN_SERVER_ERROR for numbers that Kafka 3.9 does not know."""
+        """Numbers that Kafka 3.9 does not know become UNKNOWN_SERVER_ERROR."""
         return _BY_CODE.get(code, cls.UNKNOWN_SERVER_ERROR)
 
 
@@ -194,7 +194,7 @@ class ProtocolError(Exception):
 
 
 class OtherProtocol(ProtocolError):
-    """The peer does not speak Kafka's protocol; the message names the protocol that it seems to speak."""
+    """The message names the protocol that the peer seems to speak."""
 
 
 class ApiError(Exception):

@@ -68,7 +68,6 @@ class Slice(Protocol):
 
 
 Part = bytes | bytearray | memoryview | Slice
-"""A piece of a response as the network sends it."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -125,7 +124,7 @@ _NUMBER_COUNT = tuple(len(layout.format) - 1 for layout in _NUMBERS)
 def write_fetch_response(version: int, correlation_id: int, response: FetchResponse) -> list[Part]:
     """Header and body as parts to send in order, without the size prefix.
 
-    File slices, which are not read, and non-empty records are separate parts; the parts between them are bytes.
+    Non-empty records and file slices, which are not read, are separate parts.
     """
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
@@ -200,7 +199,7 @@ def _partition_tags(fetched: FetchedPartition) -> bytes:
 
 
 def read_fetch_response(version: int, body: memoryview) -> FetchResponse:
-    """The response in ``body`` (the frame without its header); records are views of it. Raises ProtocolError."""
+    """``body``: the frame without its header; records are views of it. Raises ProtocolError."""
     try:
         return _read_response(version, body)
     except MALFORMED as error:

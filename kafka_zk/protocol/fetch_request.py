@@ -88,7 +88,6 @@ class FetchRequest(NamedTuple):
 
 
 def _head(version: int) -> struct.Struct:
-    """The fixed-size fields before the topics."""
     layout = ">" + ("" if version >= 15 else "i") + "ii"
     return struct.Struct(
         layout + ("i" if version >= 3 else "") + ("b" if version >= 4 else "") + ("ii" if version >= 7 else "")
@@ -108,7 +107,7 @@ _PARTITIONS = tuple(_partition(version) for version in range(18))
 
 
 def read_fetch_request(version: int, body: memoryview) -> FetchRequest:
-    """The request in ``body`` (the frame without its header). Raises ProtocolError."""
+    """``body``: the frame without its header. Raises ProtocolError."""
     try:
         return _read_request(version, body)
     except MALFORMED as error:
@@ -143,14 +142,14 @@ def read_fetch_request_in_steps(version: int, body: memoryview) -> Generator[int
 
 
 def _count(left: int, count: int) -> int:
-    """The allowed number of elements minus ``count``. Raises ProtocolError if it is negative."""
+    """Raises ProtocolError if there are more topics and partitions than allowed."""
     if count > left:
         raise ProtocolError(f"more than {_MAX_ELEMENTS} topics and partitions")
     return left - count
 
 
 def _read_request(version: int, body: memoryview, read: tuple[list[FetchTopic], int] | None = None) -> FetchRequest:
-    """``read``: the topics and the position after them, if they have been decoded."""
+    """``read``: topics that were decoded before, and the position after them."""
     flexible = version >= FLEXIBLE_SINCE
     head = _HEADS[version]
     numbers = head.unpack_from(body)
@@ -266,7 +265,7 @@ def _read_forgotten(version: int, body: memoryview, position: int) -> tuple[list
 
 
 def write_fetch_request(version: int, request: FetchRequest) -> bytes:
-    """The body. Fields that ``version`` lacks are omitted."""
+    """Fields that ``version`` lacks are omitted."""
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     numbers = (

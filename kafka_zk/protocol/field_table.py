@@ -14,7 +14,7 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 
 class Versions(NamedTuple):
-    """A range of versions, both ends included; empty if ``first > last``."""
+    """Both ends included; empty if ``first > last``."""
 
     first: int
     last: int
@@ -36,15 +36,10 @@ NO_VERSIONS = Versions(0, -1)
 
 
 class Field:
-    """A field of a struct.
-
-    Attributes:
-        name: Kafka's name in Python's spelling (``partition_index``).
-        type_name: a primitive type (``int32``) or the struct's name; for an array, that of its elements.
-        is_array: True for an array.
-        struct: the table of the struct, or of the array's elements; None for primitive types.
-        tag: the field's tag in ``tagged_versions``; None if it is never tagged.
-        default: the value of an unset field; for an array () or None.
+    """``name``: Kafka's name in Python's spelling (``partition_index``). ``type_name``: a primitive type (``int32``) or
+    the struct's name; for an array, that of its elements. ``struct``: the table of the struct, or of the array's
+    elements; None for primitive types. ``tag``: the field's tag in ``tagged_versions``; None if it is never tagged.
+    ``default``: the value of an unset field; for an array () or None.
     """
 
     __slots__ = ("default", "is_array", "name", "nullable_versions", "struct", "tag", "tagged_versions", "type_name",
@@ -64,7 +59,7 @@ class Field:
 
     @property
     def is_fixed(self) -> bool:
-        """True for one number or boolean, whose size does not depend on the value."""
+        """True for one number or boolean."""
         return not self.is_array and self.type_name in FIXED_FORMATS
 
     @property
@@ -73,7 +68,7 @@ class Field:
         return self.is_array and self.type_name in FIXED_FORMATS
 
     def _default(self, text: str | int) -> Any:
-        """The default value. Structs have no default in Kafka's tables, so theirs is None."""
+        """Structs have no default in Kafka's tables, so theirs is None."""
         if text == "null" or (self.struct is not None and not self.is_array):
             return None
         if self.is_array:
@@ -108,7 +103,6 @@ class Table:
 
     @cache  # noqa: B019  # a table lives as long as the process
     def untagged(self, version: int) -> tuple[Field, ...]:
-        """The fields of ``version`` that are written in order."""
         return tuple(
             field
             for field in self.fields
@@ -117,13 +111,12 @@ class Table:
 
     @cache  # noqa: B019
     def tagged(self, version: int) -> tuple[Field, ...]:
-        """The fields of ``version`` that are tagged, and written only if they differ from the default."""
+        """The tagged fields, which are written only if they differ from the default."""
         return tuple(
             field for field in self.fields if field.versions.include(version) and field.tagged_versions.include(version)
         )
 
     def field(self, name: str) -> Field:
-        """Raises KeyError if the struct has no such field."""
         for field in self.fields:
             if field.name == name:
                 return field

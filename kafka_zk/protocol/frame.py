@@ -6,7 +6,7 @@ decoder reports the bytes that it needs (``needed_bytes``) and continues when it
 
 Up to BIG_FRAME_BYTES the buffer is a bytearray that grows sixteenfold per step, so that a frame whose beginning arrived
 in one piece needs a single step. Larger buffers are memory mappings that double in size; the kernel resizes them
-without a copy. Huge pages make them four times as fast to fill.
+without a copy.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from kafka_zk.protocol.errors import OtherProtocol, ProtocolError
 from kafka_zk.protocol.memory import UNLIMITED, Memory
 
 BIG_FRAME_BYTES = 2 * 1024 * 1024
-"""Larger frames are collected in a memory mapping; for smaller ones a bytearray is faster."""
+"""A mapping is slower for smaller frames."""
 
 UNCOUNTED_BYTES = 4096
 """Frames up to this size do not use the budget."""
@@ -32,7 +32,6 @@ _HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", 
 
 
 def _next_step(size: int, filled: int) -> int:
-    """The buffer size of a frame of ``size`` bytes when ``filled`` bytes have arrived."""
     if filled < BIG_FRAME_BYTES:
         return min(size, max(_FIRST_STEP_BYTES, min(filled * _GROWTH, BIG_FRAME_BYTES)))
     return min(size, filled * 2)
@@ -77,9 +76,9 @@ class FrameDecoder:
         self.max_frame_size_bytes = max_frame_size_bytes
         self._memory = memory
         self._prefix = b""
-        self._size = 0  # size of the current frame
-        self._view = memoryview(b"")  # its buffer
-        self._mapping: mmap.mmap | None = None  # the mapping under ``_view``
+        self._size = 0
+        self._view = memoryview(b"")
+        self._mapping: mmap.mmap | None = None
         self.missing: memoryview | None = None
         self.begun_count = 0
         self.needed_bytes = 0
@@ -88,12 +87,10 @@ class FrameDecoder:
 
     @property
     def buffered_size_bytes(self) -> int:
-        """Received bytes of the incomplete frame."""
         return len(self._prefix) + len(self._view) - len(self.missing or b"")
 
     @property
     def size_bytes(self) -> int:
-        """The announced size of the current frame."""
         return self._size
 
     def beginning(self, count: int) -> bytes:
@@ -126,18 +123,18 @@ class FrameDecoder:
         return frame
 
     def hand_over(self) -> int:
-        """The budget used by frames completed since the last call."""
+        """The budget of the frames completed since the last call."""
         complete_bytes, self._complete_bytes = self._complete_bytes, 0
         return complete_bytes
 
     def grow(self) -> None:
-        """Continue after ``needed_bytes`` were taken from the budget. Raises ProtocolError like ``filled``."""
+        """``needed_bytes`` were taken from the budget. Raises ProtocolError like ``filled``."""
         step_bytes, self.needed_bytes = self.needed_bytes, 0
         self.counted_bytes += step_bytes
         self._extend(step_bytes)
 
     def close(self) -> None:
-        """Discard the current frame, but do not return its budget."""
+        """Does not return the budget."""
         self._prefix = b""
         self._forget()
 
@@ -148,8 +145,8 @@ class FrameDecoder:
         self.missing = None
 
     def feed(self, data: bytes | memoryview) -> Iterator[memoryview]:
-        """Yield the frames that ``data``, which is copied, completes. Raises ProtocolError for a size below 0 or above
-        the limit, and like ``filled``.
+        """The frames that ``data``, which is copied, completes. Raises ProtocolError for a size below 0 or above the
+        limit, and like ``filled``.
         """
         position = 0
         end = len(data)
@@ -208,7 +205,6 @@ class FrameDecoder:
         self._extend(count)
 
     def _extend(self, count: int) -> None:
-        """Enlarge the full buffer by ``count`` bytes."""
         filled = len(self._view)
         size = filled + count
         try:

@@ -1,5 +1,5 @@
-"""JoinGroup 0 to 9, SyncGroup 0 to 5 and Heartbeat 0 to 4, read and written without message objects, because every
-member of every group sends them. With message objects, joins would take a fifth more CPU (``make bench-groups``).
+"""JoinGroup 0 to 9, SyncGroup 0 to 5 and Heartbeat 0 to 4. With message objects, the joins of a large group would take
+a fifth more CPU (``make bench-groups``).
 
 A response may have thousands of members, so generators read and write them. They yield the bytes of memory that the
 next elements need (or that were written), or 0. ``whole`` runs them to the end, ``coded_in_turns`` yields to other
@@ -70,8 +70,6 @@ class SyncGroupRequest(NamedTuple):
 
 
 class HeartbeatRequest(NamedTuple):
-    """A member's heartbeat in a generation."""
-
     group_id: str
     generation_id: int
     member_id: str
@@ -79,7 +77,6 @@ class HeartbeatRequest(NamedTuple):
 
 
 def whole(steps: Steps[T]) -> T:
-    """Run ``steps`` to the end and return their result."""
     while True:
         try:
             next(steps)
@@ -89,7 +86,7 @@ def whole(steps: Steps[T]) -> T:
 
 
 def read_join_group_request(version: int, body: memoryview) -> JoinGroupRequest:
-    """The request in ``body`` (the frame without its header)."""
+    """``body``: the frame without its header."""
     try:
         return _read_join(version, body)
     except MALFORMED as error:
@@ -127,7 +124,6 @@ def _read_join(version: int, body: memoryview) -> JoinGroupRequest:
 
 
 def read_sync_group_request(version: int, body: memoryview) -> Steps[SyncGroupRequest]:
-    """The request in ``body`` (the frame without its header)."""
     try:
         return (yield from _read_sync(version, body))
     except MALFORMED as error:
@@ -155,7 +151,6 @@ def _read_sync(version: int, body: memoryview) -> Steps[SyncGroupRequest]:
 
 
 def read_heartbeat_request(version: int, body: memoryview) -> HeartbeatRequest:
-    """The request in ``body`` (the frame without its header)."""
     flexible = version >= _HEARTBEAT_FLEXIBLE
     try:
         request, position = _read_member(version, body, flexible)
@@ -167,7 +162,7 @@ def read_heartbeat_request(version: int, body: memoryview) -> HeartbeatRequest:
 
 
 def _read_member(version: int, body: memoryview, flexible: bool) -> tuple[HeartbeatRequest, int]:
-    """The first fields of Heartbeat and SyncGroup, and the position after them."""
+    """Read the fields that Heartbeat and SyncGroup share."""
     group_id, position = read_name(body, 0, flexible)
     (generation_id,) = _INT32.unpack_from(body, position)
     member_id, position = read_name(body, position + 4, flexible)
@@ -193,7 +188,6 @@ def _read_array(api_key: ApiKey, body: memoryview, position: int, flexible: bool
 def _read_named_bytes(
     body: memoryview, position: int, flexible: bool, found: list[tuple[str, bytes]], count: int
 ) -> int:
-    """Read pairs of a name and bytes, up to ``count`` in all. Returns the position after them."""
     for _ in range(min(_AT_ONCE, count - len(found))):
         name, position = read_name(body, position, flexible)
         size_bytes, position = read_length(body, position, flexible)
@@ -232,7 +226,7 @@ def write_join_group_response(
         parts.append(b"\1" if skip_assignment else b"\0")
     parts += (string(member_id, flexible), length(len(members), flexible))
     tags = b"\0" if flexible else b""
-    needed_bytes = 0  # for the response, which is joined at the end
+    needed_bytes = 0
     for number, (its_id, group_instance_id, metadata) in enumerate(members, 1):
         needed_bytes += OBJECT_BYTES + len(metadata)
         if number % _AT_ONCE == 0 or needed_bytes >= _BYTES_AT_ONCE:
@@ -250,7 +244,7 @@ def write_join_group_response(
 def write_sync_group_response(
     version: int, correlation_id: int, error: int, protocol: tuple[str | None, str | None], assignment: bytes
 ) -> bytes:
-    """Header and body, without the size prefix. ``protocol``: type and name."""
+    """``protocol``: type and name."""
     flexible = version >= _SYNC_FLEXIBLE
     parts = [response_header(ApiKey.SYNC_GROUP, version, correlation_id), _NO_THROTTLE if version >= 1 else b""]
     parts.append(_INT16.pack(error))
@@ -261,7 +255,6 @@ def write_sync_group_response(
 
 
 def write_heartbeat_response(version: int, correlation_id: int, error: int) -> bytes:
-    """Header and body, without the size prefix."""
     body = (_NO_THROTTLE if version >= 1 else b"") + _INT16.pack(error)
     header = response_header(ApiKey.HEARTBEAT, version, correlation_id)
     return header + body + b"\0" if version >= _HEARTBEAT_FLEXIBLE else header + body

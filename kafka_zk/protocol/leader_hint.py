@@ -20,7 +20,7 @@ _INT32 = struct.Struct(">i")
 
 
 class CurrentLeader(NamedTuple):
-    """A partition's leader and its epoch; -1 if unknown."""
+    """-1: unknown."""
 
     leader_id: int
     leader_epoch: int
@@ -34,7 +34,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def tagged_fields(fields: Sequence[tuple[int, bytes]]) -> bytes:
-    """A section of tagged fields; ``fields`` are (tag, value), in the order of their tags."""
+    """``fields``: (tag, value), in the order of their tags."""
     if not fields:
         return b"\x00"
     out = [unsigned_varint(len(fields))]
@@ -44,7 +44,6 @@ def tagged_fields(fields: Sequence[tuple[int, bytes]]) -> bytes:
 
 
 def current_leader(leader: CurrentLeader) -> bytes:
-    """The value of the tagged field ``CurrentLeader``."""
     return _LEADER.pack(leader.leader_id, leader.leader_epoch) + b"\x00"
 
 
@@ -53,7 +52,7 @@ def read_current_leader(buffer: Buffer, position: int) -> CurrentLeader:
 
 
 def node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The tagged fields at the end of a response: ``NodeEndpoints`` if there are any."""
+    """The section at the end of a response."""
     if not endpoints:
         return b"\x00"
     out = [length(len(endpoints), True)]

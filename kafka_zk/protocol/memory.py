@@ -1,25 +1,25 @@
-"""The interface through which a request uses the broker's memory, implemented by ``network.memory_pool``."""
+"""A request's interface to the broker's memory, implemented by ``network.memory_pool``."""
 
 from collections.abc import Awaitable
 from typing import Protocol
 
 OBJECT_BYTES = 512
-"""Measured memory of a struct's Python object and the objects needed to respond to it."""
+"""Measured memory of a struct's object and what is needed to respond to it."""
 
 VALUE_BYTES = 64
 
 
 class Memory(Protocol):
-    """The account of one connection: its frames' and its request's share of the broker's budget."""
+    """The memory of one connection's frames and request."""
 
     def take(self, size_bytes: int) -> None:
-        """Count memory that is already in use, even without room for it."""
+        """The memory is already in use: count it, even without room."""
 
     def try_take(self, size_bytes: int, whole_bytes: int = 0) -> bool:
         """Count memory that will be used, if there is room. ``whole_bytes``: its possible final size."""
 
     def give_back(self, size_bytes: int) -> None:
-        """Return memory. The rest is returned with the response."""
+        """The rest is returned with the response."""
 
     def release(self) -> None:
         """The request only waits from now on: release its frame and its memory."""

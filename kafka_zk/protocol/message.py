@@ -1,4 +1,4 @@
-"""Kafka's messages as Python objects: a class per request, response and struct, created from its field table.
+"""A class per request, response and struct, created from its field table.
 
 A message sets only some fields: ``MetadataResponse(brokers=[...], controller_id=1)``. The others have Kafka's defaults.
 Classes of structs are attributes of the class that contains them (``MetadataResponse.MetadataResponseBroker``). A
@@ -16,10 +16,7 @@ from kafka_zk.protocol.field_table import Table, Versions
 
 
 class Message:
-    """Base of all messages and structs.
-
-    Raises: AttributeError for an unknown field, also in the constructor.
-    """
+    """Raises: AttributeError for an unknown field, also in the constructor."""
 
     __slots__ = ()
 
@@ -30,7 +27,6 @@ class Message:
             setattr(self, name, value)
 
     def __getattr__(self, name: str) -> Any:
-        """The default of an unset field."""
         try:
             return self._defaults[name]
         except KeyError:
@@ -51,8 +47,6 @@ class Message:
 
 
 class RootMessage(Message):
-    """A whole request or response."""
-
     __slots__ = ()
 
     api_key: ClassVar[ApiKey]
@@ -62,7 +56,7 @@ class RootMessage(Message):
 
 @cache
 def message_class(api_key: int, kind: str) -> Any:
-    """The class of an API's "request" or "response". Raises KeyError if the API is unknown or has no table."""
+    """``kind``: "request" or "response". Raises KeyError if the API is unknown or has no table."""
     try:
         name = ApiKey(api_key).name.title().replace("_", "") + kind.title()
         text = resources.files(messages).joinpath(f"{name}.json").read_text()

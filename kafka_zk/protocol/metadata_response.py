@@ -4,8 +4,8 @@ All clients request metadata after a change of leaders, so partitions are packed
 times as long.
 
 Source: MetadataResponse.json@3.9 (where the arrays of topics and partitions begin and what follows them).
-Tests: tests/kafka_zk/protocol/test_metadata_response.py.
 """
+
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain
@@ -22,8 +22,6 @@ TOPIC_OPERATIONS_SINCE = 8
 
 
 class PartitionRow(NamedTuple):
-    """One partition of a response, by its fields' names."""
-
     error_code: int
     partition_index: int
     leader_id: int
@@ -34,9 +32,7 @@ class PartitionRow(NamedTuple):
 
 
 def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], version: int) -> tuple[bytes, ...]:
-    """One encoded topic, in parts. ``topic``: its array of partitions is empty. ``partitions``: encoded, any number in
-    each part.
-    """
+    """``topic`` has no partitions. ``partitions``: encoded, any number in each part."""
     front_size, tail_size = _sizes_without_brokers(version)
     body = codec.encode_body(_response([topic]), ApiKey.METADATA, version)
     encoded = bytes(body[front_size : len(body) - tail_size])
@@ -46,19 +42,18 @@ def encode_topic(topic: Any, partition_count: int, partitions: Iterable[bytes], 
 
 
 def with_operations(parts: Sequence[bytes], operations: int, version: int) -> Sequence[bytes]:
-    """An encoded topic with its authorized operations (a bit each); since version TOPIC_OPERATIONS_SINCE."""
+    """``operations``: a bit each, since version TOPIC_OPERATIONS_SINCE."""
     *before, last = parts
     end = len(last) - is_flexible(ApiKey.METADATA, version)
     return (*before, last[: end - 4], operations.to_bytes(4, "big", signed=True), last[end:])
 
 
 def encode_partitions(partitions: Iterable[PartitionRow], version: int) -> bytes:
-    """Encode partitions of a topic."""
     return b"".join(map(codec.response_rows(ApiKey.METADATA, version, "topics", "partitions"), partitions))
 
 
 def encode_response(response: Any, topics: Sequence[Sequence[bytes]], version: int) -> bytes:
-    """The body of ``response``, whose array of topics is empty, with the encoded ``topics``."""
+    """``response`` has no topics."""
     before, after = _around_topics(response, version)
     return b"".join((before, _count(len(topics), version), *chain.from_iterable(topics), after))
 
@@ -70,7 +65,6 @@ def _sizes_without_brokers(version: int) -> tuple[int, int]:
 
 
 def _around_topics(response: Any, version: int) -> tuple[bytes, bytes]:
-    """The bytes before and after the array of topics."""
     body = bytes(codec.encode_body(response, ApiKey.METADATA, version))
     operations_size = 4 if version in CLUSTER_OPERATIONS_VERSIONS else 0
     tags_size = 1 if is_flexible(ApiKey.METADATA, version) else 0

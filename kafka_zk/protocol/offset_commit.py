@@ -1,5 +1,4 @@
-"""OffsetCommit, versions 0 to 9, read and written without a message object for each partition, because a commit may
-have hundreds of partitions.
+"""OffsetCommit, versions 0 to 9, without a message object per partition, because a commit may have hundreds.
 
 Request body: ``group_id``, ``generation_id`` int32 and ``member_id`` (1+), ``group_instance_id`` (7+, nullable),
 ``retention_time_ms`` int64 (2 to 4), then per topic its name and per partition its number int32, the offset int64,
@@ -48,6 +47,7 @@ _NO_METADATA_FLEXIBLE = frozenset((b"\1\0", b"\0\0"))  # with an empty section o
 _NO_THROTTLE = bytes(4)
 _RESULT = struct.Struct(">ih")
 _FLEXIBLE_RESULT = struct.Struct(">ihx")  # no tagged fields
+
 
 class Rows(NamedTuple):
     """Some partitions of a topic, in columns. ``leader_epochs``: -1 for none. ``timestamps_ms``: -1 for now.
@@ -131,7 +131,6 @@ def _malformed(version: int, error: Exception) -> ProtocolError:
 
 
 def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, int, int]:
-    """The request without its topics, the number of topics, and the position of the first."""
     flexible = version >= _FLEXIBLE_SINCE
     generation_id, member_id, group_instance_id, retention_time_ms = -1, "", None, -1
     group_id, position = read_name(body, 0, flexible)
@@ -149,7 +148,6 @@ def _read_front(version: int, body: memoryview) -> tuple[OffsetCommitRequest, in
 
 
 def _read_topic_front(version: int, body: memoryview, position: int) -> tuple[str, int, int]:
-    """The topic's name, its number of rows, and their position."""
     flexible = version >= _FLEXIBLE_SINCE
     name, position = read_name(body, position, flexible)
     row_count, position = read_count(body, position, flexible)
@@ -161,9 +159,6 @@ def _read_end(version: int, body: memoryview, position: int) -> int:
 
 
 def _read_rows(version: int, body: memoryview, position: int, count: int) -> tuple[Rows, int]:
-    """Read one piece of at most ``count`` rows. Returns it and the position after it. Most clients commit no metadata,
-    so their rows have a fixed size.
-    """
     if count > _ROWS_AT_ONCE:
         count = _ROWS_AT_ONCE
     end = position + count * _WITHOUT_METADATA.size
@@ -198,19 +193,17 @@ def _read_row(version: int, body: memoryview, position: int) -> tuple[tuple[int,
 
 
 def result_struct(version: int) -> struct.Struct:
-    """Packs a partition number and its error code."""
     return _FLEXIBLE_RESULT if version >= _FLEXIBLE_SINCE else _RESULT
 
 
 def topic_result(version: int, name: str, results: Sequence[bytes]) -> bytes:
-    """An encoded topic of the response. ``results``: packed with ``result_struct``."""
+    """``results``: packed with ``result_struct``."""
     flexible = version >= _FLEXIBLE_SINCE
     end = b"\0" if flexible else b""
     return b"".join((string(name, flexible), length(len(results), flexible), *results, end))
 
 
 def write_offset_commit_response(version: int, correlation_id: int, topics: Sequence[bytes]) -> bytes:
-    """Header and body, without the size prefix. ``topics``: from ``topic_result``."""
     flexible = version >= _FLEXIBLE_SINCE
     parts = [response_header(ApiKey.OFFSET_COMMIT, version, correlation_id)]
     if version >= _THROTTLE_SINCE:

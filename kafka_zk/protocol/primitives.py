@@ -1,4 +1,4 @@
-"""Reads and writes the wire's primitive types, for code that does not use the codec.
+"""The wire's primitive types, for code that does not use the codec.
 
 These functions run several times per request on the data path, so they handle one-byte varints, by far the most
 frequent ones, without a call.
@@ -15,7 +15,7 @@ from kafka_zk.protocol.errors import ProtocolError
 Buffer = bytes | bytearray | memoryview
 
 MAX_STRING_BYTES = 0x7FFF
-"""Also applies if the length is a varint, as in Kafka."""
+"""As in Kafka, the limit also applies if the length is a varint."""
 
 MAX_TAGGED_FIELDS = 100
 """Limit for each struct. Kafka's messages have fewer than ten, but unknown ones must be skipped one by one."""
@@ -25,11 +25,11 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 MALFORMED = (struct.error, IndexError, ValueError, OverflowError)
-"""Python's exceptions for reading beyond the end of a buffer, or invalid data."""
+"""Raised for reading beyond the end of a buffer, or invalid data."""
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned 32-bit varint. Raises ProtocolError if it is longer than five bytes or above 2^32 - 1."""
+    """Raises ProtocolError if it is longer than five bytes or above 2^32 - 1."""
     byte = buffer[position]
     if byte < 0x80:
         return byte, position + 1
@@ -107,14 +107,14 @@ def read_name(buffer: Buffer, position: int, flexible: bool) -> tuple[str, int]:
 
 
 def skip_tagged_fields(buffer: Buffer, position: int) -> int:
-    """The position after a section of tagged fields. Raises ProtocolError if it is truncated."""
+    """Raises ProtocolError if it is truncated."""
     if buffer[position] == 0:
         return position + 1
     return tagged_field_spans(buffer, position)[-1][2]
 
 
 def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, int]]:
-    """Tag, start and end position of each tagged field. The last row is (-1, end, end of the section)."""
+    """The tag, start and end of each field. The last row is (-1, end, end of the section)."""
     count, position = read_unsigned_varint(buffer, position)
     if count > len(buffer) - position:
         raise ProtocolError(f"{count} tagged fields with {len(buffer) - position} bytes left")
@@ -134,7 +134,7 @@ def tagged_field_spans(buffer: Buffer, position: int) -> list[tuple[int, int, in
 
 
 def unsigned_varint(value: int) -> bytes:
-    """``value`` (0 to 2^32 - 1) as a varint."""
+    """``value``: 0 to 2^32 - 1."""
     if 0 <= value < 0x80:
         return _VARINTS_OF_ONE_BYTE[value]
     out = bytearray()
@@ -146,7 +146,7 @@ def unsigned_varint(value: int) -> bytes:
 
 
 def string(value: str | None, flexible: bool) -> bytes:
-    """A nullable string with its length. If not flexible, raises ValueError above 32767 bytes."""
+    """Encode a nullable string. If not flexible, raises ValueError above 32767 bytes."""
     if value is None:
         return b"\x00" if flexible else b"\xff\xff"
     data = value.encode("utf-8")

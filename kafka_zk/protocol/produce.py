@@ -1,4 +1,4 @@
-"""Produce, versions 0 to 11: reads and writes both messages without decoding records.
+"""Produce, versions 0 to 11; records are not decoded.
 
 Request body: ``transactional_id`` (3+, nullable), ``acks`` int16, ``timeout_ms`` int32, then per topic its name and per
 partition its number (int32) and the records. Response body: per topic its name and per partition ``index`` int32,
@@ -96,7 +96,7 @@ class ProduceResponse(NamedTuple):
 
 
 def read_produce_request(version: int, body: memoryview) -> ProduceRequest:
-    """The request in ``body`` (the frame without its header). Raises ProtocolError."""
+    """``body``: the frame without its header. Raises ProtocolError."""
     try:
         return _read_request(version, body)
     except MALFORMED as error:
@@ -140,7 +140,7 @@ def _read_request(version: int, body: memoryview) -> ProduceRequest:
 
 
 def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]:
-    """The body as parts to send in order. Records are separate parts."""
+    """Parts to send in order; records are separate parts."""
     flexible = version >= FLEXIBLE_SINCE
     end = b"\x00" if flexible else b""
     parts: list[Buffer] = []
@@ -167,7 +167,6 @@ def write_produce_request(version: int, request: ProduceRequest) -> list[Buffer]
 
 
 def write_produce_response(version: int, correlation_id: int, response: ProduceResponse) -> bytes:
-    """Header and body, without the size prefix."""
     flexible = version >= FLEXIBLE_SINCE
     out = [response_header(_PRODUCE, version, correlation_id), length(len(response.topics), flexible)]
     for topic, partitions in response.topics:
@@ -207,7 +206,7 @@ def _result(version: int, result: PartitionResult) -> bytes:
 
 
 def read_produce_response(version: int, body: memoryview) -> ProduceResponse:
-    """The response in ``body`` (the frame without its header). Raises ProtocolError."""
+    """Raises ProtocolError."""
     try:
         return _read_response(version, body)
     except MALFORMED as error:

@@ -41,8 +41,8 @@ class RequestHeader(NamedTuple):
 
 
 class RequestContext(NamedTuple):
-    """The origin of a request. All requests of a connection share one object after the handshake, unless the broker has
-    an authorizer, which needs the API.
+    """All requests of a connection share one object after the handshake, unless the broker has an authorizer, which
+    needs the API.
 
     ``memory``: for large responses; all of it is returned with the response. ``api_key``: -1 without an authorizer.
     ``token_authenticated``: the principal logged in with a delegation token.
@@ -59,7 +59,6 @@ class RequestContext(NamedTuple):
     api_key: int = -1  # must be last, see ``for_request``
 
     def for_request(self, api_key: int) -> "RequestContext":
-        """The context with a request's API."""
         return new_tuple(RequestContext, (*self[:-1], api_key))
 
 
@@ -93,7 +92,6 @@ def _skip_tagged_fields(frame: memoryview, position: int) -> int:
 
 
 def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
-    """The bytes of a request header."""
     fixed = _FIXED.pack(api_key, api_version, correlation_id)
     if api_key == _CONTROLLED_SHUTDOWN and api_version == 0:
         return fixed
@@ -102,14 +100,13 @@ def request_header(api_key: int, api_version: int, correlation_id: int, client_i
 
 
 def response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
-    """The bytes of a response header. ApiVersions' is never flexible (KIP-511)."""
+    """The header of ApiVersions is never flexible (KIP-511)."""
     if is_flexible(api_key, api_version) and api_key != _API_VERSIONS:
         return _CORRELATION_ID.pack(correlation_id) + b"\x00"
     return _CORRELATION_ID.pack(correlation_id)
 
 
 def correlation_id_of(frame: memoryview) -> int:
-    """The correlation id of a response. Raises ProtocolError."""
     if len(frame) < 4:
         raise ProtocolError(f"a response of {len(frame)} bytes")
     correlation_id: int = _CORRELATION_ID.unpack_from(frame)[0]
@@ -117,7 +114,6 @@ def correlation_id_of(frame: memoryview) -> int:
 
 
 def response_body_position(frame: memoryview, api_key: int, api_version: int) -> int:
-    """The position of a response's body. Raises ProtocolError."""
     if not is_flexible(api_key, api_version) or api_key == _API_VERSIONS:
         return 4
     try:

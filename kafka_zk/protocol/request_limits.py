@@ -1,4 +1,4 @@
-"""Limits of requests: the sizes that an API can need in a cluster of tens of thousands of partitions.
+"""The sizes that requests can need in a cluster of tens of thousands of partitions.
 
 An element is a member of any array in the request, at any depth. Kafka's only limit is the machine's memory; this
 broker treats a larger request as malformed.
@@ -61,5 +61,4 @@ _MAX_ELEMENTS = {
 
 
 def max_elements(api_key: int) -> int:
-    """Limit of elements in a request of that API."""
     return _MAX_ELEMENTS.get(api_key, _FEW)  # type: ignore[call-overload, no-any-return]

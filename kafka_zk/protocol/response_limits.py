@@ -1,8 +1,4 @@
-"""Limits of responses for given requests. If a peer announces a larger one, the client disconnects before it allocates
-memory.
-
-Tests: tests/kafka_zk/network/test_client.py.
-"""
+"""If a peer announces a larger response, the client disconnects before it allocates memory."""
 
 import struct
 
@@ -20,7 +16,7 @@ MAX_RESPONSE_ELEMENTS = 1_000_000
 
 _SMALLEST_BYTES = 64 * 1024
 _GROWTH = 8
-"""Maximum number of response bytes per request byte, for example an offset and an epoch per partition."""
+"""Response bytes per request byte, for example an offset and an epoch per partition."""
 
 _PER_REQUEST = frozenset(
     (
@@ -31,7 +27,7 @@ _PER_REQUEST = frozenset(
         ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE,
     )
 )  # fmt: skip
-"""APIs whose responses contain only items named in the request. They include all APIs between brokers, except Fetch and
+"""Their responses contain only items named in the request. They include all APIs between brokers, except Fetch and
 ControlledShutdown, and those before authentication.
 """
 
@@ -41,7 +37,6 @@ _FETCH_WITHOUT_REPLICA_ID_SINCE = 15
 
 
 def max_response_bytes(api_key: int, version: int, body: Buffer, body_bytes: int) -> int:
-    """The limit for a request of ``body_bytes`` whose body begins with ``body``."""
     if api_key == ApiKey.FETCH:
         return MAX_BATCH_BYTES + _fetch_max_bytes(version, body)
     if api_key in _PER_REQUEST:
@@ -50,7 +45,7 @@ def max_response_bytes(api_key: int, version: int, body: Buffer, body_bytes: int
 
 
 def _fetch_max_bytes(version: int, body: Buffer) -> int:
-    """``max_bytes`` of a Fetch request. It follows the replica id, which newer versions lack, and two numbers."""
+    """The field follows the replica id, which newer versions lack, and two numbers."""
     position = 8 if version >= _FETCH_WITHOUT_REPLICA_ID_SINCE else 12
     if version < _FETCH_MAX_BYTES_SINCE or len(body) < position + _INT32.size:
         return MAX_RESPONSE_BYTES

@@ -1,7 +1,6 @@
 """A client's authentication: SaslHandshake, then SaslAuthenticate until the mechanism is done. Pure.
 
 Source: KIP-43, KIP-152, KIP-368; SaslClientAuthenticator.java@3.9.
-Tests: tests/kafka_zk/protocol/test_sasl_exchange.py.
 """
 
 from collections.abc import Generator, Mapping
@@ -14,8 +13,8 @@ from kafka_zk.security.errors import SaslAuthenticationFailed, UnsupportedSaslMe
 from kafka_zk.security.sasl_client import SaslClient
 
 REAUTHENTICATE_FROM, REAUTHENTICATE_UNTIL = 0.85, 0.95
-"""Share of a session's lifetime after which a client re-authenticates: a random value in this range, so that clients do
-not do so at the same time.
+"""A client re-authenticates after a random share of the session's lifetime, so that clients do not do so at the same
+time.
 """
 
 

@@ -1,8 +1,8 @@
 """Decodes untrusted messages by their field tables.
 
 It rejects what Kafka rejects: a varint of more than five bytes, a length or count that exceeds the frame, an invalid
-null. Time and memory are linear in the frame's size. The caller limits the number of elements in all arrays of a
-message. Elements are counted before they are created.
+null. Time and memory are linear in the frame's size. The caller limits the number of elements in all arrays, which are
+counted before they are created.
 
 Once per version, a table is compiled to nested functions ``read(buffer, position, allowance) -> (value, position)``, or
 to generators that do the same in steps, for large messages.
@@ -28,8 +28,8 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 
 class Allowance:
-    """The number of elements that the rest of a message may have. ``small_bytes``: memory of small arrays of numbers
-    that has not been reported yet.
+    """The elements that the rest of a message may have. ``small_bytes``: memory of small arrays of numbers that has not
+    been reported yet.
     """
 
     __slots__ = ("count", "small_bytes")
@@ -45,7 +45,6 @@ class Allowance:
             raise ProtocolError(f"{-self.count} elements more than allowed for this message")
 
     def take_small_bytes(self) -> int:
-        """Return and reset ``small_bytes``."""
         told, self.small_bytes = self.small_bytes, 0
         return told
 
@@ -63,7 +62,8 @@ Step = tuple[tuple[str, ...], "struct.Struct | None", Reader | None]
 
 _ELEMENTS_AT_ONCE = 64
 _NUMBERS_AT_ONCE = 128
-"""Limit for arrays in an element. A partition has few replicas; a generator would take longer than reading them."""
+"""Limit for an array within an element. A partition has few replicas, which are read faster at once than by a
+generator."""
 
 _NUMBERS_OF_MOST = 8
 """Smaller arrays of numbers have a prepared ``struct``."""
@@ -72,7 +72,7 @@ _NO_UUID = bytes(16)
 
 
 def struct_reader(table: Table, version: int, flexible: bool, most_numbers: int = sys.maxsize) -> Reader:
-    """A function that reads a struct, or a message's body, into a new instance of the table's class.
+    """Reads a struct, or a message's body, into a new instance of the table's class.
 
     It raises ProtocolError, or one of ``primitives.MALFORMED`` for a truncated body. ``most_numbers``: limit per array;
     above it, it raises _ManyNumbers.
@@ -101,7 +101,7 @@ def struct_reader(table: Table, version: int, flexible: bool, most_numbers: int 
 
 
 def struct_step_reader(table: Table, version: int, flexible: bool) -> StepReader:
-    """A generator that reads a struct and pauses after every few elements of its arrays."""
+    """Pauses after every few elements of the struct's arrays."""
     message_class = table.message_class
     fields = [
         (field.name, (_array_step_reader if field.is_array else _field_reader)(field, version, flexible))
@@ -161,7 +161,7 @@ def _has_only_arrays_of_numbers(table: Table, version: int) -> bool:
 
 
 def _at_once_or_in_steps(at_once: Reader, in_steps: StepReader) -> Callable[[Buffer, int, Allowance], Any]:
-    """A reader that returns its result, or the steps to it if an array is long."""
+    """The reader returns its result, or the steps to it if an array is long."""
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int] | Steps:
         count, small_bytes = allowance.count, allowance.small_bytes
@@ -232,7 +232,7 @@ def _array_reader(name: str, element: Reader, nullable: bool, flexible: bool) ->
 
 
 def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, most: int) -> Reader:
-    """Reads all numbers of an array with one ``struct``."""
+    """One ``struct`` reads all numbers of an array."""
     few = [struct.Struct(f">{count}{format_}") for count in range(_NUMBERS_OF_MOST)]
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[list[Any] | None, int]:
@@ -256,9 +256,7 @@ def _numbers_reader(name: str, format_: str, nullable: bool, flexible: bool, mos
 def _read_array_length(
     name: str, nullable: bool, flexible: bool, buffer: Buffer, position: int, allowance: Allowance
 ) -> tuple[int, int]:
-    """The length; -1 for null. Rejects counts above the number of remaining bytes, because each element takes at least
-    one.
-    """
+    """Rejects counts above the number of remaining bytes, because each element takes at least one."""
     count, position = read_length(buffer, position, flexible)
     if count > 0:
         allowance.take(count)
@@ -268,7 +266,7 @@ def _read_array_length(
 
 
 def _nullable_struct_reader(reader: Reader) -> Reader:
-    """A reader for a nullable struct, which follows one byte: negative for null (KIP-893)."""
+    """One byte precedes the struct: negative for null (KIP-893)."""
 
     def read(buffer: Buffer, position: int, allowance: Allowance) -> tuple[Any, int]:
         if buffer[position] > 127:
@@ -279,7 +277,6 @@ def _nullable_struct_reader(reader: Reader) -> Reader:
 
 
 def _simple_reader(field: Field, nullable: bool, flexible: bool) -> Reader:
-    """A reader for the field's primitive type, or for its elements."""
     type_name = field.type_name
     if type_name in FIXED_FORMATS:
         return _fixed_reader(struct.Struct(">" + FIXED_FORMATS[type_name]))
@@ -314,7 +311,6 @@ def _bytes_reader(name: str, nullable: bool, flexible: bool) -> Reader:
 
 
 def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uuid.UUID | None, int]:
-    """The UUID; None for the zero UUID, Kafka's "no id"."""
     end = position + 16
     data = bytes(buffer[position:end])
     if len(data) < 16:
@@ -325,7 +321,7 @@ def _read_uuid(buffer: Buffer, position: int, _allowance: Allowance) -> tuple[uu
 def _read_tagged(
     value: Any, tagged: dict[int, tuple[str, Reader]], buffer: Buffer, position: int, allowance: Allowance
 ) -> int:
-    """Read the tagged fields into ``value``; unknown ones are skipped."""
+    """Unknown fields are skipped."""
     spans = tagged_field_spans(buffer, position)
     allowance.take(len(spans) - 1)
     for tag, start, end in spans:

@@ -17,7 +17,7 @@ from kafka_zk.protocol.struct_formats import FIXED_FORMATS
 
 Writer = Callable[[Any, bytearray], None]
 Step = tuple[Callable[[Any], Any], Writer]
-"""A function that gets a value from a struct, and its writer."""
+"""Gets a value from a struct, and writes it."""
 
 _NO_TAGS = b"\0"
 _NO_UUID = bytes(16)
@@ -27,7 +27,7 @@ _NULL_STRUCT, _STRUCT = b"\xff", b"\x01"
 
 @cache
 def struct_writer(table: Table, version: int, flexible: bool) -> Writer:
-    """The function that appends a struct, or a message's body, to a buffer."""
+    """Appends a struct, or a message's body."""
     steps = tuple(_steps(table.untagged(version), version, flexible))
     write_tags = tagged_fields_writer(table, version) if flexible else None
 
@@ -42,7 +42,7 @@ def struct_writer(table: Table, version: int, flexible: bool) -> Writer:
 
 @cache
 def field_writer(field: Field, version: int, flexible: bool) -> Writer:
-    """The function that appends one field's value to a buffer."""
+    """Appends one field's value."""
     nullable = field.nullable_versions.include(version)
     if field.is_array:
         return _array_writer(field, nullable, version, flexible)
@@ -54,7 +54,7 @@ def field_writer(field: Field, version: int, flexible: bool) -> Writer:
 
 @cache
 def tagged_fields_writer(table: Table, version: int) -> Writer:
-    """The function that appends a struct's tagged fields, if they differ from their defaults, to a buffer."""
+    """Appends a struct's tagged fields that differ from their defaults."""
     fields = [(field, field_writer(field, version, True)) for field in table.tagged(version)]
     if not fields:
         return _write_no_tags
@@ -100,7 +100,6 @@ def _steps(fields: Sequence[Field], version: int, flexible: bool) -> Iterator[St
 
 
 def _run_step(fields: Sequence[Field]) -> Step:
-    """Writes adjacent fixed-size fields."""
     layout = Struct(">" + "".join(FIXED_FORMATS[field.type_name] for field in fields))
     return attrgetter(*(field.name for field in fields)), _fixed_writer(layout, one=len(fields) == 1)
 
@@ -161,7 +160,6 @@ def _nullable_struct_writer(write_struct: Writer) -> Writer:
 
 
 def _simple_writer(field: Field, nullable: bool, flexible: bool) -> Writer:
-    """A writer for the field's primitive type, or for its elements."""
     if field.type_name in FIXED_FORMATS:
         return _fixed_writer(Struct(">" + FIXED_FORMATS[field.type_name]), one=True)
     if field.type_name == "uuid":
@@ -181,5 +179,4 @@ def _bytes(value: bytes | None, flexible: bool) -> bytes:
 
 
 def _write_uuid(value: uuid.UUID | None, out: bytearray) -> None:
-    """Writes the zero UUID, Kafka's "no id", for None."""
     out += _NO_UUID if value is None else value.bytes

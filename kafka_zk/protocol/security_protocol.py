@@ -1,7 +1,4 @@
-"""The numbers of Kafka's security protocols in requests between brokers.
-
-Source: SecurityProtocol.java@3.9.
-"""
+"""Kafka's security protocols in requests between brokers. Source: SecurityProtocol.java@3.9."""
 
 from collections.abc import Mapping
 

@@ -1,7 +1,7 @@
 """Encodes large messages in steps, to the same bytes as ``schema_writer``.
 
-``schema_writer`` encodes a message without a pause, at a microsecond or more per element. Here, the encoder pauses
-after every few elements of an array of structs. Elements that contain only numbers and arrays of numbers, such as most
+``schema_writer`` encodes a message without a pause, at a microsecond or more per element; this module pauses after
+every few elements of an array of structs. Elements that contain only numbers and arrays of numbers, such as most
 partitions, are packed by one ``struct``, in a quarter of the time (``row_packer``).
 """
 
@@ -27,13 +27,13 @@ _LARGE_MESSAGE = 16
 """Messages with more elements are encoded in steps, because an element may take 32 KB."""
 
 _WORTH_PACKING = 16
-"""An element with at least this many rows is packed in steps, too."""
+"""An element with as many rows is packed in steps, too."""
 
 Steps = Generator[int, None, None]
 """Yields the bytes written since the last step."""
 
 Arrays = tuple[tuple[str, Any], ...]
-"""The names of a struct's arrays of structs, each with those of its elements."""
+"""A struct's arrays of structs, each with those of its elements."""
 
 
 Packer = Callable[[Any], bytes]
@@ -41,7 +41,6 @@ Packer = Callable[[Any], bytes]
 
 
 def arrays_of(table: Table, version: int) -> Arrays:
-    """A table's arrays of structs."""
     return tuple(
         (field.name, arrays_of(field.struct, version))
         for field in table.untagged(version)
@@ -50,12 +49,11 @@ def arrays_of(table: Table, version: int) -> Arrays:
 
 
 def is_large(arrays: Arrays, item: Any, most: int = _LARGE_MESSAGE) -> bool:
-    """True if ``item`` and its elements contain more than ``most`` elements, so that it should be encoded in steps."""
     return _room_left(arrays, item, most) < 0
 
 
 def _room_left(arrays: Arrays, item: Any, room: int) -> int:
-    """``room`` minus the number of elements; a negative result is not exact."""
+    """A negative result is not exact."""
     for name, inner in arrays:
         elements = getattr(item, name) or ()
         room -= len(elements)
@@ -68,7 +66,7 @@ def _room_left(arrays: Arrays, item: Any, room: int) -> int:
 
 
 def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: bytearray) -> Steps:
-    """Write the struct ``item`` to ``out``. It must not change meanwhile."""
+    """``item`` must not change meanwhile."""
     for field in table.untagged(version):
         value = getattr(item, field.name)
         if value and field.is_array and field.struct is not None and len(field.struct.untagged(version)) > 1:
@@ -82,8 +80,8 @@ def write_in_steps(table: Table, item: Any, version: int, flexible: bool, out: b
 def write_around(
     table: Table, item: Any, version: int, flexible: bool, array: tuple[str, int], before: bytearray, after: bytearray
 ) -> None:
-    """Write a struct's bytes before and after the elements of an array. ``array``: the field, which is empty in
-    ``item``, and its number of elements.
+    """The bytes before and after an array's elements. ``array``: the field, which is empty in ``item``, and its number
+    of elements.
     """
     name, count = array
     out = before
@@ -174,7 +172,6 @@ def _is_of_numbers(field: Field, version: int) -> bool:
 
 
 def _row_layout(fields: Sequence[Field], counts: Sequence[int], flexible: bool, end: str) -> tuple[Struct, list[bytes]]:
-    """The layout for arrays of these sizes, and their encoded lengths."""
     lengths = [length(count, flexible) for count in counts]
     arrays = iter(zip(counts, lengths, strict=True))
     formats = []

@@ -1,7 +1,8 @@
 """Writes ``throttle_time_ms`` into an encoded response.
 
-In most responses the field comes first, or after fixed-size fields. In Produce it follows the topics, and in some other
-responses arrays that must be decoded to find it. Version 0 of many APIs, and all versions of a few, lack it.
+In most responses the field comes first, or after fixed-size fields. In Produce it follows the topics. In some other
+responses it follows arrays, which must be decoded to find it. Version 0 of many APIs, and all versions of a few, lack
+it.
 """
 
 import struct
@@ -22,7 +23,7 @@ _PRODUCE_TAGS_SINCE = 10  # NodeEndpoints follows the throttle time
 
 
 def set_throttle_time(api_key: int, version: int, correlation_id: int, parts: list[Part], throttle_ms: int) -> bool:
-    """Replace the field in the parts of a response with its header. False if this version lacks it."""
+    """Replace the field in an encoded response. False if this version lacks it."""
     position = _position(api_key, version)
     if position is None:
         return False
@@ -39,7 +40,6 @@ def set_throttle_time(api_key: int, version: int, correlation_id: int, parts: li
 
 
 def throttle_time_at_start(api_key: int, version: int, parts: list[Part]) -> int:
-    """The throttle time of a response that begins with it."""
     assert _position(api_key, version) == 0
     beginning = b"".join(bytes(part) for part in parts[:2] if not hasattr(part, "retain"))
     throttle_ms: int = _INT32.unpack_from(beginning, response_body_position_of(api_key, version))[0]
@@ -54,7 +54,6 @@ def response_body_position_of(api_key: int, version: int) -> int:
 
 @cache
 def _position(api_key: int, version: int) -> int | None:
-    """The field's position in the body; None if it is missing, ``_BEHIND`` if it depends on the response."""
     position = 0
     is_behind = False
     for field in codec.response(api_key).table.fields:

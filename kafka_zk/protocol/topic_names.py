@@ -28,5 +28,4 @@ def check_name(name: str) -> None:
 
 
 def is_legal_name(name: str) -> bool:
-    """True for a valid topic name."""
     return 0 < len(name) <= MAX_NAME_LENGTH and name not in (".", "..") and _LEGAL_NAME.fullmatch(name) is not None

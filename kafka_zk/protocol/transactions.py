@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4, read and written without message objects, because every transaction
-begins with one and ends with the other. A producer's requests and responses for the same partitions have equal bytes,
-so decoded requests and encoded responses are cached. Readers raise ProtocolError.
+"""AddPartitionsToTxn 0 to 3 and EndTxn 0 to 4, without message objects, because every transaction begins with one and
+ends with the other. A producer's requests and responses for the same partitions have equal bytes, so decoded requests
+and encoded responses are cached. Readers raise ProtocolError.
 
 Source: AddPartitionsToTxnRequest.json, EndTxnRequest.json and their responses@3.9.
 """
@@ -50,8 +50,6 @@ class AddPartitionsToTxnRequest(NamedTuple):
 
 
 class EndTxnRequest(NamedTuple):
-    """A producer commits or aborts its transaction."""
-
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -97,7 +95,6 @@ def write_add_partitions_to_txn_response(
 
 
 def write_partitions_added_to_txn(version: int, correlation_id: int, tps: tuple[TopicPartition, ...]) -> bytes:
-    """The response if all partitions were added."""
     is_small = len(tps) <= _MOST_PARTITIONS_REMEMBERED
     body = _remembered_all_added(version, tps) if is_small else _all_added(version, tps)
     return response_header(_ADD_PARTITIONS, version, correlation_id) + body
@@ -127,7 +124,6 @@ def _added(version: int, codes: Iterable[tuple[TopicPartition, ErrorCode]]) -> b
 
 
 def read_end_txn_request(version: int, body: memoryview) -> EndTxnRequest:
-    """The request in ``body`` (the frame without its header)."""
     if len(body) > _LARGEST_REMEMBERED_BYTES:
         return _read_end(version, body)
     return _remembered_end(version, bytes(body))
@@ -149,7 +145,6 @@ _remembered_end = lru_cache(_MOST_REMEMBERED)(_read_end)
 
 
 def write_end_txn_response(version: int, correlation_id: int, code: ErrorCode) -> bytes:
-    """Header and body, without the size prefix."""
     body = _END.pack(0, code)
     if version >= _END_FLEXIBLE:
         body += _NO_TAGS

@@ -1,4 +1,4 @@
-"""Creates the fixtures' servers as processes; ``containers`` is the alternative."""
+"""Creates the fixtures' servers as processes, or with ``containers`` in containers."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,12 +24,10 @@ class Backend(Protocol):
         *,
         secured: bool = False,
     ) -> EmbeddedCluster:
-        """Create a cluster. ``zookeeper``: a server of this backend, or a connection string."""
+        """``zookeeper``: a server of this backend, or a connection string."""
 
 
 class Processes:
-    """Servers as child processes of the tests."""
-
     def zookeeper(self, data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
         return quick_zookeeper(data_dir, variant)
 

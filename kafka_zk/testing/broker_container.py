@@ -3,9 +3,8 @@
     with KafkaZkContainer() as kafka:
         connect(kafka.bootstrap)
 
-The image is built from ``docker/Dockerfile``. The interfaces are those of ``BrokerProcess`` and ``EmbeddedCluster``. A
-broker keeps its port and data when it is stopped, killed or restarted. Needs ``pip install 'kafka-zk[containers]'`` and
-a Docker engine.
+The image is built from ``docker/Dockerfile``. A broker keeps its port and data when it is stopped, killed or restarted.
+Needs ``pip install 'kafka-zk[containers]'`` and a Docker engine.
 """
 
 import contextlib
@@ -321,7 +320,6 @@ class ContainerCluster(EmbeddedCluster):
         return as_process(broker)
 
     def _secured_container(self, broker_id: int, alias: str, port: int) -> dict[str, str]:
-        """A broker's keys for its two listeners; empty without security."""
         if self.security is None:
             return {}
         return {

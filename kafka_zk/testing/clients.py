@@ -1,4 +1,4 @@
-"""Clients for fixtures: a blocking registry client, and creating topics through a broker."""
+"""Clients for fixtures."""
 
 import contextlib
 import time
@@ -16,7 +16,7 @@ POLL_INTERVAL_S = 0.02
 
 @contextlib.contextmanager
 def blocking_client(connect_string: str, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> Iterator[KazooBlockingClient]:
-    """A connected registry client whose session ends with the block."""
+    """Its session ends with the block."""
     client = KazooBlockingClient(connect_string, session_timeout_ms)
     client.start()
     try:
@@ -28,7 +28,7 @@ def blocking_client(connect_string: str, session_timeout_ms: int = SESSION_TIMEO
 def create_topic(
     bootstrap: str, name: str, partitions: int, configs: Mapping[str, str], login: ClientSecurity = NO_SECURITY
 ) -> None:
-    """Create a topic and wait until every broker knows the leader of each partition. Raises KafkaError."""
+    """Returns when every broker knows the leader of each partition. Raises KafkaError."""
     with BlockingAdmin(bootstrap_servers=bootstrap, security=login) as admin:
         admin.create_topic(name, partitions, 1, configs)
     deadline_s = monotonic_s() + LEADERS_TIMEOUT_S

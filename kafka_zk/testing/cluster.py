@@ -3,8 +3,6 @@
     with Cluster(brokers=3) as cluster:
         cluster.create_topic("orders", partitions=4)
         ...connect to cluster.bootstrap
-
-Tests: tests/kafka_zk/testing/test_cluster.py.
 """
 
 import shutil

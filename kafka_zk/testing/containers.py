@@ -16,7 +16,7 @@ from kafka_zk.testing.zookeeper import quick_cluster
 
 
 def why_no_engine() -> str | None:
-    """Why no container can run here, in one sentence; None if containers can run."""
+    """One sentence; None if containers can run."""
     try:
         DockerClient.from_env().ping()
     except DockerException as error:

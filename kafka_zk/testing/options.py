@@ -12,7 +12,6 @@ DEFAULT_BROKER_COUNT = 3
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Register all options."""
     group = parser.getgroup("kafka-zk")
     group.addoption("--containers", action="store_true", help="run ZooKeepers and brokers in containers")
     group.addoption("--zookeeper-image", metavar="IMAGE", help="of ZooKeeper 3.4 to 3.9, for --containers")
@@ -44,7 +43,6 @@ def properties(config: pytest.Config) -> dict[str, str]:
 
 
 def images(config: pytest.Config) -> dict[str, str]:
-    """The chosen images, as ``zookeeper_image`` and ``broker_image``."""
     chosen = {
         "zookeeper_image": config.getoption("zookeeper_image") or config.getini(ZOOKEEPER_IMAGE),
         "broker_image": config.getoption("broker_image") or config.getini(BROKER_IMAGE),

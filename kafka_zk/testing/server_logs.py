@@ -1,7 +1,4 @@
-"""The warnings of brokers and ZooKeepers during a test; the plugin attaches them to a test that fails.
-
-Tests: tests/kafka_zk/testing/test_server_logs.py.
-"""
+"""The servers' warnings during a test, which the plugin attaches to a test that fails."""
 
 import contextlib
 import os
@@ -18,7 +15,7 @@ from kafka_zk.embedded.zookeeper import EmbeddedZooKeeper
 Server = TypeVar("Server", EmbeddedCluster, EmbeddedZooKeeper)
 
 ENTRIES_SHOWN = 20
-"""Maximum number of entries shown for each server, the newest ones; the others are counted."""
+"""The newest entries of each server; the others are counted."""
 LINES_SHOWN = 8
 """Maximum number of lines shown for each entry, because stack traces are long."""
 
@@ -27,7 +24,7 @@ _QUIET = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE"))
 
 
 def warnings(text: str) -> list[str]:
-    """The entries of a log that are WARN or worse, each with the lines of its stack trace.
+    """WARN or worse, each with the lines of its stack trace.
 
     An entry begins with a time and a level, as brokers and every ZooKeeper since 3.4 write them.
     """
@@ -44,8 +41,6 @@ def warnings(text: str) -> list[str]:
 
 
 class LogFile(NamedTuple):
-    """The log of a process."""
-
     name: str
     path: Path
 
@@ -54,14 +49,14 @@ class LogFile(NamedTuple):
         return str(self.path)
 
     def mark(self) -> tuple[int, int]:
-        """The current end of the file: inode and size in bytes."""
+        """The log's inode and size in bytes."""
         with contextlib.suppress(FileNotFoundError):
             stat = self.path.stat()
             return stat.st_ino, stat.st_size
         return 0, 0
 
     def since(self, mark: tuple[int, int] | None) -> str:
-        """The text after the mark, or everything. If the log was rotated meanwhile: the newest file."""
+        """The text after ``mark`` (None: everything). After a log rotation, the newest file."""
         inode, position = mark or (0, 0)
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as log:
             log.seek(position if os.fstat(log.fileno()).st_ino == inode else 0)
@@ -70,14 +65,10 @@ class LogFile(NamedTuple):
 
 
 class HasOutput(Protocol):
-    """A server in a container."""
-
     def output(self, since_s: float | None = None) -> str: ...
 
 
 class ContainerLog(NamedTuple):
-    """The output of a container."""
-
     name: str
     server: HasOutput
 
@@ -105,21 +96,21 @@ class ServerLogs:
 
     @contextlib.contextmanager
     def watched(self, server: Server, *, shared: bool = False) -> Iterator[Server]:
-        """Start a server, and stop it at the end of the block. ``shared``: used by several tests."""
+        """Run a server within the block. ``shared``: used by several tests."""
         (self._shared if shared else self._own).append(server)
         with server:
             self._mark(server)
             yield server
 
     def begin_test(self) -> None:
-        """Exclude everything logged so far from the next report."""
+        """Exclude everything logged so far from the report."""
         self._own.clear()
         self._marks.clear()
         for server in self._shared:
             self._mark(server)
 
     def report(self) -> str:
-        """WARN and worse since the test began, by server; empty without such entries."""
+        """WARN and worse since the test began, by server."""
         parts = []
         for log in [log for server in (*self._shared, *self._own) for log in _logs(server)]:
             if entries := warnings(log.since(self._marks.get(log))):

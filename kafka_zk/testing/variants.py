@@ -15,7 +15,7 @@ USER, PASSWORD = "kafka", "kafka-secret"
 
 
 def server_security(variant: Variant, folder: Path, hosts: Sequence[str] = HOSTS) -> ServerSecurity:
-    """Create the files of a variant in ``folder``. Returns the security of the server, with that of its clients.
+    """Create the files of a variant in ``folder``.
 
     - ``open``: no authentication, no protection.
     - ``digest``: no authentication is required; clients protect their znodes with a name and a password.
@@ -38,7 +38,7 @@ def server_security(variant: Variant, folder: Path, hosts: Sequence[str] = HOSTS
 
 
 def write_login(path: Path, section: str, **options: str) -> Path:
-    """Write a JAAS login file with one section for SASL DIGEST-MD5."""
+    """One section for SASL DIGEST-MD5."""
     lines = [f'    {name}="{value}"' for name, value in options.items()]
     path.write_text("\n".join([f"{section} {{", f"    {DIGEST_LOGIN_MODULE} required", *lines]) + ";\n};\n")
     return path

@@ -13,7 +13,6 @@ from kafka_zk.testing.variants import Variant, server_security
 
 
 def quick_zookeeper(data_dir: Path, variant: Variant = "open") -> EmbeddedZooKeeper:
-    """Create a ZooKeeper, not yet started, secured by ``variant``."""
     security = server_security(variant, data_dir / "security")
     return EmbeddedZooKeeper(data_dir, tick_time_ms=TICK_TIME_MS, force_sync=False, security=security)
 
@@ -27,7 +26,7 @@ def quick_cluster(
     supervised: bool = True,
     secured: bool = False,
 ) -> EmbeddedCluster:
-    """Create a cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead
+    """A cluster on free ports, not yet started. Sessions last ``SESSION_TIMEOUT_MS``; with ``supervised`` a dead
     broker's session is closed.
     """
     merged = {"zookeeper.session.timeout.ms": str(SESSION_TIMEOUT_MS), **(properties or {})}
@@ -52,7 +51,7 @@ class Chroot(NamedTuple):
         return self.server.connect_string + self.path
 
     def restart(self) -> None:
-        """Restart the whole server. Sessions that have not expired continue."""
+        """Sessions that have not expired continue."""
         self.server.restart()
 
     def expire_session(self, session_id: int) -> None:

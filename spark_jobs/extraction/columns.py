@@ -1,7 +1,4 @@
-"""Optional columns, and SQL on all columns before they are written.
-
-Tests: tests/integration/spark/test_wire_formats.py.
-"""
+"""Optional columns, and SQL on all columns before they are written."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,14 +12,13 @@ INCLUDED = (HEADERS, TIMESTAMP_TYPE)
 
 
 def check_included(included: Sequence[str]) -> None:
-    """Raises WronglyAsked for an unknown column."""
     for name in included:
         if name not in INCLUDED:
             raise WronglyAsked(f"--include: {name!r} is not {' or '.join(INCLUDED)}")
 
 
 def with_included(frame: Any, included: Sequence[str]) -> Any:
-    """Add these columns to the source's frame, which has headers if they are needed.
+    """``frame``: the source's, with headers if they are needed.
 
     ``headers`` is a map of bytes. Of several headers with the same key, the last one counts, as in Kafka's
     ``lastHeader``. ``timestamp_type`` is CreateTime, LogAppendTime, or null for records without a timestamp.
@@ -46,12 +42,12 @@ _LAST_HEADERS = (
 
 
 def filtered(frame: Any, where: str | None) -> Any:
-    """The rows for which the condition is true (neither false nor null)."""
+    """The condition is true, neither false nor null."""
     return frame if where is None else frame.where(where)
 
 
 def selected(spark: Any, frame: Any, select: str | None) -> Any:
-    """Apply the expressions between SELECT and FROM to the frame."""
+    """``select`` has the expressions between SELECT and FROM."""
     if select is None:
         return frame
     view = f"kafka_zk_{random_uuid(SYSTEM_RANDOM).hex}"

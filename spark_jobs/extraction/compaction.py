@@ -7,8 +7,6 @@ a member of its group (``compaction_job.py``), so no extraction or other compact
 
     killed before the staging is complete   the next compaction removes it
     killed during or after the publication  the next one finishes it, and removes the old folders
-
-Tests: tests/spark_jobs/extraction/test_compaction.py.
 """
 
 import hashlib
@@ -31,18 +29,18 @@ FORMAT = "parquet"
 
 
 class Rewriter(Protocol):
-    """Spark's part (``rewriter.SparkRewriter``)."""
+    """Spark's part, implemented by ``rewriter.SparkRewriter``."""
 
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
     ) -> int:
-        """Rewrite the files (paths in the target) to about ``file_count`` files; returns the number of records."""
+        """``files``: paths in the target. Writes about ``file_count`` files; returns the number of records."""
         ...
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """``folder``: the new folder; empty if there is none. ``finished``: folders of an earlier compaction."""
+    """``folder``: empty if there is no new one. ``finished``: folders of an earlier compaction."""
 
     folder: str
     replaced: tuple[str, ...]
@@ -55,7 +53,7 @@ def compact(
     folders: RangeFolders, rewriter: Rewriter, target: str, group: str, target_file_bytes: int, attempt: str,
     still_held: Callable[[], None],
 ) -> Compacted:  # fmt: skip
-    """Merge the group's folders with small files. Raises ExtractionFailed and Spark's errors.
+    """Raises ExtractionFailed and Spark's errors.
 
     ``still_held``: called before the publication; raises if this compaction has lost the group.
     """
@@ -82,7 +80,7 @@ def compact(
 
 
 def _prefix(group: str) -> str:
-    """Prefix of this group's compaction attempts, because other groups may use the same target."""
+    """The name depends on the group, because other groups may use the same target."""
     return f"{_PREFIX}{hashlib.sha256(group.encode()).hexdigest()[:8]}"
 
 
@@ -98,10 +96,10 @@ def _rewrite(
 
 
 def chosen(current: Mapping[str, Inventory], group: str, target_file_bytes: int) -> dict[str, Inventory]:
-    """The group's Parquet folders whose average file is smaller than half of the target size.
+    """The group's Parquet folders with an average file below half of the target size.
 
-    If they are partitioned by different columns, the largest set with the same ones; folders without files belong to
-    any set.
+    Only folders with the same partition columns can be merged: the largest such set is chosen, and folders without
+    files belong to any set.
     """
     small = {
         name: each
@@ -126,7 +124,7 @@ def merged(ranges: list[OffsetRange]) -> list[OffsetRange]:
 
 
 def current_folders(folders: RangeFolders, target: str) -> list[str]:
-    """The folders that contain every record once, without those that have no description."""
+    """Together they contain every record once; folders without a description are left out."""
     found = {name: each for name, each in folders.found(target).items() if each is not None}
     return [f"{target}/{name}" for name in sorted(inventories.current(found))]
 

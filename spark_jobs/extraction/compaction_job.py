@@ -46,7 +46,7 @@ def _check_member(hold: GroupHold, group: str) -> None:
 
 
 def _join(client: KazooBlockingClient, hold: GroupHold, group: str) -> None:
-    """Join the group. Raises GroupBusy if other members do not leave within a session timeout."""
+    """Raises GroupBusy if other members do not leave within a session timeout."""
     run_blocking(hold.join((), wall_ms()))
     deadline_s = monotonic_s() + ghost_life_ms(client.session_timeout_ms) / 1000
     while elders := run_blocking(hold.elders()):

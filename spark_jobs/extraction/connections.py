@@ -13,9 +13,7 @@ from kafka_zk.spark_jobs.waiting import Note, Wait
 
 
 class Connections:
-    """A context manager. ``note``: receives the reason for a long wait. Raises RegistryError, OptionError,
-    FetchFailed.
-    """
+    """``note``: receives the reason for a long wait. Raises RegistryError, OptionError, FetchFailed."""
 
     brokers: ClusterClient
 

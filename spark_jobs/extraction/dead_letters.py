@@ -3,7 +3,6 @@
 A run sends its letters in one transaction, which also commits the ends of its ranges for the broker group
 GROUP-dead-letters. A run that repeats ranges skips letters below these offsets. Therefore read_committed readers see
 each letter once, even after a crash; docs/how-to/spark.md lists the exceptions.
-Tests: tests/spark_jobs/extraction/test_dead_letters.py, tests/integration/spark/test_wire_formats.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -46,7 +45,7 @@ class DeadLetter(NamedTuple):
 
     @property
     def all_headers(self) -> list[Header]:
-        """The record's own headers, then those that give its origin."""
+        """The record's own headers, then its origin."""
         told = {TOPIC: self.tp.topic, PARTITION: self.tp.partition, OFFSET: self.offset, REASON: self.reason}
         return [*self.headers, *((name, str(value).encode()) for name, value in told.items())]
 
@@ -56,7 +55,7 @@ def _as_bytes(value: Any) -> bytes | None:
 
 
 def done_group(group: str) -> str:
-    """The broker group whose offsets show which letters were sent."""
+    """Its offsets show which letters were sent."""
     return f"{group}-dead-letters"
 
 
@@ -64,7 +63,8 @@ def send(
     letters: Iterable[DeadLetter], expected: int, ranges: Sequence[OffsetRange], *, topic: str, group: str,
     bootstrap_servers: str, security: ClientSecurity,
 ) -> int:  # fmt: skip
-    """Send the letters that no earlier run has sent. Returns their number. Fences an earlier run that is still sending.
+    """Send the letters that no earlier run has sent, and return their number. Fences an earlier run that is still
+    sending.
 
     ``expected``: number of records that the extraction left out. Raises KafkaError, ExtractionFailed; then no letter is
     visible.

@@ -1,4 +1,4 @@
-"""Converts the source's columns to the written ones: keys and values unchanged, as text, or as a schema's columns."""
+"""Decodes keys and values: unchanged, as text, or as a schema's columns."""
 
 import json
 from collections import Counter
@@ -30,14 +30,13 @@ _CORRUPT_OPTION = "columnNameOfCorruptRecord"
 
 
 def read_schema(text: str) -> str:
-    """Read a schema given as text or as ``@file``. Raises OSError."""
     return Path(text[1:]).read_text() if text.startswith("@") else text
 
 
 def check(
     decode: str | None, schema: str | None, format: str, on_undecodable: str = FAIL, value_format: str | None = None
 ) -> None:
-    """Checks that need no Spark. Raises WronglyAsked for impossible combinations."""
+    """Check what needs no Spark. Raises WronglyAsked for impossible combinations."""
     if decode in ("json", "avro") and not schema:
         raise WronglyAsked(f"--decode {decode} needs --schema")
     if schema and decode not in ("json", "avro") and value_format is None:
@@ -103,7 +102,7 @@ def _json_struct(schema: str) -> Any:
 
 def check_fields(values: Any, on_undecodable: str, included: Sequence[str] = ()) -> None:
     """Check the schema's fields (a ``StructType``) against the other columns. Raises WronglyAsked."""
-    for name in values.fieldNames():  # Spark ignores the case of names
+    for name in values.fieldNames():
         if name.lower() in (*KEPT, *included):
             raise WronglyAsked(f"--schema: the field {name} has the same name as a column of the source")
         if name.lower() == RAW_VALUE and on_undecodable == KEEP:
@@ -181,7 +180,7 @@ def decoded(
 
 
 def _field(record: Any, name: str, changed: Any) -> Any:
-    """The column of a field; null if the table's type would change the field."""
+    """The column is null if the table's type would change the field."""
     from pyspark.sql import functions as f
 
     field = record.getField(name)
@@ -189,7 +188,7 @@ def _field(record: Any, name: str, changed: Any) -> Any:
 
 
 def _changed(fields: Any) -> Any:
-    """The column _CHANGED, computed from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
+    """The column is computed from the bytes in ``value`` and the result of ``_json`` in ``_value``."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import ArrayType, StringType
 
@@ -210,7 +209,7 @@ def _framed(decoder: ValueDecoder) -> tuple[Any, Any, Any]:
 
 
 def _read(decoder: ValueDecoder, value: bytes | None) -> Any:
-    """Decode one value in an executor. Raises RegistryFailed."""
+    """Decode one value in an executor."""
     if value is None:
         return None
     with reason_only():

@@ -36,7 +36,7 @@ _COMMITTER = "mapreduce.fileoutputcommitter.algorithm.version"
 
 
 class FileLake:
-    """One run's writer. Every manifest names its target, so it can also handle folders of earlier runs."""
+    """Can also handle folders of earlier runs, because every manifest names its target."""
 
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._spark = spark
@@ -48,11 +48,10 @@ class FileLake:
 
     @property
     def cores(self) -> int:
-        """Number of tasks that Spark runs at a time now; executors may come and go."""
+        """Tasks that Spark runs at a time now; executors may come and go."""
         return int(self._spark.sparkContext.defaultParallelism)
 
     def qualified(self, folder: str) -> str:
-        """The folder as an absolute URI."""
         return self._files.qualified(folder)
 
     def check(self) -> None:
@@ -79,11 +78,10 @@ class FileLake:
         return self._frames.empty()
 
     def staged(self, manifest: Manifest) -> Any:
-        """The content of the staging folder."""
         return self._spark.read.schema(self.empty().schema).parquet(self._folders.staging(manifest))
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
-        """Write the tasks' records to the manifest's staging folder. Returns a description of the result."""
+        """Write the tasks' records to the staging folder, and describe the result."""
         self._progress(0, sum(tasks.sizes))  # Spark's first task begins after seconds
         frame, counted = self._frames.to_write(tasks, bootstrap_servers)
         terms = () if is_table(self._extraction.format) else self._extraction.partition_by
@@ -117,5 +115,4 @@ class FileLake:
         self._folders.publish(manifest)
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the staging folder if it exists."""
         self._folders.discard(manifest)

@@ -1,8 +1,7 @@
-"""``--target-file-size``: redistribute records among the writing tasks, so that files have about this size.
+"""``--target-file-size``: redistributes records among the writing tasks.
 
 Spark does this (REBALANCE with adaptive execution): it merges small tasks and splits large ones by their output bytes
 before compression. It costs one shuffle of all records.
-Tests: tests/integration/spark/test_lake.py.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,13 +17,12 @@ _PROPERTIES = {DELTA: "delta.targetFileSize", ICEBERG: "write.target-file-size-b
 
 
 def check(target_file_bytes: int | None, format: str) -> None:
-    """Raises WronglyAsked for a table format."""
     if target_file_bytes is not None and is_table(format):
         raise WronglyAsked(f"--target-file-size is for folders: a table has its own property, {_PROPERTIES[format]}")
 
 
 def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
-    """Redistribute records: those of one folder together, sorted by their place in the topic."""
+    """Records of one folder together, sorted by their place in the topic."""
     together = [f"`{name.replace('`', '``')}`" for name in partitioned_by]
     order = [*together, *(name for name in _PLACE if name in frame.columns)]
     spread = frame.hint("rebalance", *together)
@@ -33,7 +31,7 @@ def rebalanced(frame: Any, partitioned_by: Sequence[str]) -> Any:
 
 @contextmanager
 def aiming_at(spark: Any, target_file_bytes: int | None) -> Iterator[None]:
-    """In the block, ``rebalanced`` creates tasks of this size."""
+    """``rebalanced`` creates tasks of this size in the block."""
     if target_file_bytes is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""Hadoop's file systems through the driver's Java: ``file:``, ``hdfs:``, ``s3a:``, ``abfs:``, ``gs:`` and others.
+"""Hadoop's file systems through the driver's Java: ``file:``, ``hdfs:``, ``s3a:`` and others.
 
 Folders and files are named by URIs. Failures raise py4j's ``Py4JJavaError``.
 """
@@ -13,7 +13,7 @@ _NOT_TO_BE_RENAMED = ("org.apache.hadoop.fs.FileAlreadyExistsException", "java.i
 
 
 class HadoopFiles:
-    """The file systems of one Spark session, whose configuration contains their settings and keys."""
+    """The session's configuration contains settings and keys."""
 
     def __init__(self, spark: Any) -> None:
         self._jvm = spark._jvm
@@ -21,7 +21,6 @@ class HadoopFiles:
         self._configuration = spark._jsc.hadoopConfiguration()
 
     def qualified(self, uri: str) -> str:
-        """The absolute URI."""
         path, files = self._found(uri)
         return str(files.makeQualified(path).toString()).rstrip("/")
 
@@ -34,12 +33,12 @@ class HadoopFiles:
         return bool(files.exists(path)) and bool(files.getFileStatus(path).isFile())
 
     def size(self, uri: str) -> int | None:
-        """Size of a file in bytes; None if it does not exist."""
+        """None if the file does not exist."""
         path, files = self._found(uri)
         return int(files.getFileStatus(path).getLen()) if files.exists(path) else None
 
     def rename(self, source: str, target: str) -> bool:
-        """Rename; False if the file system refuses."""
+        """False if the file system refuses."""
         path, files = self._found(source)
         return bool(files.rename(path, self._path(target)))
 
@@ -69,14 +68,14 @@ class HadoopFiles:
         files.delete(path, True)
 
     def folders(self, uri: str) -> list[str]:
-        """Sorted names of the folders in this folder; empty if it does not exist."""
+        """Sorted names; empty if ``uri`` does not exist."""
         path, files = self._found(uri)
         if not files.exists(path):
             return []
         return sorted(each.getPath().getName() for each in files.listStatus(path) if each.isDirectory())
 
     def walk(self, uri: str) -> Iterator[tuple[str, int]]:
-        """Yield (relative path, size in bytes) of all files below a folder."""
+        """(Relative path, size in bytes) of all files."""
         path, files = self._found(uri)
         if not files.exists(path):
             return
@@ -87,7 +86,7 @@ class HadoopFiles:
             yield status.getPath().toUri().getPath().removeprefix(root), int(status.getLen())
 
     def read(self, uri: str) -> bytes | None:
-        """Read a small file; None if it does not exist."""
+        """None if the file does not exist."""
         path, files = self._found(uri)
         if not files.exists(path):
             return None
@@ -98,7 +97,7 @@ class HadoopFiles:
             stream.close()
 
     def write(self, uri: str, document: Mapping[str, Any]) -> None:
-        """Write JSON to a file. The file is complete or absent, even if the process is killed.
+        """Write JSON; the file is complete or absent, even if the process is killed.
 
         An object store shows an object only when it is closed; in other file systems a temporary file is renamed.
         """

@@ -1,7 +1,6 @@
-"""A job's membership in its group: it owns the partitions and writes manifest and offsets. Coroutines.
+"""A job's membership in its group, which owns the partitions and writes manifest and offsets.
 
 Every write depends on the claims' tokens (versions of the offset znodes); see ``registry/owners.py``.
-Tests: tests/spark_jobs/extraction/test_hold.py, tests/integration/spark/test_extraction_protocol.py.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,8 +23,6 @@ ABSENT = -1  # the version of an absent manifest
 
 
 class GroupHold:
-    """One run's membership in a group."""
-
     def __init__(self, client: RegistryClient, group: str, consumer_id: str) -> None:
         self._client = client
         self._group = group
@@ -50,15 +47,15 @@ class GroupHold:
         return [name for name, each in members.items() if own is None or each.czxid < own.czxid]
 
     async def is_member(self) -> bool:
-        """True if this member is still registered, so that its session has not ended."""
+        """False once the session has ended."""
         return self._consumer_id in await self._members.members()
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's offsets that belong to an earlier topic of the same name; a claim sets them to -1."""
+        """Offsets that belong to an earlier topic of the same name; a claim sets them to -1."""
         return await self._owners.outdated(partitions)
 
     async def claim(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Own the partitions. Returns the group's offsets, -1 if absent. Raises GroupBusy."""
+        """Returns the group's offsets, -1 if absent. Raises GroupBusy."""
         thread = consumers.thread_id(self._consumer_id, 0)
         outcomes = await self._owners.claim(Claim(tp, thread) for tp in partitions)
         taken = {tp: outcome.owner for tp, outcome in outcomes.items() if isinstance(outcome, Taken)}
@@ -72,8 +69,8 @@ class GroupHold:
     async def read_manifest(self) -> Manifest | None:
         """Read the manifest of the last run.
 
-        Raises: InvalidZnode; ForeignCommit if a claim was lost. Other runs may then have left leftovers, which this run
-        would judge by outdated offsets, so that a table could get records twice.
+        Raises: InvalidZnode; ForeignCommit if a claim was lost. Without this check, the run would judge another run's
+        manifest by outdated offsets, and a table could get records twice.
         """
         try:
             data, stat = await self._client.get(self._path)
@@ -88,7 +85,7 @@ class GroupHold:
         await self._move(manifest, moves)
 
     async def commit(self, manifest: Manifest) -> None:
-        """Move all offsets to the ends of the ranges, together with the manifest. Raises ForeignCommit."""
+        """All offsets move to the ends of the ranges, together with the manifest. Raises ForeignCommit."""
         await self._move(manifest, {each.tp: each.until_offset for each in manifest.ranges})
 
     async def record(self, manifest: Manifest) -> None:
@@ -96,13 +93,13 @@ class GroupHold:
         await self._move(manifest, {})
 
     async def leave(self) -> None:
-        """Release all partitions and leave the group; the offsets stay."""
+        """Leave the group; its offsets stay."""
         await self._owners.release({tp: Release(None, token) for tp, token in self._tokens.items()})
         self._tokens = {}
         await self._members.unregister(self._consumer_id)
 
     async def offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's offsets, without owning the partitions."""
+        """The current offsets, without owning the partitions."""
         stored = await OffsetRegistry(self._client, self._group).fetch(partitions)
         return {tp: each.offset for tp, each in stored.items()}
 
@@ -116,9 +113,7 @@ class GroupHold:
             raise self._written_by_others(checks[failed.index]) from failed
 
     async def _move(self, manifest: Manifest, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write manifest and offsets in one multi, repeated until there is a response. Raises ForeignCommit,
-        ConnectionTimeout.
-        """
+        """Write manifest and offsets in one multi, repeated until there is a response. Raises ForeignCommit."""
         data = manifests.encode(manifest)
         operations: list[Operation] = [
             Create(self._path, data)
@@ -143,7 +138,7 @@ class GroupHold:
         self._tokens.update({tp: self._tokens[tp] + 1 for tp in offsets})
 
     async def _written(self, data: bytes) -> bool:
-        """True if a multi without response was applied: the manifest names this run's attempt."""
+        """True if a multi without response was applied: then the manifest names this run's attempt."""
         try:
             present, stat = await until_answered(self._client, lambda: self._client.get(self._path))
         except NoNode:

@@ -4,7 +4,7 @@
     <target>/<name>/_kafka_zk_range.json in the published folder, which is then complete
 
 The publication and ``kafka-zk lake verify`` use its file names instead of listing the folder. Spark and other readers
-ignore names with a leading underscore. Tests: tests/spark_jobs/extraction/test_inventory.py.
+ignore names with a leading underscore.
 """
 
 import json
@@ -34,12 +34,11 @@ class Inventory:
 
     @property
     def partitioned_by(self) -> tuple[str, ...]:
-        """The partition columns between this folder and its files."""
         path = next(iter(self.files), "")
         return tuple(unquote(part.partition("=")[0]) for part in path.split("/")[:-1])
 
     def as_document(self) -> dict[str, Any]:
-        """The inventory as JSON. Offsets are strings, as in the manifest's znode."""
+        """Offsets are strings, as in the manifest's znode."""
         return {
             "version": 1,
             "group": self.group,
@@ -62,7 +61,7 @@ def is_data(path: str) -> bool:
 
 
 def decode(where: str, data: bytes) -> Inventory:
-    """Decode an inventory. Raises ExtractionFailed if it is invalid."""
+    """Raises ExtractionFailed if it is invalid."""
     try:
         document = json.loads(data)
         return Inventory(
@@ -81,13 +80,13 @@ def decode(where: str, data: bytes) -> Inventory:
 
 
 def current(found: Mapping[str, Inventory]) -> dict[str, Inventory]:
-    """The published folders that no other folder replaces."""
+    """Folders that no other folder replaces."""
     replaced = {name for each in found.values() for name in each.replaces}
     return {name: each for name, each in found.items() if name not in replaced}
 
 
 def faults(found: Mapping[str, Inventory]) -> list[str]:
-    """Sentences about overlaps and gaps between the folders' ranges; empty if every offset occurs once."""
+    """Overlaps and gaps between ranges, in sentences; empty if every offset occurs once."""
     by_tp: dict[str, list[tuple[OffsetRange, str]]] = {}
     for name, each in found.items():
         for piece in each.ranges:

@@ -1,4 +1,4 @@
-"""Extract new records of topics into a folder, exactly once: the driver of the protocol in ``steps.py``.
+"""Extract new records of topics exactly once: the driver of the protocol in ``steps.py``.
 
     from kafka_zk.spark_jobs.extraction.job import extract
     from kafka_zk.spark_jobs.extraction.planning import Extraction
@@ -56,7 +56,7 @@ _GOES_ON = "run it again, it continues where it stopped"
 
 
 class Cluster(Protocol):
-    """The run's interface to the brokers (``connections.Connections``)."""
+    """Implemented by ``connections.Connections``."""
 
     @property
     def brokers(self) -> Brokers: ...
@@ -68,7 +68,7 @@ class Cluster(Protocol):
 
 
 class Machine(Protocol):
-    """Time and randomness, as a run uses them (``BlockingMachine``)."""
+    """Time and randomness of a run; implemented by ``BlockingMachine``."""
 
     random: Random
 
@@ -93,7 +93,7 @@ class BlockingMachine:
 
 
 class Lake(Protocol):
-    """The target of records (``lakes.Lakes``)."""
+    """Implemented by ``lakes.Lakes``."""
 
     @property
     def cores(self) -> int: ...
@@ -122,7 +122,7 @@ class Lake(Protocol):
 
 
 def check(extraction: Extraction) -> None:
-    """Checks that need no other system. Raises WronglyAsked."""
+    """Check what needs no other system. Raises WronglyAsked."""
     check_table(extraction.format, extraction.target, extraction.merge_schema)
     file_sizes.check(extraction.target_file_bytes, extraction.format)
     check_store(extraction.target)
@@ -139,7 +139,6 @@ def check(extraction: Extraction) -> None:
 
 
 def _known_columns(extraction: Extraction) -> Any:
-    """The columns; None if only Spark or the schema registry knows them."""
     if extraction.value_format is not None or extraction.include or extraction.select or extraction.where:
         return None
     return decoding.known_columns(extraction.decode, extraction.schema, extraction.on_undecodable)
@@ -179,7 +178,7 @@ def extract(
 
 
 def _idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """The report of a run with nothing to do, or None. Does not join the group. Raises DataLoss."""
+    """The report of a run without new records, or None if there is something to do. Does not join the group."""
     hold = GroupHold(connections.zookeeper, extraction.group, "")
     partitions = connections.partitions()
     manifest = run_blocking(hold.read_manifest())
@@ -204,7 +203,7 @@ def _lost(extraction: Extraction, outdated: Mapping[TopicPartition, int]) -> lis
 def _planning(
     extraction: Extraction, connections: Connections, hold: GroupHold, partitions: Sequence[TopicPartition]
 ) -> Planning:
-    """Plan from the current offsets. The run does not own them, so they may change."""
+    """Plan from the current offsets, which other clients may change until the run owns them."""
     offsets = run_blocking(hold.offsets(partitions))
     return Planning(extraction, connections.brokers, {tp: offsets.get(tp, -1) for tp in partitions})
 
@@ -225,7 +224,7 @@ def run(
     spark: Any, extraction: Extraction, connections: Connections, *,
     progress: Progress = silent, note: Note = lambda _: None, observe: Observe = lambda *_: None, checked: bool = False,
 ) -> Report:  # fmt: skip
-    """Run the protocol over connections that may have been idle for long. Raises like ``extract``.
+    """Like ``extract``, over connections that may have been idle for long.
 
     ``checked``: an earlier run of the same extraction has checked its target and columns.
     """
@@ -250,7 +249,7 @@ def run(
 
 
 class ExtractionRun:
-    """One run, step by step: a coroutine that awaits the ZooKeeper client and ``machine``."""
+    """A coroutine that awaits the ZooKeeper client and ``machine``."""
 
     def __init__(
         self, extraction: Extraction, client: RegistryClient, cluster: Cluster, lake: Lake, observe: Observe,
@@ -291,9 +290,7 @@ class ExtractionRun:
         return planning.report(ranges, self._staged, tuple(self._published), left)
 
     async def _make_visible(self, manifest: Manifest) -> None:
-        """Publish files after the offsets have moved; a table already has the records, so its staged files are
-        discarded.
-        """
+        """Files are published after the offsets have moved; a table already has the records."""
         if is_table(manifest.format):
             await self._step(Step.PUBLISH, lambda: self._publish(manifest))
             await self._step(Step.COMMIT, lambda: self._commit(manifest))
@@ -314,7 +311,7 @@ class ExtractionRun:
         return result
 
     async def _join(self) -> None:
-        """Register, then wait until all earlier members have left. Raises GroupBusy."""
+        """Wait until all earlier members have left."""
         await self._hold.join(self._extraction.topics, self._machine.wall_ms())
         patience_ms = max(self._extraction.wait_ms, ghost_life_ms(self._client.session_timeout_ms))
         deadline_s = self._machine.seconds() + patience_ms / 1000
@@ -331,14 +328,13 @@ class ExtractionRun:
             await self._machine.wait(_POLL_MS)
 
     async def _claim(self) -> dict[TopicPartition, int]:
-        """Own all partitions. Returns their offsets. Raises GroupBusy, DataLoss."""
         partitions = self._cluster.partitions()
         for told in _lost(self._extraction, await self._hold.outdated(partitions)):
             self._note(f"{told}: continues at its beginning")
         return await self._hold.claim(partitions)
 
     async def _settle(self, planning: Planning) -> tuple[Manifest | None, Leftover]:
-        """Finish or drop the leftovers of an earlier run. Raises DataLoss."""
+        """Finish or drop the leftovers of an earlier run."""
         manifest = await self._hold.read_manifest()
         in_table = manifest is not None and manifest.state is State.PLANNED and self._lake.in_table(manifest)
         left = leftover(manifest, planning.offsets, self._target, self._extraction.format, in_table)
@@ -359,7 +355,6 @@ class ExtractionRun:
         return manifest, left
 
     async def _follow(self, manifest: Manifest, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Move the offsets to the table's state. Returns them. Raises ForeignCommit, ExtractionFailed."""
         if absent := [each.topic for each in manifest.ranges if each.tp not in offsets]:
             raise ExtractionFailed(
                 f"{manifest.target} has {manifest.name}, but the group's offsets do not say so yet: "
@@ -378,7 +373,7 @@ class ExtractionRun:
         self, ranges: Sequence[OffsetRange], offsets: Mapping[TopicPartition, int], last: Manifest | None,
         left: Leftover,
     ) -> Manifest:  # fmt: skip
-        """Write the manifest, and set absent or lost offsets to the beginnings of the ranges."""
+        """Absent or lost offsets are set to the beginnings of the ranges."""
         writer = last.writer if last is not None and last.writer else self._attempt
         sequence = 0 if last is None else last.sequence + (left is not Leftover.REPEAT)
         manifest = manifests.planned(
@@ -395,7 +390,6 @@ class ExtractionRun:
         return manifest
 
     async def _stage(self, manifest: Manifest) -> None:
-        """Write the records to the staging folder. Raises Undecodable."""
         tasks = read_tasks(manifest.ranges, self._extraction, self._lake.cores)
         offsets, partitions = sum(tasks.sizes), len(manifest.ranges)
         self._note(f"extracting {offsets:,} records of {partitions} partitions, in {len(tasks.sizes)} tasks")
@@ -419,7 +413,7 @@ class ExtractionRun:
         self._note(f"sent {sent:,} undecodable records to {topic}")
 
     async def _drop(self, manifest: Manifest) -> bool:
-        """Forget an uncommitted attempt, so that the next run plans again. True if a table has its records."""
+        """Forget an attempt, so that the next run plans again. True if a table has its records."""
         self._lake.discard(manifest)  # first, to free space for the table's fence, which is a file, too
         if self._lake.fence(manifest):
             return True

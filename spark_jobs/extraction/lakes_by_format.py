@@ -1,4 +1,4 @@
-"""The targets of extractions by format: range folders, or the tables of Delta and Iceberg.
+"""Range folders, or the tables of Delta and Iceberg.
 
 An earlier run may have used another format, so every manifest names its format.
 """
@@ -18,8 +18,6 @@ from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 
 class Lakes:
-    """The lake of each format, for one session."""
-
     def __init__(self, spark: Any, extraction: Extraction, progress: Progress) -> None:
         self._asked = extraction.format
         self._folders = FileLake(spark, extraction, progress)
@@ -30,21 +28,19 @@ class Lakes:
 
     @property
     def cores(self) -> int:
-        """Number of tasks that Spark runs at a time."""
         return self._folders.cores
 
     def qualified(self, target: str) -> str:
         return self._of(self._asked).qualified(target)
 
     def check(self) -> None:
-        """Check the requested target. Raises WronglyAsked."""
+        """Raises WronglyAsked."""
         self._of(self._asked).check()
 
     def stage(self, manifest: Manifest, tasks: ReadTasks, bootstrap_servers: str) -> Staged:
         return self._of(manifest.format).stage(manifest, tasks, bootstrap_servers)
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The records that cannot be decoded; independent of the target."""
         return self._folders.undecodable(tasks, bootstrap_servers)
 
     def published(self, manifest: Manifest) -> str:
@@ -60,7 +56,6 @@ class Lakes:
         self._of(manifest.format).discard(manifest)
 
     def in_table(self, manifest: Manifest) -> bool:
-        """True if a table has the manifest's records."""
         table = self._tables.get(manifest.format)
         return table is not None and table.in_table(manifest)
 
@@ -69,7 +64,7 @@ class Lakes:
         return table is not None and table.is_fenced(manifest)
 
     def fence(self, manifest: Manifest) -> bool:
-        """Ensure that no run can commit the plan to its table later; True if the table already has the records."""
+        """No run can commit the plan to its table later; True if the table already has the records."""
         table = self._tables.get(manifest.format)
         return table is not None and table.fence(manifest)
 

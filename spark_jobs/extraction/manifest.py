@@ -1,4 +1,4 @@
-"""The manifest of an extraction: ranges, target, state. Its znode preserves a run's state across crashes.
+"""An extraction's ranges, target and state. The znode survives crashes.
 
     /consumers/<group>/kafka-zk/extraction
     {"version":1,"state":"planned","ranges":{"flights":{"0":["0","42110"]}},"target":"file:/data/flights",
@@ -9,7 +9,6 @@ Longs are strings, as everywhere in this project's znodes. The name depends only
 after a crash have the same name, and different ranges have different names. ``writer`` (of the group, created with its
 first manifest) and ``sequence`` (the number of the plan) identify a table's commits; ranges that are repeated after a
 crash keep both.
-Tests: tests/spark_jobs/extraction/test_manifest.py.
 """
 
 import enum
@@ -46,7 +45,7 @@ class Manifest:
 
     @classmethod
     def of_staging(cls, target: str, name: str, staging: str, format: str) -> "Manifest":
-        """A manifest for a staging folder, whose description contains the ranges."""
+        """Its description contains the ranges."""
         return cls(State.COMMITTED, (), target, name, staging, format, 0)
 
     @property
@@ -66,8 +65,8 @@ def planned(
     ranges: Sequence[OffsetRange], target: str, format: str, attempt: str, now_ms: int,
     writer: str = "", sequence: int = 0,
 ) -> Manifest:  # fmt: skip
-    """The manifest of a new attempt. ``attempt``: makes the staging folder unique, so that a leftover task of a killed
-    run never writes to the next run's folder.
+    """``attempt``: makes the staging folder unique, so that a leftover task of a killed run never writes to the next
+    run's folder.
     """
     name = range_name(ranges)
     staging = f"{STAGING_FOLDER}/{name}-{attempt}"
@@ -75,7 +74,7 @@ def planned(
 
 
 def range_name(ranges: Sequence[OffsetRange]) -> str:
-    """``range=<topics>@<sum of first offsets>-<sum of ends>-<digest>``: sorted by progress, and unique for the ranges.
+    """``range=<topics>@<sum of first offsets>-<sum of ends>-<digest>``: sorts by progress.
 
     The form key=value lets Spark read the whole target with ``range`` as a column.
     """
@@ -113,7 +112,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(where: str, data: bytes | None) -> Manifest:
-    """Decode a manifest. Raises InvalidZnode."""
+    """Raises InvalidZnode."""
     document = json_codec.decode_object(where, data)
     try:
         ranges = tuple(

@@ -4,7 +4,6 @@
 
 Iceberg tables have such transforms. Folders and Delta tables get a text column, as in ``timestamp_day=2026-11-23``,
 also in UTC. Only Iceberg has ``bucket``.
-Tests: tests/spark_jobs/extraction/test_partitioning.py.
 """
 
 import re
@@ -32,12 +31,11 @@ class Transform(NamedTuple):
 
     @property
     def derived(self) -> str:
-        """The name of the text column."""
         return f"{self.column}_{self.name.removesuffix('s')}"
 
 
 def transform(term: str) -> Transform | None:
-    """Parse a term; None for a plain column. Raises WronglyAsked."""
+    """None for a plain column. Raises WronglyAsked."""
     if "(" not in term:
         return None
     found = _TERM.fullmatch(term.strip())
@@ -50,7 +48,6 @@ def transform(term: str) -> Transform | None:
 
 
 def plain(terms: Sequence[str]) -> tuple[str, ...]:
-    """The plain columns."""
     return tuple(term for term in terms if transform(term) is None)
 
 
@@ -68,7 +65,7 @@ def check(terms: Sequence[str], format: str) -> None:
 
 
 def check_columns(terms: Sequence[str], schema: Any) -> None:
-    """Check the terms against the columns (a ``StructType``). Raises WronglyAsked."""
+    """``schema``: a ``StructType``. Raises WronglyAsked."""
     types = {field.name: field.dataType.typeName() for field in schema}
     for asked in filter(None, map(transform, terms)):
         if asked.column not in types:
@@ -81,12 +78,11 @@ def check_columns(terms: Sequence[str], schema: Any) -> None:
 
 
 def columns(terms: Sequence[str]) -> list[str]:
-    """The columns by which folders are created."""
     return [term if (asked := transform(term)) is None else asked.derived for term in terms]
 
 
 def with_columns(frame: Any, terms: Sequence[str]) -> Any:
-    """The frame with the text columns of the transforms."""
+    """Adds the text columns of the transforms."""
     from pyspark.sql import functions as f
 
     types = {field.name: field.dataType.typeName() for field in frame.schema}
@@ -101,7 +97,6 @@ def with_columns(frame: Any, terms: Sequence[str]) -> Any:
 
 
 def iceberg_terms(terms: Sequence[str]) -> list[Any]:
-    """The arguments of ``DataFrameWriterV2.partitionedBy``."""
     from pyspark.sql import functions as f
     from pyspark.sql.functions import partitioning
 

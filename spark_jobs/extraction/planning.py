@@ -1,7 +1,4 @@
-"""The request for an extraction, the ranges to extract now, and the report. Pure except for requests to brokers.
-
-Tests: tests/spark_jobs/extraction/test_planning.py.
-"""
+"""What to extract now, and the report. Pure except for requests to brokers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -22,7 +19,7 @@ from kafka_zk.spark_jobs.values.value_decoder import VALUE_FORMATS
 
 
 class Brokers(Protocol):
-    """The requests to the cluster (``cluster_client.ClusterClient``)."""
+    """Implemented by ``cluster_client.ClusterClient``."""
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]: ...
 
@@ -65,7 +62,7 @@ class Extraction:
     kafka: Mapping[str, str] = field(default_factory=dict, repr=False)  # may contain secrets
 
     def __post_init__(self) -> None:
-        """Accept a single topic or column as a string. Raises WronglyAsked, OptionError."""
+        """A single topic or column may be a string. Raises WronglyAsked, OptionError."""
         if (fault := group_id_fault(self.group)) is not None:
             raise WronglyAsked(f"--group: {fault}")
         if not self.target:
@@ -96,7 +93,7 @@ class Extraction:
 
     @property
     def decoding(self) -> str | None:
-        """How values are decoded: ``decode``, or "registry avro" and the like; None leaves them as bytes."""
+        """``decode``, or "registry avro" and the like; None: values stay bytes."""
         return self.decode if self.value_format is None else f"registry {self.value_format}"
 
 
@@ -112,10 +109,10 @@ class PartitionReport:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a run or dry run. ``published``: the folders that appeared in the target, those of an earlier run
-    first. ``lag_after``: number of offsets from the ends of the ranges to those of the partitions at the time of
-    planning. ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run,
-    including ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
+    """``published``: the folders that appeared in the target, those of an earlier run first. ``lag_after``: number of
+    offsets between the end of each range and the end of its partition when the run was planned, in all.
+    ``undecodable``: number of records whose value was not decoded. ``seconds``: duration of the run, including
+    ``spark_start_seconds``. ``short``: requested offsets that were not extracted, without those excluded by
     ``max_records``.
     """
 
@@ -138,12 +135,11 @@ class Report:
 
     @property
     def records_per_second(self) -> float:
-        """Records per second, without the start of Spark."""
         seconds = self.seconds - self.spark_start_seconds
         return self.records / seconds if seconds > 0 else 0.0
 
     def as_document(self) -> dict[str, Any]:
-        """The report as JSON; seconds are rounded to milliseconds."""
+        """Seconds are rounded to milliseconds."""
         return {
             "records": self.records,
             "undecodable": self.undecodable,
@@ -160,7 +156,7 @@ class Report:
 
 
 class Planning:
-    """The arithmetic of a run, from responses that are requested once."""
+    """Brokers are asked once."""
 
     def __init__(self, extraction: Extraction, brokers: Brokers, offsets: Mapping[TopicPartition, int]) -> None:
         self._extraction = extraction
@@ -177,7 +173,6 @@ class Planning:
             self._asked = _first_at(brokers.log_offsets(times), brokers.log_ends(offsets))
 
     def at(self, offsets: Mapping[TopicPartition, int]) -> "Planning":
-        """The same plan for a group at other offsets."""
         moved = copy(self)
         moved.offsets = dict(offsets)
         return moved
@@ -206,7 +201,6 @@ class Planning:
         self, ranges: Sequence[OffsetRange], staged: Staged = NOTHING_STAGED, published: tuple[str, ...] = (),
         recovered: Leftover = Leftover.NOTHING,
     ) -> Report:  # fmt: skip
-        """The report without times, which the caller knows."""
         by_tp = {each.tp: each for each in ranges}
         rows = []
         for tp in sorted(self.offsets):
@@ -229,5 +223,4 @@ class Planning:
 
 
 def _first_at(found: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Offsets by time; the end if no record is as late."""
     return {tp: offset if offset >= 0 else ends[tp] for tp, offset in found.items()}

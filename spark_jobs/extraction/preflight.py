@@ -1,6 +1,6 @@
-"""Checks of Spark's master and the target folder that run before Spark's slow start.
+"""Checks Spark's master and the target folder before Spark's slow start.
 
-Uncertain cases are left to Spark. Tests: tests/spark_jobs/extraction/test_preflight.py.
+Uncertain cases are left to Spark.
 """
 
 import os
@@ -23,7 +23,7 @@ _CONNECT_TIMEOUT_S = 1.0
 
 
 def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
-    """Raises WronglyAsked if Spark would not accept the master, or the master does not respond."""
+    """Raises WronglyAsked if Spark would not accept the master, or it does not respond."""
     if master == "yarn":
         if not any(environ.get(name) for name in _HADOOP_FOLDERS):
             raise WronglyAsked(f"--master yarn: neither {' nor '.join(_HADOOP_FOLDERS)} is set")
@@ -37,7 +37,7 @@ def check_master(master: str, environ: Mapping[str, str] = os.environ) -> None:
 
 
 def _check_standalone(master: str) -> None:
-    """Connect to the master, because Spark would retry for a minute without one. Raises WronglyAsked."""
+    """Connect to the master, because Spark would retry for a minute without one."""
     refusals = []
     for address in master.removeprefix("spark://").split(","):
         host, _, port = address.rpartition(":")
@@ -55,13 +55,13 @@ def _check_standalone(master: str) -> None:
 
 
 def check_target(target: str, format: str, config: Mapping[str, str]) -> None:
-    """Raises WronglyAsked for an unusable target. Names of Iceberg tables are checked by their catalog."""
+    """Names of Iceberg tables are checked by their catalog. Raises WronglyAsked."""
     if format != ICEBERG:
         check_folder(target, config)
 
 
 def check_folder(target: str, config: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
-    """Raises WronglyAsked if a folder on this machine is not writable."""
+    """Raises WronglyAsked if a local folder is not writable."""
     scheme = urlsplit(target).scheme.lower()
     if scheme == "file":
         _check_folder(target, Path(unquote(urlsplit(target).path)))

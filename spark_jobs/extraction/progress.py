@@ -1,4 +1,4 @@
-"""The progress of a running Spark job, from Spark's status stores.
+"""A Spark job's progress, from Spark's status stores.
 
 Finished tasks count with their ranges. Running tasks report their rows with each heartbeat (``HEARTBEAT``), but Spark
 shows only the sum of all tasks.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 Progress = Callable[[int, int], None]
-"""Receives the number of records read and the total; both count offsets."""
+"""Receives two numbers of offsets: read so far, and in total."""
 
 
 def silent(done: int, total: int) -> None:
@@ -18,7 +18,7 @@ def silent(done: int, total: int) -> None:
 
 
 HEARTBEAT = {"spark.executor.heartbeatInterval": "1s"}
-"""Spark's configuration for progress every second, instead of its default of ten."""
+"""Progress every second; Spark's default is ten."""
 _POLL_S = 0.5
 _MOST_TASKS = 100_000
 _SUCCESS = "SUCCESS"
@@ -28,7 +28,7 @@ _NOT_A_DIGIT = re.compile(r"\D")
 
 
 class JobProgress:
-    """In the block, calls ``progress`` with the progress of a job's tasks.
+    """Calls ``progress`` while the ``with`` block runs.
 
     ``sizes``: number of offsets of each task, by task number.
     """
@@ -63,14 +63,13 @@ class JobProgress:
                 if job_ids := list(self._context.statusTracker().getJobIdsForGroup(self._job_group)):
                     self._progress(self._read(job_ids), self._total)
             except (Py4JError, OSError):
-                return  # Spark's Java process has ended, which the job reports
+                return  # The scan's rows are the maximum over all parts of the plan.
 
     def _read(self, job_ids: Sequence[int]) -> int:
         finished = sum(self._sizes[number] for number in self._finished_tasks(job_ids))
         return min(self._total, max(finished, self._rows(job_ids)))
 
     def _finished_tasks(self, job_ids: Sequence[int]) -> set[int]:
-        """Finished tasks of the first stage, which reads. After a shuffle other tasks write."""
         jobs = filter(None, map(self._context.statusTracker().getJobInfo, job_ids))
         stages = [stage_id for job in jobs for stage_id in job.stageIds]
         if not stages:
@@ -80,7 +79,7 @@ class JobProgress:
         return {task.partitionId() for task in listed if task.status() == _SUCCESS}
 
     def _rows(self, job_ids: Sequence[int]) -> int:
-        """The rows that the scan has read, which is the maximum of all parts of the plan."""
+        """The scan's rows are the maximum of all parts of the plan."""
         store = self._spark._jsparkSession.sharedState().statusStore()
         oldest = max(0, store.executionsCount() - _NEWEST)
         most = 0
@@ -94,6 +93,5 @@ class JobProgress:
 
 
 def _listed(sequence: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence."""
     for number in range(sequence.size()):
         yield sequence.apply(number)

@@ -1,4 +1,4 @@
-"""Shows an extraction's progress: a bar on a terminal, otherwise a line from time to time."""
+"""An extraction's progress: a bar on a terminal, otherwise a line from time to time."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ LINE_EVERY_S = 10.0
 
 @contextmanager
 def progress_display(note: Note, begins: Callable[[], None]) -> Iterator[Progress]:
-    """In the block, a callable that shows progress on stderr. ``begins``: called before the first output."""
+    """Shows progress on stderr in the block. ``begins``: called before the first output."""
     if not sys.stderr.isatty():
         lines = Lines(note)
 
@@ -43,7 +43,7 @@ class Lines:
 
 
 class _Bar:
-    """A bar that begins with the first progress, after Spark has started and planned."""
+    """Begins with the first progress, after Spark has started and planned."""
 
     def __init__(self, cleanup: ExitStack, begins: Callable[[], None]) -> None:
         self._cleanup = cleanup

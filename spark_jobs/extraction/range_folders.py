@@ -2,7 +2,6 @@
 
 Any run may repeat PUBLISH at any point. PUBLISH follows the inventory that was written when the staging was complete.
 Each of its steps creates one file; none changes an existing file.
-Tests: tests/spark_jobs/extraction/test_range_folders.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ RANGE_PREFIX = "range="
 
 
 class Files(Protocol):
-    """The file system operations that are used (``hadoop_files.HadoopFiles``)."""
+    """Implemented by ``hadoop_files.HadoopFiles``."""
 
     def exists(self, uri: str) -> bool: ...
 
@@ -42,7 +41,7 @@ class Files(Protocol):
 
 
 class RangeFolders:
-    """``count_rows``: returns the number of rows in Parquet files."""
+    """``count_rows``: counts the rows of Parquet files."""
 
     def __init__(self, files: Files, count_rows: Callable[[Sequence[str]], int]) -> None:
         self.files = files
@@ -61,9 +60,7 @@ class RangeFolders:
         return self.files.exists(f"{folder}/{inventories.FILE_NAME}")
 
     def complete(self, manifest: Manifest, group: str, records: int, replaces: tuple[str, ...] = ()) -> None:
-        """Write the inventory of the staging folder. Raises ExtractionFailed if its files do not contain ``records``
-        records.
-        """
+        """Raises ExtractionFailed if the files do not contain ``records`` records."""
         staging = self.staging(manifest)
         files = {path: size for path, size in self.files.walk(staging) if inventories.is_data(path)}
         copied = publication(manifest.target) is Publication.COPY
@@ -73,7 +70,7 @@ class RangeFolders:
         self.files.write(self._description(manifest) if copied else f"{staging}/{inventories.FILE_NAME}", found)
 
     def _check_records(self, staging: str, files: Mapping[str, int], records: int) -> None:
-        """Check the files' footers, because a stale listing may omit files. Raises ExtractionFailed."""
+        """The files' footers are read, because a stale listing may omit files."""
         paths = [f"{staging}/{path}" for path in files]
         found = self._count_rows(paths) if paths else 0
         if found != records:
@@ -90,7 +87,6 @@ class RangeFolders:
             self._copy(manifest)
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the staging folder if it exists."""
         self.files.delete(self.staging(manifest))
         self.files.delete(self._description(manifest))
 
@@ -98,7 +94,7 @@ class RangeFolders:
         return f"{self.staging(manifest)}.json"
 
     def _rename(self, manifest: Manifest) -> None:
-        """Rename the folder, unless another group has published the range. Raises ExtractionFailed."""
+        """Rename the folder, unless another group has published the range."""
         source, target = self.staging(manifest), self.published(manifest)
         if not self.is_published(manifest):
             if not self.files.exists(source):
@@ -112,7 +108,7 @@ class RangeFolders:
         self.files.delete(source)
 
     def _copy(self, manifest: Manifest) -> None:
-        """Move file by file: renaming a folder onto an existing one would move it into that folder."""
+        """Move files one by one: a rename of the folder would move it into the existing one."""
         if self.is_published(manifest):
             self.discard(manifest)
             return
@@ -127,7 +123,6 @@ class RangeFolders:
         self.discard(manifest)
 
     def _copy_file(self, source: str, target: str, size: int) -> None:
-        """Move one file, unless another run has done so. Raises ExtractionFailed."""
         found = self.files.size(target)
         if found == size:
             return
@@ -140,7 +135,7 @@ class RangeFolders:
             raise ExtractionFailed(f"{source} could not be renamed to {target}")
 
     def found(self, target: str) -> dict[str, Inventory | None]:
-        """All range folders of a target by name; None for those without an inventory."""
+        """None for folders without an inventory."""
         there: dict[str, Inventory | None] = {}
         for name in self.files.folders(target):
             if name.startswith(RANGE_PREFIX):

@@ -1,8 +1,7 @@
-"""The ranges of each Spark task of an extraction. Small ranges share a task.
+"""The ranges of each Spark task; small ranges share a task.
 
 The data source groups ranges by its options. This module uses the same numbers and functions, so progress and reports
 refer to the tasks that Spark runs.
-Tests: tests/spark_jobs/extraction/test_read_tasks.py.
 """
 
 import json
@@ -28,12 +27,11 @@ class ReadTasks:
 
     @property
     def sizes(self) -> list[int]:
-        """The number of offsets of each task."""
         return [sum(each.size for each in task) for task in self.ranges]
 
 
 def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> ReadTasks:
-    """The tasks that read exactly these ranges. ``cores``: number of tasks that Spark runs at a time.
+    """``cores``: tasks that Spark runs at a time.
 
     Four tasks per core are enough, and a failed task is repeated as a whole.
     """
@@ -48,7 +46,6 @@ def read_tasks(ranges: Sequence[OffsetRange], asked: Extraction, cores: int) -> 
 
 
 def _bounds(ranges: Sequence[OffsetRange]) -> dict[str, str]:
-    """The source's options for exactly these ranges."""
     assigned = partitions_by_topic(each.tp for each in ranges)
     starts = {each.tp: each.from_offset for each in ranges}
     ends = {each.tp: each.until_offset for each in ranges}

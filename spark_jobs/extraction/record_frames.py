@@ -1,7 +1,4 @@
-"""The records of an extraction as Spark frames: read, decoded, checked, and in the written columns.
-
-Tests: tests/integration/spark/test_spark_extraction.py, tests/integration/spark/test_wire_formats.py.
-"""
+"""The records of an extraction as Spark frames."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -27,7 +24,6 @@ _RECORD = "_kafka_zk_record"
 
 
 def _read_options(extraction: Extraction) -> dict[str, str]:
-    """The data source's options for reading."""
     options = {f"kafka.{name}": value for name, value in extraction.kafka.items()}
     options["failOnDataLoss"] = str(extraction.fail_on_data_loss).lower()
     options["onUnreadableBatch"] = "fail" if extraction.on_undecodable == FAIL else "skip"
@@ -35,14 +31,14 @@ def _read_options(extraction: Extraction) -> dict[str, str]:
 
 
 class RecordFrames:
-    """The frames of one run, with the registry's schemas as of the first frame."""
+    """The registry's schemas are those of the first frame."""
 
     def __init__(self, spark: Any, extraction: Extraction) -> None:
         self._spark = spark
         self._extraction = extraction
 
     def check(self) -> None:
-        """Find errors by decoding a frame without records. Raises WronglyAsked, RegistryFailed."""
+        """Decodes a frame without records. Raises WronglyAsked, RegistryFailed."""
         asked = "--schema"
         try:
             read = self._judged(self._no_records())
@@ -64,7 +60,7 @@ class RecordFrames:
         return self._spark.createDataFrame([], spark_schema(self._with_headers))
 
     def to_write(self, tasks: ReadTasks, bootstrap_servers: str) -> tuple[Any, Callable[[], Staged]]:
-        """The frame to write, and a callable that afterwards returns what was read and written."""
+        """The callable returns, afterwards, what was read and written."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
 
@@ -81,7 +77,7 @@ class RecordFrames:
         return rows.observe(written, count), staged
 
     def undecodable(self, tasks: ReadTasks, bootstrap_servers: str) -> Iterator[DeadLetter]:
-        """The undecodable records, unchanged, with the reason."""
+        """The undecodable records, unchanged, each with the reason."""
         from pyspark.sql import functions as f
 
         asked = self._extraction
@@ -97,7 +93,7 @@ class RecordFrames:
         return columns.HEADERS in self._extraction.include
 
     def _with_partitions(self, rows: Any) -> Any:
-        """Add partition columns, and rebalance tasks for --target-file-size; tables do this themselves."""
+        """Tasks are also rebalanced for --target-file-size; tables do this themselves."""
         asked = self._extraction
         terms = () if is_table(asked.format) else asked.partition_by
         rows = partitioning.with_columns(rows, terms)
@@ -126,7 +122,6 @@ class RecordFrames:
         return value_decoder(asked.value_format, registry_at(asked.schema_registry), asked.topics, asked.schema)
 
     def _judged(self, source: Any, kept: Sequence[str] = ()) -> Any:
-        """The decoded frame, with the columns FITS and REASON if values are decoded."""
         asked = self._extraction
         frame = columns.with_included(source, asked.include)
         decode = self._decoder if asked.value_format is not None else asked.decode
@@ -136,7 +131,6 @@ class RecordFrames:
         return decoding.decoded(frame, decode, asked.schema, asked.on_undecodable, asked.format, more)
 
     def _rows(self, judged: Any) -> Any:
-        """The rows to write."""
         if self._extraction.dead_letter_topic is not None:
             judged = judged.where(f"{decoding.FITS} IS NOT FALSE")
         return columns.filtered(judged.drop(decoding.FITS, decoding.REASON), self._extraction.where)
@@ -146,7 +140,6 @@ class RecordFrames:
 
 
 def _counts(columns: Sequence[str]) -> list[Any]:
-    """The aggregates that ``_staged`` reads."""
     from pyspark.sql import functions as f
 
     counts = [f.count(f.lit(1)).alias("records")]
@@ -161,9 +154,6 @@ def _counts(columns: Sequence[str]) -> list[Any]:
 
 
 def _observed(observation: Any, frame: Any, aggregates: Sequence[Any]) -> Mapping[str, Any]:
-    """The observed values of a frame. If Spark can prove that nothing will be written, as for ``--where false``, it
-    reads nothing; the frame is then read for its values.
-    """
     try:
         found: Mapping[str, Any] = observation.get
     except Py4JJavaError:

@@ -1,7 +1,4 @@
-"""Spark's part of a compaction: rewrite the records of many files into few.
-
-Tests: tests/integration/spark/test_lake.py.
-"""
+"""Spark's part of a compaction."""
 
 from typing import Any
 
@@ -14,7 +11,7 @@ _RANGE = "range"
 
 
 class SparkRewriter:
-    """Rewrites files. Values of partition columns are unchanged."""
+    """Values of partition columns are unchanged."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -22,7 +19,7 @@ class SparkRewriter:
     def rewrite(
         self, target: str, files: list[str], staging: str, file_count: int, partitioned_by: tuple[str, ...]
     ) -> int:
-        """Sort records by their place in the topic. Columns that only some files have are null elsewhere.
+        """Records are sorted by their place in the topic. Columns that only some files have are null elsewhere.
 
         Raises: ExtractionFailed and Spark's errors.
         """

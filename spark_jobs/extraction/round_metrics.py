@@ -1,7 +1,4 @@
-"""Prometheus metrics of repeated extractions: health and lag.
-
-Tests: tests/spark_jobs/extraction/test_rounds.py.
-"""
+"""Prometheus metrics of repeated extractions: health and lag."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
@@ -12,7 +9,7 @@ _PREFIX = "kafka_zk_extract_"
 
 
 class RoundMetrics:
-    """``tell`` records each round in the metrics of ``registry``."""
+    """Each round is passed to ``tell``."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -30,7 +27,7 @@ class RoundMetrics:
         )  # fmt: skip
 
     def listen(self, port: int) -> int:
-        """Serve ``/metrics`` on all addresses from a thread. Returns the port. Raises OSError."""
+        """``/metrics`` on all addresses, from a thread; returns the port. Raises OSError."""
         server, _ = start_http_server(port, registry=self.registry)
         return int(server.server_port)
 
@@ -48,7 +45,6 @@ class RoundMetrics:
 
 
 def outcome_of(done: Round) -> str:
-    """ "extracted", "idle" or "failed"."""
     if done.report is None:
         return "failed"
     return "extracted" if done.report.published else "idle"

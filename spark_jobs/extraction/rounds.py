@@ -3,7 +3,6 @@
 Each round has the guarantees of ``job.extract``. A round without new records only reads ZooKeeper and sends each leader
 one request for the log ends. A transient error (brokers or ZooKeeper unavailable, another member in the group) fails
 the round, and the next round tries again; any other error ends the rounds.
-Tests: tests/spark_jobs/extraction/test_rounds.py, tests/integration/spark/test_rounds.py.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,12 +41,12 @@ class Round:
 
     @property
     def is_behind(self) -> bool:
-        """True if ``max_records`` left records, so that the next round is due immediately."""
+        """``max_records`` left records, so the next round is due immediately."""
         return self.report is not None and bool(self.report.published) and self.report.lag_after > 0
 
 
 class _Stop:
-    """A stop flag that a signal handler may set during ``wait``.
+    """A signal handler may set it during ``wait``.
 
     ``threading.Event`` would deadlock: the handler would wait for the lock that the interrupted ``wait`` holds.
     """
@@ -96,13 +95,11 @@ class Rounds:
         self._connections: Connections | None = None
 
     def stop(self) -> None:
-        """Finish the current round and begin no other. A signal handler may call it."""
+        """Finish the current round and begin no other; a signal handler may call it."""
         self._stop.ask()
 
     def run(self) -> None:
-        """Run rounds until ``stop``. Raises the errors of ``job.extract`` in the first round; later only permanent
-        ones.
-        """
+        """Raises the errors of ``job.extract`` in the first round; later only permanent ones."""
         number = 0
         try:
             while not self._stop.is_asked:
@@ -144,7 +141,7 @@ class Rounds:
 
 
 def idle_report(extraction: Extraction, connections: Connections) -> Report | None:
-    """The report of a round without new records; None if there may be some.
+    """None if there may be new records.
 
     It costs reads of ZooKeeper and one ListOffsets for each leader. The beginnings of logs are requested only for
     partitions without an offset: a group at the end of a partition has lost nothing.
@@ -165,7 +162,6 @@ def idle_report(extraction: Extraction, connections: Connections) -> Report | No
 
 
 def _registered(topics: Sequence[str], connections: Connections) -> list[TopicPartition]:
-    """All partitions of the topics in ZooKeeper; empty if a topic does not exist."""
     found = run_blocking(TopicRegistry(connections.zookeeper).assignments(topics))
     if set(topics) - found.keys():
         return []

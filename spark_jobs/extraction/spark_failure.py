@@ -1,7 +1,4 @@
-"""Extracts the reason of a Spark failure, in one sentence, from a Java trace or a task's Python traceback.
-
-Tests: tests/spark_jobs/extraction/test_spark_failure.py.
-"""
+"""The reason of a Spark failure in one sentence, from a Java trace or a task's Python traceback."""
 
 import re
 
@@ -15,7 +12,6 @@ _NOISE = re.compile(r"^An error occurred while calling ")
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error, without SQLSTATE and package names."""
     for line in str(error).splitlines():
         text = line.strip().removeprefix(": ")
         if text and not _NOISE.match(text):
@@ -24,9 +20,7 @@ def first_line(error: Exception) -> str:
 
 
 def reason(error: Exception) -> str:
-    """Why a job failed: this project's error in a task, else the deepest Java cause with a message, else the first
-    line.
-    """
+    """This project's error in a task, else the deepest Java cause with a message, else the first line."""
     lines = [line.strip() for line in str(error).splitlines()]
     if ours := [line for line in lines if _OURS in line]:
         return ours[-1].partition(_OURS)[2].partition(": ")[2]

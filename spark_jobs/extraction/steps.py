@@ -1,8 +1,8 @@
 """The protocol of an extraction: its steps in order, and how a run handles the leftovers of an earlier one.
 
-Theory. The offsets in ZooKeeper record what has been extracted, and the target folder contains the records. Both cannot
-change in one step, so the offsets change first: COMMIT moves offsets and manifest together in one multi. From then on
-the records count as extracted, whichever run renames the staging folder. Before COMMIT the attempt may be dropped. So
+The offsets in ZooKeeper record what has been extracted, and the target folder contains the records. Both cannot change
+in one step, so the offsets change first: COMMIT moves offsets and manifest together in one multi. From then on the
+records count as extracted, even if another run renames the staging folder. Before COMMIT the attempt may be dropped. So
 
     killed before COMMIT   nothing moved: the next run extracts the same ranges again, into its own folder
     killed after COMMIT    the next run publishes the folder that the manifest names, then continues
@@ -20,8 +20,7 @@ the offsets follow: PUBLISH comes before COMMIT, and the table's commit names th
     killed before COMMIT   the table has the plan: the next run moves the offsets, then continues
     dropped                the plan's name is first used up in the table, so that a paused run cannot commit it later
 
-The steps are data, so the crash tests can kill a run at each. Tests: tests/spark_jobs/extraction/test_steps.py,
-tests/integration/spark/test_extraction_protocol.py.
+The steps are data, so the crash tests can kill a run at each.
 """
 
 import enum
@@ -32,8 +31,6 @@ from kafka_zk.spark_jobs.extraction.manifest import Manifest, State
 
 
 class Step(enum.Enum):
-    """The steps in order, each with its description."""
-
     JOIN = "register as a member of the group"
     CLAIM = "own the partitions"
     SETTLE = "finish or drop what an earlier run left"
@@ -51,7 +48,7 @@ class Phase(enum.Enum):
 
 
 class Leftover(enum.Enum):
-    """The leftover of an earlier run in the manifest, by how this run handles it."""
+    """How this run handles what an earlier one left in the manifest."""
 
     NOTHING = "nothing"
     REPEAT = "the same ranges are extracted again"
@@ -63,7 +60,7 @@ class Leftover(enum.Enum):
 def leftover(
     manifest: Manifest | None, offsets: Mapping[TopicPartition, int], target: str, format: str, in_table: bool = False
 ) -> Leftover:
-    """Judge the manifest by the group's current offsets (-1: none), which this run's claims protect.
+    """``offsets``: the group's, -1 for none; this run's claims protect them.
 
     REPEAT applies to a run of the same ranges; other runs drop the attempt. ``in_table``: the table has the manifest's
     commit.

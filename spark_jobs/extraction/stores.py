@@ -1,7 +1,4 @@
-"""How each class of store makes a staged range visible; decision 0017 has the classes.
-
-Tests: tests/spark_jobs/extraction/test_stores.py, tests/peers/spark/test_spark_stores.py.
-"""
+"""How each class of store makes a staged range visible; decision 0017 has the classes."""
 
 import enum
 import re
@@ -16,16 +13,12 @@ _OLD_NAMES = {"s3": "s3a", "s3n": "s3a"}
 
 
 class Publication(enum.Enum):
-    """The action of PUBLISH."""
-
     RENAME = "one rename of the staging folder"
     COPY = "a rename of each staged file, then the folder's description"
 
 
 def publication(uri: str) -> Publication:
-    """The action for a qualified URI. Stores that are not known to rename folders atomically get COPY, which is always
-    safe.
-    """
+    """Stores that are not known to rename folders atomically get COPY, which is always safe."""
     return Publication.RENAME if scheme_of(uri) in _RENAMING else Publication.COPY
 
 
@@ -34,7 +27,7 @@ def scheme_of(uri: str) -> str:
 
 
 def check_store(target: str) -> None:
-    """Raises WronglyAsked for schemes that Hadoop no longer supports."""
+    """Hadoop no longer supports some schemes. Raises WronglyAsked."""
     scheme = scheme_of(target)
     if scheme in _OLD_NAMES:
         raise WronglyAsked(f"--to: Hadoop has no file system {scheme}://, only {_OLD_NAMES[scheme]}://")

@@ -1,7 +1,6 @@
-"""Compacts the small files of a table with the table's own operation: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
+"""Uses a table's own operation: Delta's OPTIMIZE, Iceberg's rewrite_data_files.
 
 Both are commits that change no records. If two commits conflict, the format retries or refuses one.
-Tests: tests/peers/spark/test_spark_tables.py.
 """
 
 from dataclasses import dataclass
@@ -20,14 +19,14 @@ _DELTA_SIZE = "spark.databricks.delta.optimize.maxFileSize"
 
 @dataclass(frozen=True)
 class CompactedTable:
-    """Number of merged files and of new ones. Merged files stay until the table is vacuumed or its snapshots expire."""
+    """Merged files stay until the table is vacuumed or its snapshots expire."""
 
     files_before: int
     files_after: int
 
 
 def compact_table(spark: Any, format: str, target: str, target_file_bytes: int) -> CompactedTable:
-    """Compact a table. Raises ExtractionFailed for errors of Spark or the table."""
+    """Raises ExtractionFailed."""
     try:
         return (_delta if format == DELTA else _iceberg)(spark, target, target_file_bytes)
     except (PySparkException, Py4JJavaError) as error:

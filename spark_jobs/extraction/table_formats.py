@@ -11,7 +11,7 @@ def is_table(format: str) -> bool:
 
 
 def check_table(format: str, target: str, merge_schema: bool) -> None:
-    """Checks that need no table. Raises WronglyAsked."""
+    """Check what needs no table. Raises WronglyAsked."""
     if merge_schema and not is_table(format):
         raise WronglyAsked(f"--merge-schema is for --format {' and '.join(TABLE_FORMATS)}: files have no common schema")
     if format == ICEBERG and (any(sign in target for sign in "/:`") or target.count(".") < 2):

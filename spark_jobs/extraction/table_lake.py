@@ -9,7 +9,6 @@ often and late:
   id twice, also when it retries a commit.
 
 ``fence`` commits an empty change under the plan's name, so a paused run finds the name used up.
-Tests: tests/peers/spark/test_spark_tables.py.
 """
 
 import json
@@ -31,12 +30,12 @@ from kafka_zk.spark_jobs.extraction.spark_failure import first_line
 from kafka_zk.spark_jobs.extraction.undecodable import Staged
 
 RECORDS, FENCE = "records", "fence"
-"""The kinds of this project's commits."""
+"""Kinds of this project's commits."""
 _STAGED_AS = "parquet"
 
 
 class Tables(Protocol):
-    """The tables of one format. A manifest's target names a table."""
+    """A manifest's target names a table."""
 
     def qualified(self, target: str, folders: FileLake) -> str: ...
 
@@ -47,14 +46,14 @@ class Tables(Protocol):
     def location(self, target: str) -> str | None: ...
 
     def commit_of(self, manifest: Manifest) -> str | None:
-        """The commit under the plan's name: RECORDS, FENCE or None."""
+        """RECORDS or FENCE, or None without a commit."""
         ...
 
     def append(self, frame: Any, manifest: Manifest, what: str, extraction: Extraction) -> None: ...
 
 
 class TableLake:
-    """The lake of one table format (``lakes.Lakes``). Files are staged as for a folder, inside the table's folder."""
+    """Files are staged as for a folder, inside the table's folder."""
 
     def __init__(self, folders: FileLake, tables: Tables, extraction: Extraction) -> None:
         self._folders = folders
@@ -65,7 +64,7 @@ class TableLake:
         return self._tables.qualified(target, self._folders)
 
     def check(self) -> None:
-        """Check columns and target. Raises WronglyAsked."""
+        """Check the columns and the target. Raises WronglyAsked."""
         self._folders.check_columns()
         try:
             self._tables.location(self.qualified(self._extraction.target))
@@ -81,7 +80,7 @@ class TableLake:
         return f"{manifest.target} {manifest.name}"
 
     def is_published(self, manifest: Manifest) -> bool:
-        """Always False: a table's files are not named by ranges."""
+        """A table's files are not named by ranges."""
         return False
 
     def publish(self, manifest: Manifest) -> None:
@@ -94,7 +93,6 @@ class TableLake:
             raise ExtractionFailed(f"{manifest.target} has no commit of {manifest.name} (found: {found})")
 
     def discard(self, manifest: Manifest) -> None:
-        """Remove the staging folder if it exists."""
         if (location := self._tables.location(manifest.target)) is not None:
             self._folders.discard(_beside(manifest, location))
 
@@ -105,8 +103,8 @@ class TableLake:
         return self._tables.commit_of(manifest) == FENCE
 
     def fence(self, manifest: Manifest) -> bool:
-        """Use up the plan's name; True if the table has its records. A missing table is created, because a paused run
-        could create it later.
+        """True if the table has the plan's records. A missing table is created, because a paused run could create it
+        later.
         """
         if self._tables.location(manifest.target) is None:
             if manifest.target != self.qualified(self._extraction.target):
@@ -127,7 +125,7 @@ def _note_of(manifest: Manifest, what: str) -> dict[str, Any]:
 
 
 class DeltaTables:
-    """Delta tables, named by their folder."""
+    """Delta tables, named by their folders."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -198,7 +196,7 @@ class DeltaTables:
 
 
 class IcebergTables:
-    """Iceberg tables, named by catalog, namespaces and table."""
+    """Named by catalog, namespaces and table."""
 
     def __init__(self, spark: Any) -> None:
         self._spark = spark
@@ -264,7 +262,7 @@ class IcebergTables:
         self._publish(manifest, what)
 
     def _publish(self, manifest: Manifest, what: str) -> None:
-        """Make this run's staged snapshot current. Raises Iceberg's errors, unless the snapshot is published."""
+        """Raises Iceberg's errors, unless the snapshot is published."""
         staged = self._table(manifest, "snapshots").orderBy("committed_at", ascending=False).collect()
         ours = {"kafka-zk.attempt": manifest.attempt, "kafka-zk.what": what, "wap.id": _wap_id(manifest)}
         snapshot = next(row.snapshot_id for row in staged if ours.items() <= row.summary.items())

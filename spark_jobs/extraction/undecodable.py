@@ -1,14 +1,11 @@
-"""Values that --decode cannot decode: the choices, the counts, and when they are a failure.
-
-Tests: tests/spark_jobs/extraction/test_undecodable.py.
-"""
+"""What happens to values that --decode cannot decode."""
 
 from typing import NamedTuple
 
 FAIL, NULL, KEEP = "fail", "null", "keep"
 CHOICES = (FAIL, NULL, KEEP)
 RAW_VALUE = "raw_value"
-"""The column of undecoded values; null if the value was decoded."""
+"""Null if the value was decoded."""
 _MEANING = {
     "json": "JSON of the schema",
     "avro": "Avro of the schema",
@@ -18,7 +15,7 @@ _MEANING = {
 
 
 class Staged(NamedTuple):
-    """The content of a staging folder. ``values``: number of records with a value. ``first``: place of the first
+    """What a staging folder contains. ``values``: number of records with a value. ``first``: place of the first
     undecodable value, and the reason.
     """
 
@@ -37,8 +34,8 @@ def meaning(decoding: str) -> str:
 
 
 def refusal(staged: Staged, decoding: str | None, on_undecodable: str, *, dead_letters: bool = False) -> str | None:
-    """Why the staged records must not be published, or None. ``dead_letters``: undecodable records are sent to a topic,
-    so none is lost.
+    """Why the staged records must not be published. ``dead_letters``: undecodable records are sent to a topic, so none
+    is lost.
     """
     if decoding is None or dead_letters or not staged.undecodable:
         return None

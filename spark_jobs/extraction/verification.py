@@ -1,7 +1,6 @@
 """``kafka-zk lake verify``: checks that a target's folders contain every extracted offset once.
 
 The folders' descriptions (``inventory.py``) are compared with their files, the group's offsets and the log ends.
-Tests: tests/spark_jobs/extraction/test_verification.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from kafka_zk.spark_jobs.extraction.range_folders import Files, RangeFolders
 
 @dataclass(frozen=True)
 class Verified:
-    """``ends``: end offsets of the requested group's folders. ``faults``: sentences; empty without faults."""
+    """``ends``: of the requested group's folders. ``faults``: sentences; empty without faults."""
 
     folders: int
     files: int
@@ -36,7 +35,7 @@ class Verified:
 
 
 def verify(files: Files, count_rows: Callable[[Sequence[str]], int], target: str, group: str | None = None) -> Verified:
-    """Check the folders of a target without a cluster, for all groups.
+    """Check the folders of all groups, without the cluster. ``group`` None: report the ends of all groups.
 
     Raises: ExtractionFailed if a description is invalid.
     """
@@ -82,7 +81,7 @@ def _faults_of_files(
 def against_cluster(
     verified: Verified, offsets: Mapping[TopicPartition, int], log_ends: Mapping[TopicPartition, int]
 ) -> list[str]:
-    """Sentences about differences between the folders, the group's offsets (-1: none) and the log ends."""
+    """Sentences about differences from the group's offsets (-1: none) and the log ends."""
     told = []
     for tp, end in verified.ends.items():
         if tp in log_ends and end > log_ends[tp]:

@@ -2,7 +2,7 @@
 
 Like Spark's own sink, a write is at least once: all records of a task are acknowledged when it ends, and a retried task
 writes them again. With ``transactionalIdPrefix``, a task fills a transaction and leaves it open; the job's commit, in
-the driver, commits all transactions in sequence. Tests: tests/integration/spark/test_spark_sink.py.
+the driver, commits all transactions in sequence.
 """
 
 import hashlib
@@ -20,14 +20,14 @@ from kafka_zk.spark_jobs.sink.write_options import COLUMNS, WriteOptions
 
 @dataclass
 class Written(WriterCommitMessage):
-    """A task's result for the driver. ``prepared``: the ids of its open transaction, if any."""
+    """``prepared``: the ids of the task's open transaction, if any."""
 
     records: int
     prepared: tuple[str, int, int] | None
 
 
 class TopicWriter(DataSourceArrowWriter):
-    """A batch write. ``job``: the common part of its transactional ids; by default a unique name."""
+    """``job``: the common part of its transactional ids; by default a unique name."""
 
     def __init__(self, options: WriteOptions, job: str | None = None) -> None:
         self._options = options
@@ -44,7 +44,7 @@ class TopicWriter(DataSourceArrowWriter):
             _end(self._options, messages, is_committed=True)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Abort all transactions. The coordinator aborts the rest after ``transaction.timeout.ms``."""
+        """The coordinator aborts what remains after ``transaction.timeout.ms``."""
         with reason_only(), _told():
             _end(self._options, messages, is_committed=False)
 
@@ -107,7 +107,7 @@ def _written(options: WriteOptions, job: str, batches: Iterator[Any]) -> Written
 
 
 def _send_all(producer: Any, topic: str | None, batches: Iterator[Any]) -> int:
-    """Send all rows. Returns their number when all are acknowledged. Raises KafkaError, OptionError."""
+    """Return the number of rows when all are acknowledged."""
     count = 0
     sent: list[Any] = []
     for batch in batches:

@@ -1,8 +1,7 @@
-"""Options and columns of writes, with the names of Spark's own Kafka sink, checked before anything is written.
+"""Options and columns of writes, with the names of Spark's own Kafka sink.
 
 Additional options: ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``, and ``transactionalIdPrefix``.
 Source: "Structured Streaming + Kafka Integration Guide" of Spark 4, "Writing Data to Kafka".
-Tests: tests/spark_jobs/sink/test_write_options.py.
 """
 
 import difflib
@@ -39,13 +38,12 @@ class WriteOptions(NamedTuple):
 
     @property
     def protocol(self) -> str:
-        """The security protocol of the connections to brokers."""
         security = self.producer.get("security")
         return "PLAINTEXT" if security is None else str(security.protocol)
 
 
 def parse(given: Mapping[str, str]) -> WriteOptions:
-    """Parse options; names are case-insensitive. Raises OptionError."""
+    """Names are case-insensitive. Raises OptionError."""
     known = {name.lower(): name for name in _KNOWN}
     options: dict[str, str] = {}
     producer: dict[str, Any] = {}
@@ -97,7 +95,7 @@ def _check_producer(producer: Mapping[str, Any]) -> None:
 
 
 def check_columns(schema: Any, topic: str | None) -> None:
-    """Check the columns in ``schema`` (a ``StructType``). Like Spark's sink, ignores unknown ones.
+    """``schema``: a ``StructType``. Like Spark's sink, ignores unknown ones.
 
     Raises: OptionError.
     """

@@ -14,7 +14,7 @@ _NOT_ASCII = 0x80
 
 
 class ArrowColumns:
-    """Memory for the rows of one Arrow record batch of one partition.
+    """The rows of one Arrow record batch of one partition.
 
     Args:
         rows, size_bytes: a record batch is complete after this many rows, or bytes of keys or of values. A record
@@ -47,7 +47,6 @@ class ArrowColumns:
         first_offset: int,
         until_offset: int,
     ) -> int:
-        """Append records as ``record_kernel.decode`` does; returns its status."""
         status: int = kernel.decode(
             data, batches, cursor, first_offset, until_offset, self._with_headers, self._fill,
             self._offsets, self._timestamps, self._key_ends, self._keys, self._key_valid,
@@ -65,7 +64,6 @@ class ArrowColumns:
             fill[kernel.NAME_BYTES], fill[kernel.CONTENT_BYTES] = self._name_ends[headers], self._content_ends[headers]
 
     def start_timestamp_type(self, timestamp_type: int) -> bool:
-        """True if records of this timestamp type can be appended; otherwise ``take`` the rows first."""
         if self.row_count and timestamp_type != self._timestamp_type:
             return False
         self._timestamp_type = timestamp_type
@@ -80,7 +78,7 @@ class ArrowColumns:
         self._allocate([max(sizes) for sizes in zip(self._sizes, least, strict=True)])
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a record batch and empty the columns."""
+        """The columns are then empty."""
         count = self.row_count
         fill = self._fill
         arrays = [
@@ -118,7 +116,7 @@ class ArrowColumns:
         return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(self._topic * count)])
 
     def _headers(self, count: int) -> pa.Array:
-        """Headers; null for a record without headers, as in Spark's own source."""
+        """The value is null for a record without headers, as in Spark's own source."""
         header_count = int(self._fill[kernel.HEADERS])
         every = np.ones(header_count, np.uint8)
         names = _text(header_count, every, self._name_ends, self._names, int(self._fill[kernel.NAME_BYTES]))
@@ -144,7 +142,6 @@ def _ends(count: int) -> Any:
 
 
 def _bitmap(valid: Any) -> Any:
-    """Arrow's validity bits; None if no value is null."""
     if valid.all():
         return None
     return pa.py_buffer(np.packbits(valid, bitorder="little"))
@@ -156,7 +153,7 @@ def _binary(kind: pa.DataType, count: int, valid: Any, ends: Any, data: Any, siz
 
 
 def _text(count: int, valid: Any, ends: Any, data: Any, size_bytes: int) -> pa.Array:
-    """Text columns with invalid UTF-8 replaced, as in Java's clients, because brokers do not check header names."""
+    """Invalid UTF-8 is replaced, as in Java's clients, because brokers do not check header names."""
     if (data[:size_bytes] < _NOT_ASCII).all():
         return _binary(pa.string(), count, valid, ends, data, size_bytes)
     raw = _binary(pa.binary(), count, valid, ends, data, size_bytes)

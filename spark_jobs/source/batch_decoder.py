@@ -1,11 +1,11 @@
-"""Decodes the bytes of a fetch to Arrow record batches: whole batches of any magic, in order, within an offset range.
+"""Decodes a fetch to Arrow record batches: whole batches of any magic, in order, within an offset range.
 
 Compiled kernels first read the headers of all batches into a table, and then the records that the table describes:
 uncompressed batches together, compressed ones after they are decompressed side by side. Message sets of magic 0 and 1,
 which only brokers with an old ``log.message.format.version`` store, are first rewritten as records of magic 2.
 
 With read_committed, records of aborted transactions are skipped. Control batches are always skipped.
-Source: KIP-98; CompletedFetch.java@3.9. Tests: tests/spark_jobs/source/test_batch_decoder.py.
+Source: KIP-98; CompletedFetch.java@3.9.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -50,20 +50,20 @@ _CRC_TO_RECORDS = HEADER_SIZE - CRC_START
 _DECOMPRESSED_BYTES = 4 * 1024 * 1024
 """Compressed batches are decompressed together up to this size, because a call of the kernel costs as much as 16 KB."""
 OnUnreadable = Callable[[int, int, str], object]
-"""Called with the first and last offset of a batch and the reason why it is unreadable."""
+"""Called with the batch's first and last offset, and the reason."""
 Table = Any
-"""An int64 array with one row per batch and the columns of ``batch_kernel``."""
+"""An int64 array: one row per batch, with the columns of ``batch_kernel``."""
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction of a fetch response: the producer's records from here to its marker are skipped."""
+    """The producer's records from here to its marker are skipped."""
 
     producer_id: int
     first_offset: int
 
 
 class Fetched(NamedTuple):
-    """The whole batches of one fetch; ``next_offset`` is the offset of the next fetch."""
+    """``next_offset``: where the next fetch begins."""
 
     data: memoryview
     batches: Table
@@ -72,7 +72,7 @@ class Fetched(NamedTuple):
 
 
 def scan(data: memoryview, fetch_offset: int) -> Fetched:
-    """Find the whole batches and ignore a partial one at the end. Raises CorruptRecord.
+    """Ignores a partial batch at the end. Raises CorruptRecord.
 
     Message sets of magic 0 and 1 come first; those after a batch of magic 2 are left to the next fetch.
     """
@@ -88,7 +88,7 @@ def scan(data: memoryview, fetch_offset: int) -> Fetched:
 
 
 def _scan_legacy(data: memoryview, next_offset: int) -> tuple[int, int]:
-    """The end of the messages of magic 0 and 1, which may begin a log, and the offset after them."""
+    """Return the end of the messages of magic 0 and 1, which may begin a log, and the offset after them."""
     position = 0
     while len(data) - position > MAGIC_POSITION and data[position + MAGIC_POSITION] < 2:
         following = position + LOG_OVERHEAD + _batch_length(data, position)
@@ -135,7 +135,7 @@ class BatchDecoder:
         self._check_crcs = check_crcs
 
     def feed(self, fetched: Fetched, aborted: Sequence[AbortedTransaction] = ()) -> Iterator[pa.RecordBatch]:
-        """Yield the record batches that become complete; ``finish`` yields the rest.
+        """Complete record batches; ``finish`` yields the rest.
 
         Raises: CorruptRecord, InvalidRecord, UnsupportedCompression.
         """
@@ -151,16 +151,15 @@ class BatchDecoder:
                 yield from self._decode(fetched.data, run, timestamp_type)
 
     def skip_to(self, offset: int) -> None:
-        """Skip records before ``offset``: a batch may begin with deleted records."""
+        """A batch may begin with deleted records."""
         self._first_offset = offset
 
     def finish(self) -> Iterator[pa.RecordBatch]:
-        """Yield the last rows, if any."""
+        """The last rows, if any."""
         if self._columns.row_count:
             yield self._columns.take()
 
     def _visible(self, fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Table:
-        """The batches with visible records that overlap the range."""
         batches = fetched.batches
         seen = (batches[:, table.ATTRIBUTES] & CONTROL_FLAG == 0) & (batches[:, table.RECORD_COUNT] > 0)
         seen &= batches[:, table.LAST_OFFSET] >= self._first_offset
@@ -202,7 +201,6 @@ class BatchDecoder:
         yield from self._legacy_records(rest)
 
     def _legacy_records(self, messages: list[LegacyMessage]) -> Iterator[pa.RecordBatch]:
-        """Messages of one timestamp type, rewritten as records with their offsets and timestamps as deltas."""
         if not messages:
             return
         blob = b"".join(encode_record(each.timestamp_ms, each.offset, each.key, each.value) for each in messages)
@@ -235,7 +233,7 @@ class BatchDecoder:
 
 
 def _pass_by(cursor: Any, source: Any, status: int) -> None:
-    """Move past the rest of a malformed batch, or past one record whose timestamp does not fit in Spark."""
+    """Skip the rest of a malformed batch, or one record whose timestamp does not fit in Spark."""
     if status == kernel.TIME_OUT_OF_RANGE:
         at = int(cursor[kernel.AT_POSITION])
         size, position = read_varint(bytes(source[at : at + _VARINT_BYTES]), 0)
@@ -247,7 +245,6 @@ def _pass_by(cursor: Any, source: Any, status: int) -> None:
 
 
 def _check_crcs(data: memoryview, batches: Table) -> None:
-    """Raises: CorruptRecord."""
     for start, end, offset, crc in batches[:, [table.START, table.END, table.BASE_OFFSET, table.CRC]].tolist():
         computed = crc32c(data[start - _CRC_TO_RECORDS : end])
         if computed != crc:
@@ -255,7 +252,7 @@ def _check_crcs(data: memoryview, batches: Table) -> None:
 
 
 def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
-    """Split where codec or timestamp type changes. Yields the codec (0: none), the timestamp type, and the batches."""
+    """Split where codec or timestamp type change. Yields codec (0: none), timestamp type and batches."""
     if not len(batches):
         return
     kinds = batches[:, table.ATTRIBUTES] & (CODEC_MASK | TIMESTAMP_TYPE_FLAG)
@@ -265,7 +262,6 @@ def _runs(batches: Table) -> Iterator[tuple[int, int, Table]]:
 
 
 def _aborted(fetched: Fetched, aborted: Sequence[AbortedTransaction]) -> Any:
-    """A flag for each batch: True if it belongs to an aborted transaction."""
     upcoming = sorted(aborted, key=lambda each: each.first_offset)
     producers: set[int] = set()
     flags = np.zeros(len(fetched.batches), bool)
@@ -292,7 +288,7 @@ def _legacy_type(message: LegacyMessage) -> int:
 
 
 def _is_abort(data: memoryview, position: int) -> bool:
-    """True if a control batch aborts. The key contains version int16 and type int16 (0: abort)."""
+    """The key of a control batch contains version int16 and type int16 (0: abort)."""
     marker = next(iter(decode_records(data, position)), None)
     if marker is None:  # compaction leaves an empty batch if the marker was the producer's last batch
         return False

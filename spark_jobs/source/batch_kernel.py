@@ -1,4 +1,4 @@
-"""Reads the headers of a fetch's batches into a table of integers. Compiled, without Python objects for each batch.
+"""Reads batch headers into a table of integers; compiled, without Python objects for each batch.
 
 Each row is a batch of magic 2, with the columns below. ``record_kernel`` uses the table to read the records.
 """
@@ -30,7 +30,6 @@ _state = types.Tuple((types.int64, types.int64))
 
 @njit(types.int64(_input, types.int64, types.int64), cache=True, nogil=True)
 def _integer(data, position, size):  # type: ignore[no-untyped-def]
-    """Read a big-endian, signed integer."""
     result = np.uint64(0)
     for index in range(types.uintp(position), types.uintp(position + size)):
         result = (result << np.uint64(8)) | np.uint64(data[index])

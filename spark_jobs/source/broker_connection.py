@@ -33,7 +33,7 @@ NEWEST = {
     ApiKey.SASL_HANDSHAKE: 1,
     ApiKey.SASL_AUTHENTICATE: 2,
 }
-"""Highest used version of each API. Brokers from 0.10.1 on support low enough versions."""
+"""The highest used versions. Brokers from 0.10.1 on support low enough versions."""
 _OLDEST = {
     ApiKey.FETCH: 0,
     ApiKey.METADATA: 1,
@@ -45,7 +45,7 @@ _SIZE = struct.Struct(">i")
 
 
 class BrokerConnection:
-    """A connection. The constructor connects and reads the broker's API versions.
+    """A connection, whose constructor connects and reads the broker's API versions.
 
     Raises: OSError for network errors, ProtocolError if the peer is not a broker, FetchFailed if a broker lacks an API,
     AuthenticationError. After an error the connection is unusable. A session that will end soon is renewed before a
@@ -81,7 +81,7 @@ class BrokerConnection:
         self._socket.close()
 
     def version(self, api_key: ApiKey) -> int:
-        """The version to use for this API. Raises FetchFailed if there is none."""
+        """Raises FetchFailed if there is none."""
         offered = self._versions.get(int(api_key))
         lowest, highest = offered or (0, -1)
         version = min(highest, NEWEST[api_key])
@@ -90,13 +90,13 @@ class BrokerConnection:
         return version
 
     def request(self, api_key: ApiKey, message: Any, version: int | None = None) -> Any:
-        """Send one message and wait for the response."""
+        """Wait for the response."""
         spoken = self.version(api_key) if version is None else version
         self._send(api_key, spoken, bytes(codec.encode_body(message, api_key, spoken)))
         return codec.decode_response(api_key, spoken, self._receive(api_key))
 
     def send_fetch(self, request: FetchRequest) -> None:
-        """Send a Fetch without waiting; ``receive_fetch`` returns its response."""
+        """``receive_fetch`` returns the response."""
         version = self.version(ApiKey.FETCH)
         self._send(ApiKey.FETCH, version, write_fetch_request(version, request))
 
@@ -112,7 +112,7 @@ class BrokerConnection:
         return {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
 
     def _ask_versions_over_tls(self, host: str, settings: TlsSettings) -> dict[int, tuple[int, int]]:
-        """Ask for the versions: a broker that requires a client certificate reports that in its first response."""
+        """A broker that requires a client certificate reports that in its first response."""
         import ssl
 
         from kafka_zk.security.tls import client_context, closed_early, handshake_failure

@@ -1,4 +1,4 @@
-"""Requests of executors and the driver for leaders and offsets. Blocking.
+"""Blocking requests of executors and the driver for leaders and offsets.
 
 Metadata is fetched when a leader is unknown or wrong. Requests are retried for ``patience_ms``, because brokers restart
 and leaders move.
@@ -35,7 +35,7 @@ _ListPartition = _ListTopic.ListOffsetsPartition
 
 
 class ClientSettings(NamedTuple):
-    """Settings of every client; sent to executors. ``patience_ms``: maximum time without progress."""
+    """Settings that executors receive. ``patience_ms``: maximum time without progress."""
 
     bootstrap_servers: str
     client_id: str = "kafka-zk-spark"
@@ -48,7 +48,7 @@ class ClientSettings(NamedTuple):
 
 
 class ClusterClient:
-    """Connections to the brokers of a cluster. ``note``: receives the cause of a long wait.
+    """``note``: receives the cause of a long wait.
 
     Raises: FetchFailed after ``patience_ms``; AuthenticationError immediately; OptionError.
     """
@@ -75,7 +75,7 @@ class ClusterClient:
         self._connections.clear()
 
     def leader(self, tp: TopicPartition) -> BrokerConnection | None:
-        """A connection to the partition's leader; None if none is known. Raises OSError, ProtocolError."""
+        """None if no leader is known. Raises OSError, ProtocolError."""
         leader_id = self._metadata.leader_id(tp)
         if leader_id is None:
             return None
@@ -86,7 +86,6 @@ class ClusterClient:
         return self._metadata.leader_epoch(tp)
 
     def forget(self, connection: BrokerConnection) -> None:
-        """Close and forget a broken connection."""
         connection.close()
         self._connections = {key: each for key, each in self._connections.items() if each is not connection}
 
@@ -152,8 +151,8 @@ class ClusterClient:
         return {name: each for name, each in known.items() if each != NO_TOPIC_ID}
 
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """One offset for each partition: EARLIEST, LATEST (the readable end), or the first one at or after a timestamp
-        in ms; NO_OFFSET if there is none.
+        """Look up EARLIEST, LATEST (the readable end), or the first offset at or after a timestamp in ms (NO_OFFSET
+        without one).
         """
         return self._offsets(wanted, self.settings.read_committed)
 
@@ -162,7 +161,6 @@ class ClusterClient:
         return self.log_offsets(dict.fromkeys(tps, LATEST))
 
     def log_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Like ``offsets``, including records of open transactions."""
         return self._offsets(wanted, False)
 
     def _offsets(self, wanted: Mapping[TopicPartition, int], read_committed: bool) -> dict[TopicPartition, int]:
@@ -194,7 +192,6 @@ class ClusterClient:
         read_committed: bool,
         found: dict[TopicPartition, int],
     ) -> str | None:
-        """Ask one leader. Returns the problem, if any."""
         topics: dict[str, list[object]] = {}
         for tp in partitions:
             topics.setdefault(tp.topic, []).append(

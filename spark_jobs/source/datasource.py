@@ -23,8 +23,6 @@ NAME = "kafka_zk"
 
 
 class KafkaZkDataSource(DataSource):
-    """Spark's data source ``kafka_zk``."""
-
     @classmethod
     def name(cls) -> str:
         return NAME
@@ -59,7 +57,6 @@ class KafkaZkDataSource(DataSource):
             return TopicStreamWriter(self._write_options(schema))
 
     def _write_options(self, schema: Any) -> Any:
-        """The write options with the broker addresses that executors need."""
         from kafka_zk.spark_jobs.sink import write_options
 
         options = write_options.parse(dict(self.options))
@@ -73,8 +70,6 @@ class KafkaZkDataSource(DataSource):
 
 
 class RangeReader(DataSourceReader):
-    """A batch read."""
-
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 

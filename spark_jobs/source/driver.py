@@ -1,4 +1,4 @@
-"""The data source in Spark's driver: finds brokers, plans, and reads and writes the group's offsets in ZooKeeper.
+"""The data source in Spark's driver.
 
 Only this module of the data source uses ZooKeeper; executors never import it.
 """
@@ -55,7 +55,7 @@ class Driver:
         return self._zookeeper
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Each topic's id, as defined in ``stream_offsets.py``, without topics whose id is unknown."""
+        """See ``stream_offsets.py``; topics whose id is unknown are left out."""
         wanted = set(topics)
         found = {name: f"id:{each.hex}" for name, each in self.brokers.topic_ids(wanted).items()}
         without = sorted(wanted - found.keys())
@@ -85,7 +85,6 @@ class Driver:
         return {tp: each.offset for tp, each in stored.items() if each.offset >= 0}
 
     def mirror(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Write the group's offsets to ZooKeeper without a version check."""
         run_blocking(self._group_offsets().store(offsets))
 
     def _group_offsets(self) -> OffsetRegistry:

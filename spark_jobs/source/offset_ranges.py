@@ -1,7 +1,6 @@
-"""Divides the offsets to read into ranges and tasks: pure arithmetic.
+"""Divides the offsets to read into ranges and tasks. Pure.
 
 Sizes count offsets: after compaction or transactions a range has fewer records than offsets.
-Tests: tests/spark_jobs/source/test_offset_ranges.py.
 """
 
 import math
@@ -32,7 +31,6 @@ class OffsetRange(NamedTuple):
 
 
 def between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """The non-empty ranges, sorted by partition."""
     ranges = [OffsetRange(*tp, starts[tp], ends[tp]) for tp in sorted(starts)]
     return [each for each in ranges if each.size]
 
@@ -57,7 +55,7 @@ def limited(ranges: Sequence[OffsetRange], max_count: int) -> list[OffsetRange]:
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """Cut ranges into pieces, one for each task, exactly as Spark's own source does (KafkaOffsetRangeCalculator@4.2).
+    """Cut the ranges into pieces, one for each task, exactly as in Spark's own source (KafkaOffsetRangeCalculator@4.2).
 
     Args:
         min_partitions: a hint: large pieces are cut in proportion until there are about this many.
@@ -72,7 +70,7 @@ def split(
 
 
 def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> list[tuple[OffsetRange, ...]]:
-    """The pieces of each task: neighbours with at most ``most_records`` offsets in all (None: one piece each).
+    """Each group of neighbours is one task and has at most ``most_records`` offsets (None: one piece each).
 
     Every task costs time in Spark and a file in the lake, however little it reads.
     """
@@ -90,7 +88,7 @@ def grouped(pieces: Sequence[OffsetRange], most_records: int | None = None) -> l
 
 
 def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> list[OffsetRange]:
-    """Set aside pieces that are too small to be cut, so that they take no share of the rest."""
+    """Pieces that are too small to be cut do not count in the proportion."""
     total = sum(each.size for each in pieces)
     small = [each for each in pieces if _share(each.size, total, min_partitions) == 1]
     whole = {each.tp for each in small}
@@ -104,7 +102,6 @@ def _cut_in_proportion(pieces: Sequence[OffsetRange], min_partitions: int) -> li
 
 
 def _share(size: int, total: int, count: int) -> int:
-    """At least 1; halves are rounded up."""
     return max(1, math.floor(size / total * count + 0.5))
 
 

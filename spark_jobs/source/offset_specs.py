@@ -1,7 +1,4 @@
-"""Where a read starts and ends: the words, JSON and times that Spark's own Kafka source accepts as options.
-
-Tests: tests/spark_jobs/source/test_options.py.
-"""
+"""Start and end of a read, as Spark's own Kafka source accepts them."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +40,7 @@ OffsetSpec = Earliest | Latest | Committed | AtOffsets | AtTime
 
 
 def parse_word_or_json(option: str, text: str) -> OffsetSpec:
-    """``earliest``, ``latest``, ``committed`` or ``{"topic":{"0":23,"1":-2}}``. Raises: OptionError."""
+    """Parse ``earliest``, ``latest``, ``committed`` or ``{"topic":{"0":23,"1":-2}}``. Raises: OptionError."""
     match text.strip().lower():
         case "earliest":
             return Earliest()
@@ -55,7 +52,7 @@ def parse_word_or_json(option: str, text: str) -> OffsetSpec:
 
 
 def parse_times(option: str, text: str) -> AtTime:
-    """``{"topic":{"0":1700000000000}}``: ms since the epoch. Raises: OptionError."""
+    """Parse ``{"topic":{"0":1700000000000}}``, in ms since the epoch. Raises: OptionError."""
     return AtTime(parse_partition_numbers(option, text, "a time in ms"))
 
 
@@ -68,7 +65,7 @@ def parse_time(option: str, text: str) -> AtTime:
 
 
 def parse_partition_numbers(option: str, text: str, meaning: str) -> dict[TopicPartition, int]:
-    """``{"topic":{"partition":number}}``. Raises: OptionError."""
+    """Parse ``{"topic":{"partition":number}}``. Raises: OptionError."""
     found = {}
     for topic, numbers in _object(option, text).items():
         if not isinstance(numbers, dict):
@@ -85,7 +82,7 @@ def parse_partition_numbers(option: str, text: str, meaning: str) -> dict[TopicP
 
 
 def parse_assign(text: str) -> list[TopicPartition]:
-    """``{"topicA":[0,1],"topicB":[2]}``. Raises: OptionError."""
+    """Parse ``{"topicA":[0,1],"topicB":[2]}``. Raises: OptionError."""
     found = []
     for topic, numbers in _object("assign", text).items():
         if not isinstance(numbers, list) or not all(
@@ -97,7 +94,6 @@ def parse_assign(text: str) -> list[TopicPartition]:
 
 
 def format_offsets(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """The shape of Spark's offset JSON: ``{"topic": {"0": 23}}``, sorted."""
     document: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         document.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]

@@ -3,7 +3,7 @@
 Additional options: ``zookeeper.connect``, instead of ``kafka.bootstrap.servers``; ``startingOffsets=committed`` with
 ``group.id`` (the group's offsets in ZooKeeper); ``maxRecordsPerRun``; and ``isolation.level``, with or without the
 prefix ``kafka.``, which is read_committed by default. Names are case-insensitive.
-Source: "Structured Streaming + Kafka Integration Guide" of Spark 4. Tests: tests/spark_jobs/source/test_options.py.
+Source: "Structured Streaming + Kafka Integration Guide" of Spark 4.
 """
 
 import difflib
@@ -69,7 +69,7 @@ _BATCH_ENDINGS = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read; sizes in records or bytes, times in ms."""
+    """Sizes in records or bytes, times in ms."""
 
     bootstrap_servers: str | None
     zookeeper: str | None
@@ -94,15 +94,12 @@ class SourceOptions:
     client_id: str
 
     def wants(self, topic: str) -> bool:
-        """True if a topic matches the subscription."""
         if self.pattern is not None:
             return _java_pattern(self.pattern).fullmatch(topic) is not None
         return topic in self.topics or any(tp.topic == topic for tp in self.partitions)
 
 
 class _Options:
-    """The given options by lower-case name."""
-
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {name.lower(): str(value) for name, value in given.items()}
 
@@ -140,7 +137,7 @@ class _Options:
 
 
 def parse(given: Mapping[str, str], *, streaming: bool = False) -> SourceOptions:
-    """Parse options. Raises OptionError."""
+    """Raises OptionError."""
     options = _Options(given)
     _check_names(given)
     kafka = options.kafka()
@@ -187,7 +184,7 @@ def check_kafka(kafka: Mapping[str, str]) -> None:
 
 
 def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
-    """The security that the keys describe; reads the files that they name. Raises OptionError."""
+    """Reads the files that the keys name. Raises OptionError."""
     if not any(key.replace(".", "_") in KEYS_BY_FIELD for key in kafka):
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security
@@ -199,7 +196,7 @@ def security_of(kafka: Mapping[str, str]) -> ClientSecurity:
 
 
 def _check_names(given: Mapping[str, str]) -> None:
-    """Raises OptionError for an unknown option. Some options of Kafka's clients are accepted without effect."""
+    """Some options of Kafka's clients are accepted without effect."""
     known = {name.lower(): name for name in _KNOWN}
     refused = {name.lower(): (name, why) for name, why in _REFUSED.items()}
     for name in sorted(given):
@@ -213,7 +210,7 @@ def _check_names(given: Mapping[str, str]) -> None:
 
 
 def kafka_number(kafka: Mapping[str, str], key: str, default: int) -> int:
-    """A numeric option of Kafka's clients. Raises OptionError."""
+    """Raises OptionError."""
     text = kafka.get(key)
     if text is None:
         return default
@@ -245,7 +242,6 @@ def _subscription(options: _Options) -> dict[str, Any]:
 
 @cache
 def _java_pattern(text: str) -> re.Pattern[str]:
-    """A Java regular expression, as for Spark's own source. Raises OptionError."""
     from kafka_zk.rebalance.topic_filter import InvalidTopicFilter, java_pattern
 
     try:
@@ -255,7 +251,7 @@ def _java_pattern(text: str) -> re.Pattern[str]:
 
 
 def _bounds(options: _Options, streaming: bool) -> tuple[OffsetSpec, OffsetSpec]:
-    """Where to start and end. A single timestamp overrides timestamps by partition, which override offsets."""
+    """A single timestamp overrides timestamps by partition, which override offsets."""
     starting = _bound(options, "starting", Latest() if streaming else Earliest())
     if streaming:
         for name in _BATCH_ENDINGS:

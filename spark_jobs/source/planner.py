@@ -1,9 +1,8 @@
-"""The driver's part of a read: computes offset ranges from options and brokers' responses, without fetching records.
+"""The driver's part of a read: computes offset ranges without fetching records.
 
 It has the rules of Spark's own source (KafkaOffsetReaderConsumer, KafkaOffsetRangeCalculator): offsets in JSON name
 every partition; a timestamp after the newest record is an error for the start (``startingOffsetsByTimestampStrategy``),
 and means the end of the log for the end.
-Tests: tests/spark_jobs/source/test_planner.py.
 """
 
 import difflib
@@ -25,7 +24,7 @@ ReadCommitted = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int
 
 
 class Brokers(Protocol):
-    """The requests to the cluster (``cluster_client.ClusterClient``)."""
+    """Implemented by ``cluster_client.ClusterClient``."""
 
     def partition_counts(self, topics: Iterable[str] | None = None) -> dict[str, int]: ...
 
@@ -56,7 +55,7 @@ def partitions(options: SourceOptions, brokers: Brokers) -> list[TopicPartition]
 
 
 def tps(topics: Iterable[str], brokers: Brokers) -> list[TopicPartition]:
-    """All partitions of the topics, sorted. Raises OptionError if a topic does not exist."""
+    """All partitions of ``topics``, sorted. Raises OptionError if a topic does not exist."""
     counts = _partition_counts(set(topics), brokers)
     return sorted(TopicPartition(topic, number) for topic, count in counts.items() for number in range(count))
 
@@ -82,7 +81,6 @@ def plan(options: SourceOptions, brokers: Brokers, committed: ReadCommitted) -> 
 
 
 def tasks(options: SourceOptions, ranges: list[OffsetRange]) -> list[tuple[OffsetRange, ...]]:
-    """The ranges of each Spark task."""
     pieces = offset_ranges.split(ranges, options.min_partitions, options.max_records_per_partition)
     return offset_ranges.grouped(pieces, options.records_per_shared_partition)
 
@@ -90,7 +88,7 @@ def tasks(options: SourceOptions, ranges: list[OffsetRange]) -> list[tuple[Offse
 def starting_offsets(
     options: SourceOptions, brokers: Brokers, committed: ReadCommitted, wanted: list[TopicPartition]
 ) -> Offsets:
-    """Where each partition starts. Raises: OptionError."""
+    """Raises: OptionError."""
     spec = options.starting
     match spec:
         case Committed():
@@ -110,7 +108,7 @@ def starting_offsets(
 
 
 def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicPartition]) -> Offsets:
-    """Where each partition ends. Raises OptionError; DataLoss if the log does not have an offset."""
+    """Raises OptionError; DataLoss if the log does not have an offset."""
     spec = options.ending
     if isinstance(spec, AtTime):
         found = brokers.offsets(_times("endingOffsetsByTimestamp", spec, wanted))
@@ -129,11 +127,9 @@ def ending_offsets(options: SourceOptions, brokers: Brokers, wanted: list[TopicP
 
 
 def _check_order(options: SourceOptions, brokers: Brokers, starts: Offsets, ends: Offsets) -> None:
-    """Reject a start after the end: it is a mistake, or the log no longer contains the offset, and reading nothing
-    would hide both. It is valid if the log begins there, the group has reached it, no record is as late as the starting
+    """Reject a start after the end: it is a mistake, or the log no longer contains the offset. Reading nothing would
+    hide both. It is valid if the log begins there, the group has reached it, no record is as late as the starting
     timestamp, or the offsets belong to open transactions.
-
-    Raises: OptionError, DataLoss.
     """
     starting, ending = options.starting, options.ending
     behind = [tp for tp, end in ends.items() if starts[tp] > end]
@@ -183,8 +179,7 @@ def client_settings(
     kafka: Mapping[str, str], bootstrap_servers: str, *, client_id: str = source_options.CLIENT_ID,
     retry_interval_ms: int = source_options.RETRY_INTERVAL_MS, patience_ms: int = source_options.POLL_TIMEOUT_MS,
 ) -> ClientSettings:  # fmt: skip
-    """The settings of a client. ``kafka``: options of Kafka's clients, without the prefix ``kafka.``. Raises
-    OptionError.
+    """``kafka``: options of Kafka's clients, without the prefix ``kafka.``. Raises OptionError.
 
     Unlike in Spark's own source, read_committed is the default, which makes no difference for topics without
     transactions.

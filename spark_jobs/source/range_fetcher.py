@@ -34,7 +34,7 @@ _MOVED = frozenset((ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOC
 
 
 def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa.RecordBatch]:
-    """Yield the Arrow record batches of the ranges, one range after the other. Raises DataLoss, FetchFailed."""
+    """Read one range after the other. Raises DataLoss, FetchFailed."""
     cluster = ClusterClient(settings.client)
     try:
         with suppress(FetchFailed):  # the first fetch raises it when the patience is over
@@ -46,7 +46,7 @@ def fetch(ranges: Sequence[OffsetRange], settings: FetchSettings) -> Iterator[pa
 
 
 class RangeFetcher:
-    """Iterates over the Arrow record batches of a range. Raises DataLoss, FetchFailed."""
+    """The record batches of a range. Raises DataLoss, FetchFailed."""
 
     def __init__(self, offset_range: OffsetRange, settings: FetchSettings, cluster: ClusterClient) -> None:
         self._tp = offset_range.tp
@@ -88,7 +88,7 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp}: {error}{way_out}") from error
 
     def _tell_unreadable(self, first_offset: int, last_offset: int, reason: str) -> None:
-        """Report to the worker's stderr, which Spark adds to the executor's log."""
+        """Spark adds the worker's stderr to the executor's log."""
         where = f"{self._tp}, offsets {first_offset} to {last_offset}"
         sys.stderr.write(f"{where}: records are skipped, because {reason}\n")
 
@@ -100,7 +100,6 @@ class RangeFetcher:
             raise FetchFailed(f"{self._tp} at offset {self._position}: {error}") from error
 
     def _advance(self, fetched: Fetched, answer: FetchedPartition) -> bool:
-        """Advance the position past a response; False if there is nothing to decode."""
         if fetched.next_offset > self._position:
             self._position = min(fetched.next_offset, self._until)
             return True
@@ -114,10 +113,7 @@ class RangeFetcher:
     # --- one fetch
 
     def _fetch(self) -> FetchedPartition:
-        """Fetch from the current leader at ``position``. The response may have no records.
-
-        Raises FetchFailed without a response or a new record for ``patience_ms``.
-        """
+        """Raises FetchFailed without a response or a new record for ``patience_ms``."""
         settings = self._settings.client
         deadline_s = monotonic_s() + settings.patience_ms / 1000
         cause = "no leader is known"
@@ -144,12 +140,11 @@ class RangeFetcher:
         return bool(answer.records) or self._readable_end(answer) >= self._until
 
     def _readable_end(self, answer: FetchedPartition) -> int:
-        """The readable end. Brokers without transactions (before Fetch version 4) return no last stable offset."""
+        """Brokers without transactions (before Fetch version 4) return no last stable offset."""
         stable = answer.last_stable_offset
         return stable if self._settings.client.read_committed and stable >= 0 else answer.high_watermark
 
     def _answer(self) -> FetchedPartition | None:
-        """The response to the pending fetch, or to a new one; None if no leader is known."""
         if self._in_flight is None and not self._send():
             return None
         connection = self._in_flight
@@ -199,7 +194,6 @@ class RangeFetcher:
     # --- loss
 
     def _out_of_range(self) -> None:
-        """Raise DataLoss, or continue at the first offset of the log."""
         start = self._cluster.offsets({self._tp: EARLIEST})[self._tp]
         end = self._cluster.log_ends([self._tp])[self._tp]
         if start > self._position:

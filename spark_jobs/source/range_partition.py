@@ -1,4 +1,4 @@
-"""One task of a read: its offset ranges, and how an executor reads them."""
+"""One task of a read."""
 
 import functools
 import gc
@@ -13,7 +13,7 @@ from kafka_zk.spark_jobs.source.range_settings import FetchSettings
 
 
 class RangePartition(InputPartition):
-    """One task: the ranges to read in sequence, and the settings."""
+    """The ranges are read in sequence."""
 
     def __init__(self, ranges: tuple[OffsetRange, ...], settings: FetchSettings) -> None:
         super().__init__(None)
@@ -37,10 +37,11 @@ def _batches(partition: RangePartition) -> Iterator[Any]:
 
 @functools.cache
 def _fetch() -> Any:
-    """``range_fetcher.fetch``, imported once per worker. All imported objects are exempted from garbage collection.
+    """``range_fetcher.fetch``, imported once per worker and then exempted from garbage collection, with all its
+    objects.
 
-    Spark's workers collect garbage after each task: scanning numba's objects would take a seventh of the CPU time of a
-    150 MB task (measured).
+    Spark's workers collect garbage after each task, and numba's objects would take a seventh of the CPU time of a 150
+    MB task (measured).
     """
     from kafka_zk.spark_jobs.source.range_fetcher import fetch
 

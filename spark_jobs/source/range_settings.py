@@ -6,9 +6,7 @@ from kafka_zk.spark_jobs.source.cluster_client import ClientSettings
 
 
 class FetchSettings(NamedTuple):
-    """How an executor fetches; sizes in bytes. ``max_bytes``: limit of a response. At most two responses are in
-    memory.
-    """
+    """Sizes in bytes. ``max_bytes``: limit of a response. At most two responses are in memory."""
 
     client: ClientSettings
     include_headers: bool = False

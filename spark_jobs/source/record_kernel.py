@@ -1,4 +1,4 @@
-"""Converts records to Arrow's column layout. Compiled, without Python objects for each record.
+"""Converts records to Arrow's column layout; compiled, without Python objects for each record.
 
 ``decode`` reads the uncompressed records of the batches in a table (``batch_kernel``; the layout of magic 2 is in
 ``storage/records/record_batch.py``) and appends key, value, offset, timestamp and headers to preallocated arrays. It
@@ -24,7 +24,7 @@ from kafka_zk.spark_jobs.source.batch_kernel import (
 
 DONE = 0
 FULL = 1
-"""The arrays have no room for the next record: take the rows, empty the arrays, and call again."""
+"""Take the rows, empty the arrays, and call again."""
 MALFORMED = 2
 TIME_OUT_OF_RANGE = 3
 """A timestamp in ms that does not fit into Spark's microseconds."""
@@ -48,7 +48,7 @@ _BROKEN = -1
 
 @njit(_two(_input, types.int64, types.int64), cache=True, nogil=True)
 def _varint(data, position, end):  # type: ignore[no-untyped-def]
-    """Read a zigzag varint; returns it and the next position, which is -1 if it is incomplete or too long."""
+    """Read a zigzag varint. The next position is -1 if the varint is incomplete or too long."""
     result = np.uint64(0)
     shift = np.uint64(0)
     while position < end and shift < np.uint64(70):
@@ -88,7 +88,7 @@ def _field(data, position, end):  # type: ignore[no-untyped-def]
     cache=True, nogil=True,
 )  # fmt: skip
 def _headers(data, position, end, wanted, fill, name_ends, names, content_ends, contents, content_valid):  # type: ignore[no-untyped-def]
-    """Append a record's headers, if ``wanted``; returns the next position, or _BROKEN, or _NO_ROOM."""
+    """Return the next position, or _BROKEN, or _NO_ROOM."""
     count, position = _varint(data, position, end)
     if position < 0 or count < 0 or count > end - position:
         return np.int64(_BROKEN)
@@ -124,7 +124,7 @@ def _append(  # type: ignore[no-untyped-def]
     key_ends, keys, key_valid, value_ends, values, value_valid,
     header_ends, name_ends, names, content_ends, contents, content_valid,
 ):  # fmt: skip
-    """Append key, value and headers of the record that ends at ``end``. Returns like ``_headers``."""
+    """Append the record that ends at ``end``. Returns like ``_headers``."""
     row = fill[ROWS]
     key_at, key_size, position = _field(data, position, end)
     if position < 0:
@@ -170,7 +170,7 @@ def decode(  # type: ignore[no-untyped-def]
     offsets, timestamps_us, key_ends, keys, key_valid, value_ends, values, value_valid,
     header_ends, name_ends, names, content_ends, contents, content_valid,
 ):  # fmt: skip
-    """Append the records with ``first_offset <= offset < until_offset``. Returns DONE, or why it stopped.
+    """Append the records in the range. Returns DONE, or why it stopped.
 
     The arrays ``*_ends`` are Arrow's offsets (the first is 0, not written here); ``*_valid`` have one byte an item.
     """

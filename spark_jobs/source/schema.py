@@ -14,7 +14,6 @@ LOG_APPEND_TIME = 1
 
 
 def spark_schema(include_headers: bool) -> str:
-    """The columns as DDL, for ``DataSource.schema``."""
     return f"{COLUMNS}, {HEADERS_COLUMN}" if include_headers else COLUMNS
 
 

@@ -4,7 +4,7 @@
 
 Topic names have no spaces, so "topic ids" is not a topic. An id is the topic id, or the czxid of the topic's znode if
 brokers have no topic ids (before 2.8); without ZooKeeper such an id is unknown. Checkpoints of earlier versions have no
-ids and still work. Pure. Tests: tests/spark_jobs/source/test_stream_offsets.py.
+ids and still work. Pure.
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,6 @@ before has then been processed. ``Trigger.AvailableNow`` reads up to the ends at
 The checkpoint also identifies the topic of each offset (``stream_offsets.py``). A topic that was deleted and recreated
 is data loss, whatever its length, because its first records would be skipped. With failOnDataLoss=false the stream
 starts at the beginning of the new topic.
-Tests: tests/spark_jobs/source/test_stream_reader.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Exists in the driver as long as the query. It is sent to executors without its connections."""
+    """Exists in the driver as long as the query; executors get it without its connections."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -71,7 +70,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest().document()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch. A batch planned before a topic was recreated reads nothing from the new topic."""
+        """A batch planned before a topic was recreated reads nothing from the new topic."""
         driver = self._connected()
         ends = StreamOffsets.of(end)
         gone = self._recreated(ends, driver.topic_ids(ends.ids))
@@ -103,7 +102,7 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._with_ids(lambda: driver.brokers.offsets(dict.fromkeys(driver.partitions(), LATEST)))
 
     def _with_ids(self, ask: Callable[[], Offsets]) -> StreamOffsets:
-        """Offsets with the ids of their topics. The request is repeated if a topic is recreated meanwhile."""
+        """Ask again if a topic is recreated meanwhile."""
         while True:
             offsets = ask()
             ids = self._connected().topic_ids({tp.topic for tp in offsets})
@@ -112,7 +111,6 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._ids = ids
 
     def _recreated(self, read: StreamOffsets, ids: Mapping[str, str]) -> set[str]:
-        """The topics that were recreated. Raises DataLoss."""
         found = read.recreated(ids)
         if found and self._options.fail_on_data_loss:
             raise DataLoss(
@@ -122,14 +120,14 @@ class KafkaZkStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _with_new_partitions(self, starts: StreamOffsets, ends: StreamOffsets) -> Offsets:
-        """A start for every partition with an end: its beginning if the partition or topic is new."""
+        """A new partition starts at its beginning."""
         recreated = starts.recreated(ends.ids)
         kept = {tp: offset for tp, offset in starts.offsets.items() if tp in ends.offsets and tp.topic not in recreated}
         new = [tp for tp in ends.offsets if tp not in kept]
         return {**kept, **(self._connected().brokers.offsets(dict.fromkeys(new, EARLIEST)) if new else {})}
 
     def _check_loss(self, starts: Mapping[TopicPartition, int], ends: Offsets) -> None:
-        """A partition that is missing, or shorter than the read position, is data loss: raise, or keep its offset."""
+        """A partition that is missing or shorter than the read position is data loss: raise, or keep its offset."""
         behind = [tp for tp, start in starts.items() if ends.get(tp, -1) < start]
         there = [tp for tp in behind if tp in ends]
         log_ends = self._connected().brokers.log_ends(there) if there else {}

@@ -1,7 +1,4 @@
-"""Converts defaults of Avro fields to values, because fastavro returns them as JSON.
-
-Tests: tests/spark_jobs/values/test_value_decoder.py.
-"""
+"""Converts defaults of Avro fields to values; fastavro returns them as JSON."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -13,7 +10,7 @@ _MICROS = {"timestamp-millis": 1000, "timestamp-micros": 1, "local-timestamp-mil
 
 
 def set_defaults(schema: Any, named: Mapping[str, Any]) -> None:
-    """Convert defaults in a schema that fastavro has parsed; ``named`` maps names to schemas."""
+    """``schema`` was parsed by fastavro."""
     if isinstance(schema, list):
         for each in schema:
             set_defaults(each, named)

@@ -1,14 +1,11 @@
-"""Detects Avro schemas for which few bytes may become large values: arrays of any length, records of any depth.
-
-Tests: tests/spark_jobs/values/test_hostile_values.py.
-"""
+"""Avro schemas for which few bytes may become large values: arrays of any length, records of any depth."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 
 def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
-    """True if values of a parsed schema may be nested without limit."""
+    """Values of such a schema may be nested without limit."""
     return _has_circle(schema, named, (), set())
 
 
@@ -27,7 +24,7 @@ def _has_circle(schema: Any, named: Mapping[str, Any], inside: tuple[str, ...], 
 
 
 def needs_no_bytes_in_array(schema: Any, named: Mapping[str, Any]) -> bool:
-    """True if the schema has an array of zero-byte items, so that a value may contain any number of them."""
+    """A value of such a schema may have any number of zero-byte items."""
     return _has_empty_items(schema, named, set())
 
 

@@ -4,7 +4,7 @@ A value is resolved by its physical types first, and then gets the reader's logi
 logical type, the physical value is used unchanged. If both have one, the value keeps its meaning: an instant, a local
 time, a time of day or a number is converted to the other unit or scale. A value that cannot be converted, or is of
 another kind (a date as a timestamp), is undecodable. The same applies to an integer that a float or double may not
-represent exactly. Pure. Tests: tests/spark_jobs/values/test_avro_logical_types.py.
+represent exactly. Pure.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ _EXACT = Context(prec=DECIMAL_DIGITS)
 
 
 class Logical(NamedTuple):
-    """A logical type that its physical type may have; ``precision`` and ``scale`` are for decimals."""
+    """``precision`` and ``scale`` are for decimals."""
 
     name: str
     precision: int = 0
@@ -53,7 +53,7 @@ class Logical(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A value that is not nested: the physical and logical types of writer and reader."""
+    """A value that is not nested: its types for writer and reader."""
 
     written: str
     read: str
@@ -62,7 +62,7 @@ class Leaf(NamedTuple):
 
 
 class RefusedValue(NamedTuple):
-    """A value that has no meaning for the reader."""
+    """It has no meaning for the reader."""
 
     reason: str
 
@@ -104,7 +104,7 @@ def conversion(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _of_union(writer: list[Any], reader: Any, named: Mapping[str, Any]) -> Any:
-    """The conversion for a union. The resolution hides a value's branch, so all branches must be converted equally."""
+    """The resolution hides a value's branch, so all branches must be converted equally."""
     kind = _kind(reader)
     branches = [each for each in writer if kind == _kind(each) or kind in _PROMOTIONS.get(_kind(each), ())]
     found = [conversion(each, reader, named) for each in branches]
@@ -127,7 +127,6 @@ def _of_record(writer: Any, reader: Any, named: Mapping[str, Any]) -> Any:
 
 
 def _single(schema: Any, named: Mapping[str, Any]) -> Any:
-    """The schema of a name or of a type in braces, without null; a list if several types remain."""
     if isinstance(schema, str):
         return named.get(schema, schema)
     if isinstance(schema, list):
@@ -143,7 +142,7 @@ def _kind(schema: Any) -> str:
 
 
 def _logical(schema: Any) -> Logical | None:
-    """The logical type; None if it is unknown or its type cannot have it, which Avro requires to ignore."""
+    """None also if the type cannot have it: Avro requires to ignore it then."""
     name = schema.get("logicalType") if isinstance(schema, dict) else None
     if not isinstance(name, str) or schema["type"] not in LOGICAL_KINDS.get(name, ()):
         return None

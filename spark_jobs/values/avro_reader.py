@@ -1,7 +1,4 @@
-"""Reads Avro records into the fields of a reader's schema, by Avro's schema resolution.
-
-Tests: tests/spark_jobs/values/test_value_decoder.py.
-"""
+"""Reads Avro records into the fields of a reader's schema, by Avro's schema resolution."""
 
 import io
 import json
@@ -26,8 +23,8 @@ _SAFE_DEPTH = 1024
 
 
 class _Writer(NamedTuple):
-    """A prepared writer's schema for ``read``. ``how``: None if its logical types equal the reader's, so that fastavro
-    reads them in C; otherwise the conversion of values of ``schema``, from which logical types are removed.
+    """``how``: converts values of ``schema``, whose logical types are removed. None if the writer's logical types equal
+    the reader's, so that fastavro reads them in C.
     """
 
     schema: Any
@@ -36,7 +33,7 @@ class _Writer(NamedTuple):
 
 
 class AvroReader:
-    """Reads records. Raises WronglyAsked if the reader's schema is not a record or has no Spark columns."""
+    """Raises WronglyAsked if the reader's schema is not a record or has no Spark columns."""
 
     def __init__(self, schema: Schema) -> None:
         from pyspark.sql.types import StructType
@@ -58,7 +55,7 @@ class AvroReader:
         self._unchanged = conversion(self._logical, self._logical, {})
 
     def prepared(self, writer: Schema) -> _Writer:
-        """Prepare a writer's schema. Raises ValueUndecodable if it is invalid."""
+        """Raises ValueUndecodable if the schema is invalid."""
         try:
             parsed, named = _parsed(writer, plain)
             is_endless, is_recursive = needs_no_bytes_in_array(parsed, named), contains_itself(parsed, named)
@@ -72,12 +69,11 @@ class AvroReader:
         return _Writer(parsed, None if how == self._unchanged else how, is_recursive)
 
     def _with_logical_types(self, writer: Schema) -> tuple[Any, Any, dict[str, Any]]:
-        """The arguments of ``conversion``."""
         parsed, named = _parsed(writer)
         return parsed, self._logical, named
 
     def read(self, writer: _Writer, payload: bytes) -> Any:
-        """Read one value. Raises ValueUndecodable."""
+        """Raises ValueUndecodable."""
         stream = io.BytesIO(payload)
         reader = self._schema if writer.how is None else self._physical
         # In C, only the stack limits the depth of a value, and an overflow ends the process.
@@ -103,7 +99,6 @@ class AvroReader:
 
 
 def _parsed(schema: Schema, wanted: Callable[[Any], Any] = lambda each: each) -> tuple[Any, dict[str, Any]]:
-    """The schema and its named schemas, each mapped by ``wanted``."""
     named: dict[str, Any] = {}
     for name, referenced in schema.referenced().items():
         if name not in named:

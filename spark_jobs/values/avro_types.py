@@ -1,7 +1,4 @@
-"""Converts Avro schemas to Spark types, and decodes Avro records with a given schema.
-
-Tests: tests/spark_jobs/extraction/test_decoding.py.
-"""
+"""Converts Avro schemas to Spark types, and decodes Avro records with a given schema."""
 
 import json
 import struct
@@ -12,7 +9,7 @@ from typing import Any
 from kafka_zk.spark_jobs.errors import WronglyAsked
 
 MALFORMED = (EOFError, ValueError, LookupError, TypeError, ArithmeticError, struct.error)
-"""The errors of fastavro for bytes that are not a record of the schema."""
+"""Raised by fastavro for bytes that are not a record of the schema."""
 _CONFLUENT_HEADER_BYTES = 5
 _AVRO_TYPES = {
     "null": "StringType",
@@ -35,9 +32,9 @@ LOGICAL_KINDS = {
     "decimal": ("bytes", "fixed"),
     "uuid": ("string", "fixed"),
 }
-"""The types that may have a logical type; on others Avro ignores it."""
+"""Other types have no logical type: Avro ignores it."""
 DECIMAL_DIGITS = 38
-"""Spark's maximum. All of Connect's decimals declare 64."""
+"""Spark's maximum; all of Connect's decimals declare 64."""
 _AVRO_LOGICAL_TYPES = {
     "timestamp-millis": "TimestampType",
     "timestamp-micros": "TimestampType",
@@ -84,7 +81,6 @@ def avro_type(schema: Any, field: str = "") -> Any:
 
 
 def _logical_type(schema: dict[str, Any]) -> str | None:
-    """The logical type; None if its type cannot have it."""
     logical = schema.get("logicalType")
     if not isinstance(logical, str) or schema.get("type") not in LOGICAL_KINDS.get(logical, ()):
         return None
@@ -113,7 +109,6 @@ def plain(schema: Any) -> Any:
 
 
 def physical(schema: Any) -> Any:
-    """Remove all logical types."""
     return _without(schema, lambda _: True)
 
 
@@ -153,7 +148,7 @@ def decode_avro(schema: Any, value: bytes | None, *, has_decimals: bool = True) 
 
 
 def decimals_fit(value: Any, schema: Any) -> bool:
-    """True if no decimal exceeds its schema's digits, which Spark requires but Avro does not enforce.
+    """No decimal exceeds its schema's digits, which Spark requires but Avro does not enforce.
 
     ``schema``: with all names replaced by their schemas, and without unions except with null.
     """

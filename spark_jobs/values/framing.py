@@ -1,7 +1,6 @@
 """Confluent's framing of a value: a zero byte, the schema's id in four bytes, for Protobuf a message path, the data.
 
 Source: "Wire format" in the documentation of Confluent's Schema Registry.
-Tests: tests/spark_jobs/values/test_framing.py.
 """
 
 import struct
@@ -14,7 +13,7 @@ _PATH_MAX = 64
 
 
 class ValueUndecodable(ValueError):
-    """A value cannot be decoded; the message gives the reason, also for the headers of a dead letter."""
+    """The message gives the reason, also for the headers of a dead letter."""
 
 
 class Frame(NamedTuple):
@@ -23,7 +22,7 @@ class Frame(NamedTuple):
 
 
 def read_frame(value: bytes) -> Frame:
-    """Split a value into schema id and data. Raises ValueUndecodable."""
+    """The schema id and the data. Raises ValueUndecodable."""
     if len(value) < _HEAD.size:
         raise ValueUndecodable(f"no schema id: the value has only {len(value)} bytes")
     magic, schema_id = _HEAD.unpack_from(value)

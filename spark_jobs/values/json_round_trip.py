@@ -3,7 +3,7 @@
 ``from_json`` reads 200 in a TINYINT as -56, the text "1,5" in a DECIMAL as 15.00, milliseconds in a TIMESTAMP as the
 year 55840, half a surrogate pair as "?", and reports none of them as corrupt. Numbers are compared as numbers, so 1.5
 in a DECIMAL(9,2) comes back as 1.50. A date or timestamp must keep its time of day and all decimal places. FLOAT and
-DOUBLE must preserve the written digits, up to 9 and 17. Pure. Tests: tests/spark_jobs/values/test_json_round_trip.py.
+DOUBLE must preserve the written digits, up to 9 and 17. Pure.
 """
 
 import json
@@ -27,7 +27,7 @@ TO_JSON = {
 _Same = Callable[[Any, Any], bool]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNEQUAL = (ValueError, ArithmeticError, KeyError)
-"""Errors for a text that is not such a value, or for a time outside of Python's years 1 to 9999."""
+"""The text is not such a value, or a time is outside of Python's years 1 to 9999."""
 _SPACE = " \t\r\n"
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _DATE = re.compile(r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?\s*", re.ASCII)
@@ -37,7 +37,7 @@ _TIMESTAMP = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?", re.ASCII)
 _MICROS_DIGITS = 6
 _FLOAT_DIGITS, _DOUBLE_DIGITS = 9, 17
-"""Significant digits that distinguish all values of the type."""
+"""Significant digits that distinguish all values."""
 _NOT_FINITE = {
     **dict.fromkeys(("NaN",), "NaN"),
     **dict.fromkeys(("Infinity", "+Infinity", "INF", "+INF"), "Infinity"),
@@ -57,8 +57,8 @@ _DECODER = json.JSONDecoder(parse_float=_Number, parse_int=_Number, parse_consta
 
 
 class ChangedFields:
-    """Called with a value's bytes and the text that ``to_json`` wrote for the result of ``from_json``. ``fields``: the
-    schema, a ``StructType``. Returns the names of the changed fields, or of all fields if the bytes are not JSON.
+    """Called with a value's bytes and what ``to_json`` wrote for the result of ``from_json``. ``fields``: a
+    ``StructType``. Returns the names of changed fields, or of all if the bytes are not JSON.
     """
 
     def __init__(self, fields: Any) -> None:
@@ -105,7 +105,6 @@ def _is_same(compare: _Same, written: Any, found: Any) -> bool:
 
 
 def _comparison(kind: Any) -> _Same:
-    """The comparison of values that are not null."""
     from pyspark.sql import types
 
     match kind:
@@ -137,7 +136,6 @@ def _same_entries(written: Any, found: Any, same: _Same) -> bool:
 
 
 def _number(text: Any) -> Decimal:
-    """Parse a number. Raises ValueError, ArithmeticError."""
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         raise ValueError(f"{text!r} is not a number")
     return Decimal(text)
@@ -148,7 +146,7 @@ def _same_number(written: Any, found: Any) -> bool:
 
 
 def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
-    """True if a float's text has the written digits. Raises ValueError, ArithmeticError."""
+    """The text has the written digits. Raises ValueError, ArithmeticError."""
     if found in _NOT_FINITE:
         return bool(_NOT_FINITE.get(written) == found)
     if written == found:
@@ -162,7 +160,6 @@ def same_float(written: Any, found: Any, digits: int = _DOUBLE_DIGITS) -> bool:
 
 
 def _same_text(written: Any, found: Any) -> bool:
-    """Compare a number as text, and an object or array as JSON."""
     if isinstance(written, bool):
         return bool(found == str(written).lower())
     if isinstance(written, str):
@@ -209,7 +206,6 @@ def _same_time(written: Any, found: Any) -> bool:
 
 
 def _trusted(written: Any, found: Any) -> bool:
-    """For intervals, because ``from_json`` rejects those that it would change."""
     return True
 
 
@@ -226,11 +222,10 @@ _ATOMIC: dict[str, _Same] = {
     "TimestampNTZType": _same_local_time,
     "TimeType": _same_time,
 }
-"""By the names of Spark's types, some of which older versions lack."""
+"""Keyed by the names of Spark's types, because older versions lack some of the types."""
 
 
 def _local_time(text: str) -> tuple[datetime, tzinfo | None]:
-    """Parse a time like Spark's cast. Raises ValueError, KeyError."""
     match = _TIMESTAMP.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a timestamp")
@@ -246,7 +241,6 @@ def _local_time(text: str) -> tuple[datetime, tzinfo | None]:
 
 
 def _zone(text: str) -> tzinfo:
-    """Parse a time zone. Raises ValueError, KeyError."""
     if text in ("Z", "UTC", "GMT", "UT"):
         return UTC
     if (offset := _OFFSET.fullmatch(text)) is None:

@@ -1,8 +1,7 @@
-"""Reads JSON values: validates them against the writer's JSON Schema, then converts them to the reader's columns.
+"""JSON values are validated against the writer's JSON Schema, then converted to the reader's columns.
 
 Objects become structs, or maps if the schema describes only ``additionalProperties``; integers become longs, and
 numbers doubles. A union of one type and null becomes that type. A schema with a part that has no Spark type is refused.
-Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 import json
@@ -26,7 +25,7 @@ _DEPTH_MAX = 32
 
 
 class JsonSchemaReader:
-    """Reads values. Raises WronglyAsked if the reader's schema is not an object or has no Spark columns."""
+    """Raises WronglyAsked if the reader's schema is not an object or has no Spark columns."""
 
     def __init__(self, schema: Schema) -> None:
         from pyspark.sql.types import StructType
@@ -42,7 +41,7 @@ class JsonSchemaReader:
         self.columns = columns
 
     def prepared(self, writer: Schema) -> Any:
-        """Make a validator. Raises ValueUndecodable if the schema is invalid."""
+        """Raises ValueUndecodable if the schema is invalid."""
         try:
             document = json.loads(writer.text)
             kind = jsonschema.validators.validator_for(document, jsonschema.Draft7Validator)
@@ -52,7 +51,7 @@ class JsonSchemaReader:
             raise ValueUndecodable("its schema is not a valid JSON Schema") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
-        """Read one value. Raises ValueUndecodable."""
+        """Raises ValueUndecodable."""
         try:
             value = json.loads(payload, parse_float=_float, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:
@@ -81,8 +80,6 @@ def _registry(schema: Schema) -> Any:
 
 
 class _Columns:
-    """The Spark types of a JSON Schema's parts."""
-
     def __init__(self, resolver: Any) -> None:
         self._resolver = resolver
 
@@ -136,7 +133,7 @@ class _Columns:
 
 
 class _Inexact(float):
-    """A number that a double cannot represent exactly. The validator treats it as an ordinary number."""
+    """A double cannot represent the number exactly. The validator treats it as an ordinary number."""
 
 
 def _float(text: str) -> float:
@@ -146,7 +143,6 @@ def _float(text: str) -> float:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Reject repeated names. Raises ValueError."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name occurs twice in an object")
@@ -154,7 +150,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _fitted(value: Any, kind: Any, where: str) -> Any:
-    """Convert a JSON value to the value that a Python worker returns for this Spark type. Raises ValueUndecodable."""
+    """Convert a JSON value to what a Python worker returns for this Spark type. Raises ValueUndecodable."""
     from pyspark.sql import types
 
     match kind:
@@ -182,7 +178,7 @@ def _fitted(value: Any, kind: Any, where: str) -> Any:
 
 
 def _text(value: str, where: str) -> str:
-    """Reject half a surrogate pair, which JSON may contain. Raises ValueUndecodable."""
+    """Refuse half a surrogate pair, which JSON may contain."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -195,5 +191,5 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_integer(value: Any) -> bool:
-    """True if JSON Schema considers the value an integer, which includes 1.0."""
+    """JSON Schema considers 1.0 an integer."""
     return _is_number(value) and (isinstance(value, int) or value.is_integer())

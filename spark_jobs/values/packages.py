@@ -1,4 +1,4 @@
-"""Checks whether the packages for a value format are installed: the extra ``registry``."""
+"""The packages for a value format: the extra ``registry``."""
 
 import importlib.util
 
@@ -8,7 +8,7 @@ _PACKAGES = {AVRO: ("fastavro",), PROTOBUF: ("google.protobuf", "grpc_tools"), J
 
 
 def absent_value_packages(value_format: str) -> str | None:
-    """A sentence about missing packages; None if all are installed."""
+    """One sentence; None if all are installed."""
     absent = [name for name in _PACKAGES[value_format] if not _is_there(name)]
     if not absent:
         return None

@@ -3,7 +3,6 @@ evolution.
 
 Unknown fields are ignored. Unwritten fields have their default (null, if Protobuf can tell that a field is not set).
 Schemas are .proto texts, or file descriptors in Base64, as Confluent's Python client registers them.
-Tests: tests/spark_jobs/values/test_value_decoder.py.
 """
 
 import base64
@@ -43,7 +42,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProtobufReader:
-    """Reads messages. Raises WronglyAsked if the reader's schema is invalid, or has no message or no Spark columns."""
+    """Raises WronglyAsked if the reader's schema is invalid, or has no message or no Spark columns."""
 
     def __init__(self, schema: Schema) -> None:
         try:
@@ -57,14 +56,14 @@ class ProtobufReader:
         self.columns = _struct(self._message, ())
 
     def prepared(self, writer: Schema) -> Any:
-        """The file of a writer's schema. Raises ValueUndecodable."""
+        """Raises ValueUndecodable."""
         try:
             return _file(writer)
         except (TypeError, ValueError, KeyError, OSError) as error:
             raise ValueUndecodable(f"its schema is not a valid Protobuf schema: {error}") from error
 
     def read(self, writer: Any, payload: bytes) -> Any:
-        """Read one message. Raises ValueUndecodable."""
+        """Raises ValueUndecodable."""
         path, body = read_message_path(payload)
         name = _named(writer, path)
         if name != self._message.full_name:
@@ -78,7 +77,6 @@ class ProtobufReader:
 
 
 def _named(file: Any, path: tuple[int, ...]) -> str:
-    """The full name of the message at a path. Raises ValueUndecodable."""
     scope = list(file.message_types_by_name.values())
     found = None
     for step in path:
@@ -102,7 +100,7 @@ def _file(schema: Schema) -> Any:
 
 
 def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
-    """The files of a schema, each after its imports."""
+    """Yield each file after its imports."""
     own = _descriptor(_OWN_NAME, schema)
     referenced = schema.referenced()
     done: set[str] = set()
@@ -126,7 +124,6 @@ def _in_order(schema: Schema) -> Iterator[FileDescriptorProto]:
 
 
 def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
-    """Parse or compile a schema. Raises ValueError."""
     try:
         file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
     except (binascii.Error, ValueError, DecodeError):
@@ -136,7 +133,7 @@ def _descriptor(name: str, schema: Schema) -> FileDescriptorProto:
 
 
 def _compiled(name: str, schema: Schema) -> FileDescriptorProto:
-    """Compile with protoc from the wheel grpcio-tools. Raises ValueError."""
+    """Use protoc from the wheel grpcio-tools."""
     import grpc_tools
     from grpc_tools import protoc
 

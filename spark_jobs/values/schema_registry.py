@@ -2,7 +2,6 @@
 
 Schemas stay in memory, because an id's schema never changes. The object is sent to Spark's executors with its schemas,
 so they request only new ids. Source: the "Schema Registry API Reference" of Confluent.
-Tests: tests/spark_jobs/values/test_schema_registry.py.
 """
 
 import base64
@@ -20,7 +19,7 @@ _TIMEOUT_S = 30
 _ANSWER_BYTES_MAX = 2**25
 _REFERENCE_DEPTH_MAX = 32
 _ABSENT_MAX = 10_000
-"""Maximum number of absent ids to remember, because values without framing appear to have arbitrary ids."""
+"""Ids known to be absent; values without framing appear to have arbitrary ids."""
 _NOT_FOUND = 404
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 
@@ -37,7 +36,7 @@ class Schema(NamedTuple):
     references: tuple[tuple[str, "Schema"], ...] = ()
 
     def referenced(self) -> "dict[str, Schema]":
-        """All direct and indirect references by name, each once, after its own references."""
+        """Direct and indirect references by name, each after its own references."""
         found: dict[str, Schema] = {}
         _collect(self, found, set())
         return found
@@ -72,7 +71,7 @@ class SchemaRegistry:
         self._by_version: dict[tuple[str, int], Schema] = {}
 
     def by_id(self, schema_id: int) -> Schema | None:
-        """The schema with this id; None if it does not exist. An absent id is requested only once."""
+        """None if the schema does not exist; an absent id is requested only once."""
         if schema_id not in self._by_id and schema_id not in self._absent:
             found = self._get(f"/schemas/ids/{schema_id}")
             if found is not None:
@@ -82,12 +81,11 @@ class SchemaRegistry:
         return self._by_id.get(schema_id)
 
     def latest(self, subject: str) -> Schema | None:
-        """The newest version of a subject; None without versions."""
         versions = self.learn(subject)
         return versions[-1] if versions else None
 
     def learn(self, subject: str) -> list[Schema]:
-        """All versions of a subject, oldest first. ``by_id`` knows them from then on."""
+        """The subject's versions, oldest first, which ``by_id`` knows from then on."""
         numbers = self._get(f"/subjects/{quote(subject, safe='')}/versions") or []
         try:
             return [self._version(subject, int(number)) for number in sorted(numbers)]
@@ -119,7 +117,6 @@ class SchemaRegistry:
             raise self._no_registry() from error
 
     def _get(self, path: str) -> Any:
-        """The response as JSON; None for 404."""
         request = Request(f"{self.url}{path}", headers=self._headers)
         try:
             with urlopen(request, timeout=_TIMEOUT_S) as answer:
@@ -147,5 +144,5 @@ class SchemaRegistry:
 
 @functools.cache
 def registry_at(url: str) -> SchemaRegistry:
-    """One object for each registry and process, so that a second run requests only new schemas."""
+    """One object per registry and process, so that a second run requests only new schemas."""
     return SchemaRegistry(url)

@@ -3,7 +3,6 @@
 The driver creates the decoder with all versions of the topics' subjects and sends it to the executors. They request
 other ids (of another subject, or new ones) from the registry, once per task. If the registry does not have an id, the
 value is undecodable; if the registry does not respond, the task fails.
-Tests: tests/spark_jobs/values/test_value_decoder.py, tests/integration/spark/test_wire_formats.py.
 """
 
 from collections.abc import Sequence
@@ -16,14 +15,12 @@ from kafka_zk.spark_jobs.values.schema_registry import Schema, SchemaRegistry
 AVRO, PROTOBUF, JSON_SCHEMA = "avro", "protobuf", "json-schema"
 VALUE_FORMATS = (AVRO, PROTOBUF, JSON_SCHEMA)
 _KINDS = {AVRO: "AVRO", PROTOBUF: "PROTOBUF", JSON_SCHEMA: "JSON"}
-"""The registry's names of the formats."""
+"""The registry's names."""
 _WRITERS_MAX = 10_000
-"""Maximum number of schemas, including absent ids, that a task remembers."""
+"""Schemas, including absent ids, that a task remembers."""
 
 
 class _UnusableSchema(NamedTuple):
-    """A writer's schema that cannot be used."""
-
     reason: str
 
 
@@ -36,7 +33,7 @@ class _Reader(Protocol):
 
 
 class ValueDecoder:
-    """``reader``: defines the columns. It is pickled with the registry's known schemas. Raises WronglyAsked."""
+    """``reader``: defines the columns. Pickled with the registry's known schemas. Raises WronglyAsked."""
 
     def __init__(self, value_format: str, reader: Schema, registry: SchemaRegistry) -> None:
         self._format = value_format
@@ -47,7 +44,6 @@ class ValueDecoder:
 
     @property
     def columns(self) -> Any:
-        """The columns as a ``StructType``."""
         return self._reader.columns
 
     def decode(self, value: bytes) -> Any:

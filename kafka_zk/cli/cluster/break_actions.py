@@ -1,4 +1,4 @@
-"""The actions of ``kafka-zk break`` and the web page on a cluster of ``kafka-zk up``, and their effects. Pure."""
+"""The actions of ``kafka-zk break`` and the web page, and their effects. Pure."""
 
 from typing import Any, NamedTuple
 
@@ -41,7 +41,6 @@ ACTIONS = {
 
 
 def expected(name: str, session_s: float, supervised: bool) -> str:
-    """Describe the effect of an action."""
     session = f"{session_s:g} s"
     dead = "is closed at once" if supervised else f"runs out in {session}"
     return ACTIONS[name].expected.format(session=session, dead=dead)

@@ -35,10 +35,7 @@ def command() -> None:
 
 
 def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
-    """The arguments of each command on a broker. ``function`` receives the cluster, the broker's id, and its options.
-
-    Raises: CommandFailed, EmbeddedError, RegistryError.
-    """
+    """``function`` receives the cluster, the broker's id, and its options."""
 
     def run(broker: str, data: Path | None, zookeeper: str | None, **options: Any) -> None:
         cluster = find_cluster(data, zookeeper)
@@ -50,7 +47,6 @@ def _on_a_broker(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _on_a_cluster(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that choose the cluster and the output."""
     where = click.option(
         "--data", type=click.Path(path_type=Path, file_okay=False), help="The data directory of the cluster."
     )

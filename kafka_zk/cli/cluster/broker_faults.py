@@ -1,4 +1,4 @@
-"""The faults that a running ``kafka-zk up`` applies to its brokers on requests of ``kafka-zk break``.
+"""The faults that ``kafka-zk up`` applies to its brokers for ``kafka-zk break``.
 
 Only ``up`` can apply them: it owns the proxies and is the parent of the brokers, so their process ids are not reused
 while it waits for them, and restarted brokers end with the others.
@@ -44,10 +44,10 @@ class BrokerFaults:
             "free-disk": self._free_disk,
         }
         self.killed: set[int] = set()
-        """The brokers whose end was requested."""
+        """Brokers whose end was requested."""
 
     def answer(self, request: Document) -> Document:
-        """Apply a request. Raises EmbeddedError with the reason if it cannot be applied."""
+        """Raises EmbeddedError with the reason for a refusal."""
         name = request.get("action")
         action = self._actions.get(str(name))
         if action is None:
@@ -58,7 +58,6 @@ class BrokerFaults:
         return self._state(broker)
 
     def states(self) -> list[Document]:
-        """The states of all brokers."""
         return [self._state(broker) for broker in self._cluster.brokers]
 
     def _state(self, broker: "BrokerProcess") -> Document:

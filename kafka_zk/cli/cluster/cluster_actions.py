@@ -1,4 +1,4 @@
-"""Handles the requests of ``kafka-zk break`` and the web page in ``kafka-zk up``, and records them in its trace."""
+"""The requests of ``kafka-zk break`` and the web page to ``kafka-zk up``, which records them in its trace."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 DESCRIBE = "describe"
 TOLD = "told"
-"""Action of a client that has already acted on a broker; ``up`` only records it."""
+"""A client has already acted on a broker; ``up`` only records it."""
 OPERATOR = "operator"
-"""The actor of the actions in the trace."""
+"""The trace's actor for these actions."""
 
 Document = dict[str, Any]
 
@@ -40,7 +40,7 @@ class ClusterActions:
         self._trace = None if cluster.trace is None else TraceWriter(cluster.trace, OPERATOR)
 
     def answer(self, request: Document) -> Document:
-        """Handle a request. Raises EmbeddedError with the reason for a refusal."""
+        """Raises EmbeddedError with the reason for a refusal."""
         name = str(request.get("action"))
         if name == DESCRIBE:
             return self._description()
@@ -57,7 +57,6 @@ class ClusterActions:
         return {**answer, "expected": self._record(name, {**request, **answer})}
 
     def stop(self) -> None:
-        """Stop the workload and close the trace."""
         self._workload.stop()
         if self._trace is not None:
             self._trace.close()

@@ -58,7 +58,7 @@ def command(keep: bool, data: Path | None, web_port: int | None, as_json: bool) 
 
 
 class _Page:
-    """The page of a demo, which starts when its cluster runs."""
+    """Starts when the demo's cluster runs."""
 
     def __init__(self, data_dir: Path, port: int, as_json: bool, cleanup: ExitStack) -> None:
         self._data_dir = data_dir
@@ -90,7 +90,7 @@ def _temporary_directory(cleanup: ExitStack, keep: bool) -> Path:
 
 
 def _remove(folder: Path, keep: bool, kind: type[BaseException] | None, error: object, trace: object) -> None:
-    """Remove the folder, unless the demo failed, because its message may name log files there."""
+    """A failed demo keeps the folder, because its message may name log files there."""
     failed = kind is not None and issubclass(kind, Exception)
     if not failed and not (keep and kind is None):
         with interrupts.held():

@@ -67,7 +67,6 @@ def command(pause: bool, chapters: tuple[int, ...], verbose: bool, web_port: int
 
 
 def _on_page(port: int, chapters: Sequence[int], as_json: bool) -> None:
-    """Serve the lesson until Ctrl-C, even after all chapters are recorded."""
     from twisted.internet.error import CannotListenError
 
     from kafka_zk.learn.lesson.chapters import CHAPTERS

@@ -85,7 +85,6 @@ def _text(path: Path) -> str:
 
 
 def _difference(scenario: "Scenario", replayed: "Replayed") -> list[str]:
-    """The difference between the file's trace and the new one, in the format of ``diff -u``."""
     return list(difflib.unified_diff(scenario.trace, replayed.trace, "in the file", "now", n=1, lineterm=""))
 
 

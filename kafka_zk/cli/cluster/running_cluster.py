@@ -27,7 +27,7 @@ Document = dict[str, Any]
 
 
 class RunningCluster:
-    """One cluster. ``description``: written by its ``up``."""
+    """``description``: written by its ``up``."""
 
     def __init__(self, socket: Path, description: Document) -> None:
         self._socket = socket
@@ -35,19 +35,16 @@ class RunningCluster:
 
     @property
     def data(self) -> str:
-        """The data directory."""
         data: str = self._description["data"]
         return data
 
     @property
     def zookeeper(self) -> str:
-        """The ZooKeeper connection string."""
         zookeeper: str = self._description["zookeeper"]
         return zookeeper
 
     @property
     def trace(self) -> Path | None:
-        """The directory of the brokers' traces."""
         trace: str | None = self._description["trace"]
         return None if trace is None else Path(trace)
 
@@ -59,23 +56,21 @@ class RunningCluster:
 
     @property
     def session_s(self) -> float:
-        """The session timeout of its brokers."""
         milliseconds: int = self._description["session_timeout_ms"]
         return milliseconds / 1000
 
     @property
     def supervised(self) -> bool:
-        """True if a dead broker's session is closed immediately instead of at its timeout."""
+        """A dead broker's session is closed immediately instead of at its timeout."""
         supervised: bool = self._description.get("supervised", False)
         return supervised
 
     @property
     def broker_ids(self) -> tuple[int, ...]:
-        """The ids of all brokers, dead or alive."""
         return tuple(sorted(broker["id"] for broker in self._description["brokers"]))
 
     def broker_id(self, named: str) -> int:
-        """The broker id for an id or "controller". Raises CommandFailed, RegistryError."""
+        """``named``: an id or "controller". Raises CommandFailed, RegistryError."""
         if named == CONTROLLER:
             return self._controller_id()
         ids = [broker["id"] for broker in self._description["brokers"]]
@@ -86,15 +81,15 @@ class RunningCluster:
         return broker_id
 
     def do(self, action: str, broker_id: int, **options: object) -> Document:
-        """Ask ``up`` for an action; returns the broker's new state. Raises ActionRefused, NotReached."""
+        """Returns the broker's new state. Raises ActionRefused, NotReached."""
         return self.ask({"action": action, "broker": broker_id, **options})
 
     def ask(self, request: Document) -> Document:
-        """Send a request to ``up`` (see ``cluster_actions``). Raises ActionRefused, NotReached."""
+        """See ``cluster_actions``. Raises ActionRefused, NotReached."""
         return control_socket.ask(self._socket, request)
 
     def expire(self, broker_id: int) -> int:
-        """End the session in which a broker is registered; returns its id. Raises CommandFailed, RegistryError."""
+        """Returns the id of the session in which the broker was registered. Raises CommandFailed, RegistryError."""
         if zookeeper_security(zookeeper_properties()).tls is not None:
             raise CommandFailed("a session of a ZooKeeper with TLS cannot be ended from outside")
         with zookeeper_client(self.zookeeper) as client:

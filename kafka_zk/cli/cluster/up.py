@@ -166,7 +166,6 @@ def _kind_of_cluster(proxies: bool, properties: dict[str, str]) -> "type[Embedde
 
 
 def _proxy_keys(properties: dict[str, str]) -> list[str]:
-    """The overrides that conflict with proxies."""
     from kafka_zk.embedded.proxied_cluster import PROXY_KEYS
 
     return sorted(PROXY_KEYS & properties.keys())
@@ -178,7 +177,6 @@ def _replication(brokers: int) -> dict[str, str]:
 
 
 def _checked(properties: dict[str, str], secure: bool) -> dict[str, str]:
-    """Check the overrides before the start, so that an error appears here and not in every broker's log."""
     from kafka_zk.broker.config.kafka_config import KafkaConfig
     from kafka_zk.embedded.cluster import LISTENER_KEYS
 
@@ -199,7 +197,6 @@ def _temporary_directory(cleanup: ExitStack) -> Path:
 
 
 def _remove(folder: Path, kind: type[BaseException] | None, error: object, trace: object) -> None:
-    """Remove the folder, unless a failure left logs in it that its message names."""
     failed = kind is not None and issubclass(kind, Exception)
     if not failed or not any(folder.rglob("*.log")):
         with interrupts.held():
@@ -311,7 +308,6 @@ def _say(as_json: bool, line: str, **fields: object) -> None:
 
 
 def _complaint(cluster: "EmbeddedCluster") -> str:
-    """Describe the partitions without a leader and the brokers to start for them."""
     leaderless = cluster.leaderless
     running = {broker.broker_id for broker in cluster.brokers if broker.alive}
     absent = sorted(set().union(*leaderless.values()) - running)
@@ -326,7 +322,7 @@ def _complaint(cluster: "EmbeddedCluster") -> str:
 
 
 def _found_by_default(cluster: "EmbeddedCluster") -> bool:
-    """True if commands without options find this cluster in the same environment."""
+    """Commands without options find this cluster in the same environment."""
     from kafka_zk.cli.terminal.zookeeper_client import DEFAULT_ZOOKEEPER
     from kafka_zk.clients.connection.config import parse_bootstrap_servers
     from kafka_zk.clients.connection.errors import ConfigError
@@ -358,9 +354,6 @@ def _watch(
     as_json: bool,
     cleanup: ExitStack,
 ) -> None:
-    """Report every process that ends and serve ``kafka-zk break``, until a signal arrives or the last broker has ended
-    unrequested.
-    """
     from kafka_zk.cli.cluster.cluster_actions import ClusterActions
 
     def did(action: str, target: str, broker: "BrokerProcess | None") -> None:
@@ -389,7 +382,6 @@ def _watch(
 def _tell_ended(
     cluster: "EmbeddedCluster", told: "Set[BrokerProcess | EmbeddedZooKeeper]", killed: "Set[int]", as_json: bool
 ) -> "set[BrokerProcess | EmbeddedZooKeeper]":
-    """Report processes that have ended, except those in ``told`` and brokers killed by request. Returns them."""
     died = {broker for broker in cluster.brokers if broker.broker_id not in killed}
     watched: set[BrokerProcess | EmbeddedZooKeeper] = {*died, *([cluster.zookeeper] if cluster.zookeeper else [])}
     ended = {each for each in watched - told if not each.alive}
@@ -402,7 +394,6 @@ def _tell_ended(
 
 
 def _listen(cluster: "EmbeddedCluster", cleanup: ExitStack) -> "ControlSocket | None":
-    """Open the socket for requests of ``kafka-zk break``; None if that fails."""
     from kafka_zk.embedded.control_socket import ControlSocket
 
     try:

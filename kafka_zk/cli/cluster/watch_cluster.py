@@ -25,7 +25,7 @@ from kafka_zk.registry.client.events import RegistryEvent
 
 POLL_MS = 100
 _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent, ClientsSeen, Denied)
-"""The events in brokers' traces that concern the cluster, not a group."""
+"""Events of brokers' traces that concern the cluster, not a group."""
 
 
 def watch_cluster(zookeeper: str | None, trace: Path | None, timeout_s: float, *, verbose: bool, as_json: bool) -> None:
@@ -61,7 +61,6 @@ def watch_cluster(zookeeper: str | None, trace: Path | None, timeout_s: float, *
 
 
 def _found(zookeeper: str | None) -> tuple[str | None, Path | None]:
-    """The ZooKeeper and the traces of a matching ``up`` cluster on this machine, if there is one."""
     try:
         cluster = find_cluster(None, zookeeper)
     except CommandFailed:

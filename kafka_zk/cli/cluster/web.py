@@ -100,7 +100,6 @@ def _size(recording: "Recording") -> str:
 
 
 def _opened(name: str) -> "tuple[Recording, None, str]":
-    """Open a recording, or play a scenario into one."""
     from kafka_zk.recorder.recording.recording import Recording
     from kafka_zk.sim.scenarios import library
 
@@ -162,7 +161,6 @@ def _record(
     port: int,
     as_json: bool,
 ) -> None:
-    """Record the matching ``up`` cluster on this machine, else the cluster of that ZooKeeper."""
     from kafka_zk.cli.cluster.running_cluster import find_cluster
     from kafka_zk.recorder.web.heartbeats import Heartbeats
     from kafka_zk.recorder.web.service import Cluster
@@ -209,7 +207,6 @@ def _watches(zookeeper: str) -> "WatchSource":
 
 
 def _break(running: "RunningCluster", request: "Document") -> "Document":
-    """Apply a command like ``kafka-zk break``, mostly through the running ``up``."""
     from kafka_zk.cli.cluster.break_actions import expected
     from kafka_zk.cli.cluster.running_cluster import EXPIRE
 

@@ -1,4 +1,4 @@
-"""The web page of a running ``up`` or ``demo``, served by a ``kafka-zk web`` child process."""
+"""The page of a running ``up`` or ``demo``, a ``kafka-zk web`` child process."""
 
 import os
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ START_TIMEOUT_S = 60
 
 
 class WebPage:
-    """Starts immediately. The page waits for the control socket of ``up``, so it is available when ``up`` serves that.
+    """Starts immediately, and waits for the control socket of ``up``.
 
     Args:
         traces: folder of the processes' traces; default: that of the brokers of ``up``.
@@ -28,7 +28,7 @@ class WebPage:
         self._told = False
 
     def news(self) -> str | None:
-        """Return once the page's URL (with the one for breaking), or how the process ended; None without news."""
+        """Once: the page's URL (with the one for breaking), or how the process ended."""
         if self._told:
             return None
         if found := self._url():
@@ -41,7 +41,7 @@ class WebPage:
         return None
 
     def wait(self) -> str:
-        """Return the URL once the page responds. Raises ProcessFailed."""
+        """Wait until the page responds. Raises ProcessFailed."""
         self._process.wait_until(lambda: bool(self._url()), START_TIMEOUT_S, "answer")
         return self._url()
 
@@ -49,7 +49,6 @@ class WebPage:
         return self._line(URL)
 
     def _line(self, beginning: str) -> str:
-        """The rest of the log line with this beginning; "" if it is not written yet."""
         lines = self._process.log_file.read_text().split("\n")[:-1]
         return next((line.removeprefix(beginning) for line in lines if line.startswith(beginning)), "")
 
@@ -58,7 +57,7 @@ class WebPage:
 
 
 def _create_private(log: Path) -> None:
-    """Make the log readable for this user only, because it contains the URL with the break token."""
+    """The log contains the URL with the break token."""
     log.parent.mkdir(parents=True, exist_ok=True)
     log.unlink(missing_ok=True)
     os.close(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))

@@ -1,5 +1,5 @@
-"""Group members and producers that a running ``kafka-zk up`` starts and ends on requests of ``kafka-zk break`` or the
-web page. Each is a process of ``kafka-zk consume`` or ``kafka-zk produce``."""
+"""Processes of ``kafka-zk consume`` and ``kafka-zk produce`` that ``kafka-zk up`` starts and ends for ``kafka-zk
+break`` or the web page."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from kafka_zk.embedded.cluster import EmbeddedCluster
 
 ZOOKEEPER, BROKER = "zookeeper", "broker"
-"""The types of groups."""
 PARTITIONS = 6
-"""Partitions of a topic that the workload creates."""
 MOST_MEMBERS, MOST_PRODUCERS = 12, 4
 MOST_RATE = 10_000
 SESSION_S = 6
@@ -71,7 +69,6 @@ class Workload:
         }
 
     def stop(self) -> None:
-        """Stop all members and producers orderly."""
         running = [*self._leaving, *(each.process for each in self._members.values())]
         running += [each.process for each in self._producers.values()]
         for process in running:

@@ -20,8 +20,6 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerGroupOptions(GroupOptions):
-    """The options of a broker-coordinated group."""
-
     bootstrap: str
 
 

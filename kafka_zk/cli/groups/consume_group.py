@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperGroupOptions(GroupOptions):
-    """The options of a group in ZooKeeper."""
-
     zookeeper: str | None
     trace: Path | None
 
@@ -73,7 +71,6 @@ def _check_topics(config: ZookeeperConsumerConfig, topics: Sequence[str]) -> Non
 
 
 async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
-    """Open the consumer's client, and report its sessions to the supervisor, if any."""
     from twisted.internet import reactor
 
     client = KazooTwistedClient(
@@ -91,7 +88,6 @@ async def _open_client(config: ZookeeperConsumerConfig) -> KazooTwistedClient:
 
 
 def _make(config: ZookeeperConsumerConfig, trace: Path | None, cleanup: ExitStack) -> BlockingZookeeperConsumer:
-    """Create the consumer. With a trace, count its ZooKeeper requests and write its events."""
     if trace is None:
         return BlockingZookeeperConsumer(config=config, open_client=partial(_open_client, config))
     clients: list[KazooTwistedClient] = []

@@ -24,7 +24,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class Where(NamedTuple):
-    """The location and the kind of groups on a command line; None: both kinds."""
+    """``kind`` None means both kinds."""
 
     zookeeper: str | None
     bootstrap: str | None = None
@@ -35,7 +35,7 @@ class Where(NamedTuple):
 
 
 def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, names_zookeeper: bool) -> Where:
-    """Where the groups are. Brokers without a ZooKeeper mean only the groups of these brokers.
+    """``bootstrap`` without a named ZooKeeper means only the groups of these brokers.
 
     Args: ``names_zookeeper``: ``zookeeper`` comes from the command line, not from the environment.
     """
@@ -46,7 +46,7 @@ def where(zookeeper: str | None, bootstrap: str | None, kind: str | None, *, nam
 
 @contextlib.contextmanager
 def group_access(at: Where) -> "Iterator[GroupAccess]":
-    """Open the groups. ZooKeeper provides its own groups, and the brokers' addresses if none are given.
+    """ZooKeeper provides its own groups, and the brokers' addresses if none are given.
 
     Raises: CommandFailed, RegistryError, KafkaError.
     """
@@ -66,7 +66,7 @@ def group_access(at: Where) -> "Iterator[GroupAccess]":
 
 
 class GroupAccess:
-    """The groups of the requested kinds; ``sides`` maps each kind to its groups."""
+    """``sides``: the requested kinds."""
 
     def __init__(self, sides: Mapping[GroupKind, Groups], brokers: GroupBrokers) -> None:
         self.sides = sides
@@ -108,7 +108,7 @@ class GroupAccess:
 
     @contextlib.contextmanager
     def _may_fail(self, kind: GroupKind) -> Iterator[None]:
-        """Show the groups in ZooKeeper even if the brokers do not respond."""
+        """Groups in ZooKeeper are shown even if the brokers do not respond."""
         try:
             yield
         except (CommandFailed, KafkaError) as error:

@@ -1,4 +1,4 @@
-"""The brokers for a command about groups: one client for all requests, and log end offsets."""
+"""One client of brokers for all requests of a command about groups."""
 
 import contextlib
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _TIMEOUT_MS = 30_000
 
 
 class GroupBrokers:
-    """A context manager that connects on the first request. ``bootstrap``: empty if there are no brokers."""
+    """Connects on the first request. ``bootstrap``: empty if there are no brokers."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -74,13 +74,12 @@ def log_ends(brokers: GroupBrokers, tps: list[TopicPartition]) -> dict[TopicPart
 
 
 def existing(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPartition]:
-    """The partitions that exist. Raises KafkaError."""
+    """Raises KafkaError."""
     topics = admin.describe_topics({tp.topic for tp in tps}.intersection(admin.list_topics()))
     return [tp for tp in tps if tp.topic in topics and tp.partition < len(topics[tp.topic].partitions)]
 
 
 def _with_leader(admin: "BlockingAdmin", tps: list[TopicPartition]) -> list[TopicPartition]:
-    """The partitions that have a leader; a note names the others."""
     there = existing(admin, tps)
     described = admin.describe_topics({tp.topic for tp in there})
     led = [tp for tp in there if tp.partition in described[tp.topic].available]

@@ -11,22 +11,22 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class GroupKind(enum.StrEnum):
-    """Coordinator of a group: a broker, or its members through ZooKeeper."""
+    """What coordinates a group: a broker, or its members through ZooKeeper."""
 
     BROKER = "broker"
     ZOOKEEPER = "zookeeper"
 
     @property
     def place(self) -> str:
-        """Where the groups are, for a sentence."""
         return "in ZooKeeper" if self is GroupKind.ZOOKEEPER else "at the brokers"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionOfGroup:
-    """One line of a description. A member without partitions has one, too.
+    """One line of a description, also for a member without partitions.
 
-    ``owner``: a member's id, in ZooKeeper with its stream number. Only brokers know hosts and client ids.
+    ``owner``: a member's id, in ZooKeeper groups followed by the number of its stream. Only brokers know hosts and
+    client ids.
     """
 
     tp: TopicPartition | None
@@ -60,23 +60,23 @@ class Groups(Protocol):
     def overviews(self) -> dict[str, GroupOverview]: ...
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
-        """Describe groups without log end offsets: their partitions, then members without partitions."""
+        """Partitions without log end offsets, then members without partitions."""
         ...
 
     def offsets(self, group: str) -> dict[TopicPartition, int]: ...
 
     def refuse_live(self, group: str) -> None:
-        """Raises if the group has live members; a group that does not exist has none."""
+        """Raises if the group exists and has live members."""
         ...
 
     def store(self, group: str, offsets: Offsets) -> None:
-        """Store offsets; the group need not exist. Raises if it has live members."""
+        """The group need not exist. Raises if it has live members."""
         ...
 
     def delete(self, group: str) -> None:
-        """Delete the group. Raises if it has live members."""
+        """Raises if it has live members."""
         ...
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """Delete offsets. Raises if live members may use them."""
+        """Raises if live members may use them."""
         ...

@@ -1,4 +1,4 @@
-"""The lag of a group's partitions, measured without blocking the caller."""
+"""A group's lag, measured without blocking the caller."""
 
 import time
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ _TIMEOUTS: dict[str, Any] = {"default_api_timeout_ms": 2_000, "request_timeout_m
 
 
 class LagMeter(ABC):
-    """``poll`` may be called at any time. ``lag``: the last measurement; empty while brokers do not respond."""
+    """``lag``: the last measurement; empty while brokers do not respond."""
 
     def __init__(self) -> None:
         self.lag: dict[TopicPartition, int] = {}
@@ -33,7 +33,7 @@ class LagMeter(ABC):
         self._next_s = 0.0
 
     def poll(self, partitions: Collection[TopicPartition]) -> None:
-        """Read finished results, and start a measurement if one is due."""
+        """Finished results are read; a measurement starts if one is due."""
         if self._asked is not None and self._asked.done():
             self._take(self._asked)
             self._asked = None
@@ -46,16 +46,14 @@ class LagMeter(ABC):
 
     @abstractmethod
     def _ask(self, partitions: Collection[TopicPartition]) -> None:
-        """Start a measurement and set ``_asked``."""
+        """Set ``_asked``."""
 
     @abstractmethod
     def _take(self, asked: "Future[Mapping[TopicPartition, int]]") -> None:
-        """Set ``lag`` from a finished measurement."""
+        """Set ``lag``."""
 
 
 class ZookeeperLagMeter(LagMeter):
-    """The lag of a group with its offsets in ZooKeeper."""
-
     def __init__(self, client: KazooBlockingClient, group: str) -> None:
         super().__init__()
         self._client = client
@@ -83,7 +81,7 @@ class ZookeeperLagMeter(LagMeter):
 
 
 class BrokerLagMeter(LagMeter):
-    """The lag of a group with its offsets at its coordinator."""
+    """Offsets are at the group's coordinator."""
 
     def __init__(self, bootstrap: str, group: str) -> None:
         super().__init__()

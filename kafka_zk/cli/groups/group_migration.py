@@ -1,6 +1,6 @@
 """Copy a group's committed offsets between ZooKeeper and the brokers, without decreasing any offset.
 
-``plan`` is pure; ``migrate`` reads both sides, plans and writes. The source side keeps its offsets.
+The source side keeps its offsets.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ CHANGED = "changed meanwhile"
 
 
 class Row(NamedTuple):
-    """A partition's previous offsets (None if absent) and the result; ``reason``: why the offset was not copied."""
+    """Previous offsets are None if absent; ``reason``: why the offset was not copied."""
 
     tp: TopicPartition
     source: int | None
@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 def plan(source: Offsets, target: Offsets, unusable: Mapping[TopicPartition, str], wanted: Collection[TopicPartition],
          *, copied: str) -> list[Row]:  # fmt: skip
-    """Return a row for each wanted partition, sorted.
+    """A row for each wanted partition, sorted.
 
     Args:
         unusable: partitions whose offset must not be copied, with the reason.
@@ -67,7 +67,7 @@ def _why_kept(source: int | None, target: int | None, unusable: str | None) -> s
 
 @contextlib.contextmanager
 def migration(zookeeper: str | None, bootstrap: str | None) -> "Iterator[Migration]":
-    """Open both sides; ``bootstrap`` None: the registered brokers. Raises CommandFailed, RegistryError."""
+    """``bootstrap`` None: the registered brokers. Raises CommandFailed, RegistryError."""
     with (
         zookeeper_client(zookeeper or DEFAULT_ZOOKEEPER) as client,
         GroupBrokers(bootstrap or registered_brokers(client)) as brokers,
@@ -76,7 +76,7 @@ def migration(zookeeper: str | None, bootstrap: str | None) -> "Iterator[Migrati
 
 
 class Migration:
-    """One group on both sides. Every method may raise CommandFailed, RegistryError and KafkaError."""
+    """Every method may raise CommandFailed, RegistryError and KafkaError."""
 
     def __init__(self, zookeeper: GroupsInZookeeper, brokers: GroupsOfBrokers, asked: GroupBrokers) -> None:
         self._zookeeper = zookeeper
@@ -84,9 +84,7 @@ class Migration:
         self._asked = asked
 
     def migrate(self, group: str, topics: Collection[str], to: GroupKind, *, dry_run: bool) -> list[Row]:
-        """Copy the group's offsets; see the module docstring.
-
-        Args: ``topics``: ``topic`` or ``topic:0,1``; empty for all.
+        """Args: ``topics``: ``topic`` or ``topic:0,1``; empty for all.
         Raises: CommandFailed if the group does not exist on the source side; GroupNotEmpty if it has live members on
         either.
         """
@@ -120,7 +118,7 @@ class Migration:
         return unusable
 
     def _write(self, group: str, to: GroupKind, moves: Offsets) -> Collection[TopicPartition]:
-        """Returns the partitions that were written meanwhile: a coordinator refuses while there are members."""
+        """Return the partitions that another client has written meanwhile. Brokers refuse while there are members."""
         if to is GroupKind.BROKER:
             self._brokers.store(group, moves)
             return ()

@@ -1,4 +1,4 @@
-"""Writes a group's records to stdout, for both kinds of groups."""
+"""Writes a group's records to stdout."""
 
 import sys
 import time
@@ -15,8 +15,6 @@ FLUSH_MS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOptions:
-    """The command line's options of the group."""
-
     group: str
     topics: tuple[str, ...]
     white_list: str | None

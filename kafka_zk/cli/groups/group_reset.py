@@ -1,4 +1,4 @@
-"""The offsets that a reset stores: Kafka's kafka-consumer-groups --reset-offsets, for both kinds of groups.
+"""Kafka's kafka-consumer-groups --reset-offsets, for both kinds of groups.
 
 Source: ConsumerGroupCommand.prepareOffsetsToReset, checkOffsetsRange@3.9.
 """
@@ -20,7 +20,7 @@ _NO_SUCH = "no such topic, or no such partition of it"
 
 
 class Target(NamedTuple):
-    """Where to reset to: exactly one field is set. ``current``: the committed offset, else the log end."""
+    """Exactly one field is set. ``current``: the committed offset, else the log end."""
 
     earliest: bool = False
     latest: bool = False
@@ -31,7 +31,6 @@ class Target(NamedTuple):
     planned: Offsets | None = None
 
     def given(self) -> int:
-        """Number of fields that are set."""
         return sum(each is not None and each is not False for each in self)
 
 
@@ -60,7 +59,7 @@ def chosen_partitions(
 def parse_topics(
     wanted: Iterable[str], partitions_of: Mapping[str, Iterable[int]], lacking: str = _NO_SUCH
 ) -> list[TopicPartition]:
-    """Parse ``topic`` or ``topic:0,1`` to partitions, sorted.
+    """Parse ``topic`` or ``topic:0,1`` into sorted partitions.
 
     Raises: CommandFailed with ``lacking`` if one does not exist.
     """
@@ -78,7 +77,7 @@ def parse_topics(
 def new_offsets(
     admin: "BlockingAdmin", partitions: list[TopicPartition], current: Offsets, target: Target
 ) -> dict[TopicPartition, int]:
-    """The offset to store for each partition, clamped to its log. Raises CommandFailed, KafkaError."""
+    """The new offsets, clamped to each partition's log. Raises CommandFailed, KafkaError."""
     from kafka_zk.clients.connection.list_offsets import EARLIEST, LATEST
 
     def listed(spec: int) -> dict[TopicPartition, int]:

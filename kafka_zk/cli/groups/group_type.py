@@ -9,12 +9,11 @@ GROUP_TYPES = ("broker", "zookeeper")
 
 
 def group_type_option(help_text: str) -> Decorator:
-    """``--type``, as the parameter ``group_type``."""
     return click.option("--type", "group_type", type=click.Choice(GROUP_TYPES), help=help_text)
 
 
 def is_of_broker(group_type: str | None) -> bool:
-    """Decide by --type, else by the server on the command line; environment variables do not count."""
+    """--type decides, else the server on the command line; environment variables do not count."""
     if group_type is not None:
         return group_type == "broker"
     context = click.get_current_context()

@@ -50,7 +50,6 @@ def command() -> None:
 
 
 def in_zookeeper(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of commands for groups in ZooKeeper."""
     asked = zookeeper_option("The ZooKeeper of the group.  [default: 127.0.0.1:2181]", envvar="KAFKA_ZK_ZOOKEEPER")
     return asked(json_option(function))
 
@@ -152,7 +151,7 @@ def delete_offsets(group: str, topics: tuple[str, ...], at: "Where", as_json: bo
 
 
 def targets(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options for the target of a reset; their names are the parameters of ``_target``."""
+    """Their names are the parameters of ``_target``."""
     for option in reversed(
         (
             click.option("--to-earliest", is_flag=True, help="To the first offset of each log."),
@@ -386,7 +385,7 @@ def _offset_documents(stored: "Mapping[str, Mapping[TopicPartition, int]]") -> l
 
 
 def _print(columns: tuple[str, ...], rows: list[dict[str, Any]], as_json: bool) -> None:
-    """Print rows. Columns have hyphens, as in Kafka; JSON keys have underscores, as in other commands."""
+    """Columns have hyphens, as in Kafka; JSON keys have underscores, as in other commands."""
     if as_json:
         print_json([{key.replace("-", "_"): value for key, value in row.items()} for row in rows])
     else:

@@ -1,4 +1,4 @@
-"""The groups in ZooKeeper, for the commands that show and change them."""
+"""The groups of one ZooKeeper."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -19,7 +19,7 @@ from kafka_zk.registry.znodes.consumers import NO_OFFSET, consumer_of
 
 
 def registered_brokers(client: RegistryClient) -> str:
-    """Bootstrap servers: the addresses of the live brokers; empty if there are none. Raises RegistryError."""
+    """The bootstrap servers; empty without live brokers. Raises RegistryError."""
     live = run_blocking(BrokerRegistry(client).live())
     protocol = command_security().protocol
     addresses = [info.address(protocol) for info, _ in live.values()]
@@ -33,8 +33,6 @@ def _state(member_count: int | None) -> str:
 
 
 class GroupsInZookeeper:
-    """``Groups`` of one ZooKeeper."""
-
     kind = GroupKind.ZOOKEEPER
 
     def __init__(self, client: RegistryClient) -> None:
@@ -69,7 +67,6 @@ class GroupsInZookeeper:
         return run_blocking(registry.fetch(run_blocking(registry.partitions())))
 
     def refuse_live(self, group: str) -> None:
-        """Raises: GroupNotEmpty."""
         if run_blocking(group_registry.groups(self._client)).get(group, 0) != 0:
             run_blocking(group_registry.check_empty(self._client, group))
 
@@ -78,19 +75,19 @@ class GroupsInZookeeper:
         run_blocking(OffsetRegistry(self._client, group).store(offsets))
 
     def store_unchanged(self, group: str, writes: Mapping[TopicPartition, StoredOffset]) -> list[TopicPartition]:
-        """Like OffsetRegistry.store_unchanged. Raises GroupNotEmpty."""
+        """Raises GroupNotEmpty."""
         self.refuse_live(group)
         return run_blocking(OffsetRegistry(self._client, group).store_unchanged(writes))
 
     def outdated(self, group: str, tps: Collection[TopicPartition]) -> set[TopicPartition]:
-        """The partitions whose offset belongs to an earlier topic of the same name."""
+        """Their offsets belong to an earlier topic of the same name."""
         return run_blocking(group_topics.outdated(self._client, group, tps))
 
     def delete(self, group: str) -> None:
         run_blocking(group_registry.delete_group(self._client, group))
 
     def delete_offsets(self, group: str, tps: Collection[TopicPartition]) -> None:
-        """Delete offsets; with the last offset of a topic, delete its other state, too."""
+        """Deleting the last offset of a topic also deletes the rest of the topic's state."""
         stored = self.offsets(group)
         for topic in sorted({tp.topic for tp in tps}):
             part = [tp for tp in tps if tp.topic == topic]
@@ -100,6 +97,5 @@ class GroupsInZookeeper:
                 run_blocking(group_registry.delete_group_offsets(self._client, group, part))
 
     def _partitions(self, topics: Collection[str]) -> list[TopicPartition]:
-        """All partitions of the existing topics among these."""
         assignments = run_blocking(TopicRegistry(self._client).assignments(topics))
         return [TopicPartition(name, number) for name, each in assignments.items() for number in each.partitions]

@@ -1,4 +1,4 @@
-"""The broker-coordinated groups, for the commands that show and change them."""
+"""The broker-coordinated groups of one cluster."""
 
 from collections.abc import Collection, Sequence
 
@@ -11,8 +11,6 @@ from kafka_zk.clients.admin.group_admin import DEAD, EMPTY, STABLE, CommittedOff
 
 
 class GroupsOfBrokers:
-    """``Groups`` of one cluster."""
-
     kind = GroupKind.BROKER
 
     def __init__(self, brokers: GroupBrokers) -> None:
@@ -28,7 +26,7 @@ class GroupsOfBrokers:
         return {name: GroupOverview(each.state, len(each.members)) for name, each in described.items()}
 
     def describe(self, groups: Sequence[str]) -> dict[str, list[PartitionOfGroup]]:
-        """Describe partitions that are assigned to members or have committed offsets."""
+        """The partitions that are assigned or have committed offsets."""
         with self._brokers.asked() as admin:
             described = admin.groups.describe_groups(groups)
             offsets = admin.groups.committed_by(groups)

@@ -24,7 +24,7 @@ class _Entry(NamedTuple):
 
 
 def lines(group: str, offsets: GroupOffsets) -> Iterator[str]:
-    """The lines of one group, without line ends, sorted by topic and partition."""
+    """The lines have no line ends."""
     for tp, offset in sorted(offsets.items()):
         yield f"{offset_path(group, *tp)}:{offset}"
 

@@ -15,7 +15,6 @@ from kafka_zk.cli.terminal.errors import CommandFailed
 
 
 def lines(offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
-    """One group's lines, without line ends."""
     for (topic, partition), offset in offsets.items():
         out = io.StringIO()
         csv.writer(out, lineterminator="").writerow((topic, partition, offset))
@@ -23,7 +22,7 @@ def lines(offsets: Mapping[TopicPartition, int]) -> Iterator[str]:
 
 
 def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
-    """Parse the offsets of ``group``, skipping empty lines and lines of other groups.
+    """Empty lines and lines of other groups are skipped.
 
     Raises: CommandFailed with the line number, or if the group has no line.
     """
@@ -45,7 +44,6 @@ def parse(text: Iterable[str], group: str) -> dict[TopicPartition, int]:
 
 
 def _fields(line: str) -> list[str]:
-    """The fields of one line; empty if it is not CSV."""
     try:
         return next(csv.reader([line.strip()]))
     except csv.Error:

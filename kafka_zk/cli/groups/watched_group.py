@@ -1,4 +1,4 @@
-"""A group that ``kafka-zk watch`` watches, in ZooKeeper or at brokers."""
+"""The group that ``kafka-zk watch`` watches."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from kafka_zk.registry.znodes.consumers import is_znode_name
 
 
 class WatchedGroup(ABC):
-    """One group; its events are added to ``timeline``."""
+    """Its events are added to ``timeline``."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
@@ -94,7 +94,7 @@ class _OfBrokers(WatchedGroup):
 
 @contextmanager
 def zookeeper_group(zookeeper: str | None, group: str) -> Iterator[WatchedGroup]:
-    """Watch a group in ZooKeeper. Raises click.BadParameter if the name is invalid there."""
+    """Raises click.BadParameter if the name is invalid there."""
     if not is_znode_name(group):
         raise click.BadParameter(f"{group!r} is not a valid name for a group in ZooKeeper", param_hint="--group")
     with zookeeper_session(zookeeper or DEFAULT_ZOOKEEPER) as client:
@@ -103,5 +103,5 @@ def zookeeper_group(zookeeper: str | None, group: str) -> Iterator[WatchedGroup]
 
 @contextmanager
 def broker_group(bootstrap: str, group: str) -> Iterator[WatchedGroup]:
-    """Watch a group of brokers. Raises KafkaError if no broker responds."""
+    """Raises KafkaError if no broker responds."""
     yield _OfBrokers(bootstrap, group)

@@ -1,4 +1,4 @@
-"""A Spark session for a command. Spark's output goes to a file, and a failure is one sentence that names the file.
+"""Spark's output goes to a file, and a failure is one sentence that names the file.
 
 ``spark-submit`` starts Spark before this code and keeps Spark's own logging.
 """
@@ -18,7 +18,7 @@ from kafka_zk.cli.terminal.errors import CommandFailed, sentence
 
 @contextmanager
 def command_session(app_name: str, master: str | None, config: Mapping[str, str]) -> Iterator[Any]:
-    """A session for a block. Raises CommandFailed for any error of Spark; this project's errors pass unchanged."""
+    """Raises CommandFailed for any error of Spark; this project's errors pass unchanged."""
     from kafka_zk.spark_jobs.extraction.progress import HEARTBEAT
     from kafka_zk.spark_jobs.extraction.spark_failure import reason
     from kafka_zk.spark_jobs.session import spark_session, stop, tell_no_tracebacks
@@ -52,7 +52,7 @@ def command_session(app_name: str, master: str | None, config: Mapping[str, str]
 
 
 def _hush() -> None:
-    """Silence pyspark's logging: errors with Java traces on stderr, and a warning about pandas."""
+    """Pyspark logs errors with Java traces to stderr, and a warning about pandas."""
     from pyspark.logger import PySparkLogger
 
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -61,7 +61,7 @@ def _hush() -> None:
 
 
 class _Log:
-    """A file for the stderr of Spark's JVM and Python workers; not used with KAFKA_ZK_DEBUG."""
+    """The stderr of Spark's JVM and Python workers; not used with KAFKA_ZK_DEBUG."""
 
     def __init__(self, debugged: bool) -> None:
         self._debugged = debugged
@@ -71,7 +71,7 @@ class _Log:
 
     @contextmanager
     def of_new_processes(self) -> Iterator[None]:
-        """Processes started in the block inherit the file as stderr; this process's own output is unchanged."""
+        """Processes started in the block inherit the file as stderr."""
         if self._debugged:
             yield
             return

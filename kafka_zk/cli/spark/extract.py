@@ -1,8 +1,6 @@
-"""``kafka-zk extract``, also for ``spark-submit``: extract new records of topics into a folder, exactly once.
+"""``kafka-zk extract``, also for ``spark-submit``.
 
-Exit codes: 0 everything requested is extracted; 1 failed; 2 wrong usage; 3 the group has another live member; 4 another
-client moved the group's offsets meanwhile, nothing was published; 5 extracted, but less than requested. After any of
-them the next run continues correctly.
+After any exit code the next run continues correctly.
 """
 
 import sys
@@ -160,7 +158,7 @@ def _check_every(until: str, dry_run: bool) -> None:
 
 
 def _run(extraction: "Extraction", master: str | None, config: Mapping[str, str]) -> "Report":
-    """Run once. Spark starts only if needed, and stops with the run."""
+    """Spark starts only if needed, and stops with the run."""
     from kafka_zk.spark_jobs.extraction import job
     from kafka_zk.spark_jobs.extraction.progress_display import progress_display
 
@@ -203,7 +201,6 @@ def _show(report: "Report", as_json: bool, dry_run: bool, extraction: "Extractio
 
 
 def _whereabouts(extraction: "Extraction") -> str:
-    """Where the undecodable values were written."""
     if extraction.dead_letter_topic is not None:
         return f"they are in topic {extraction.dead_letter_topic}"
     kept = extraction.on_undecodable == KEEP

@@ -47,7 +47,6 @@ def _print(done: Round) -> None:
 
 
 def _say(done: Round) -> None:
-    """Print a round, unless it was idle."""
     if done.report is None:
         note(f"round {done.number} failed: {done.failure}")
     elif done.report.published:

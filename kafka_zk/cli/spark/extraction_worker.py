@@ -2,10 +2,9 @@
 
     python -m kafka_zk.cli.spark.extraction_worker '{"spark.ui.enabled": "false"}'
 
-The argument is Spark's configuration. Spark starts immediately. Each line of stdin is an extraction: the fields of
-``Extraction`` as JSON. Each line of stdout is an event: "started" with its seconds, "progress" with the records done
-and their total, "extracted" with the report. The process exits at the end of stdin, or after a failure with one
-sentence on stderr.
+The argument is Spark's configuration. Each line of stdin is an extraction: the fields of ``Extraction`` as JSON. Each
+line of stdout is an event: "started" with its seconds, "progress" with the records done and their total, "extracted"
+with the report. The process exits at the end of stdin, or after a failure with one sentence on stderr.
 """
 
 import json
@@ -36,7 +35,7 @@ def _tell(done: int, total: int) -> None:
 
 
 def main(config: str) -> int:
-    """Run until stdin ends; returns the exit code."""
+    """Returns the exit code."""
     try:
         work(json.loads(config))
     except click.ClickException as error:

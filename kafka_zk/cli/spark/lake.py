@@ -1,7 +1,4 @@
-"""``kafka-zk lake``: verify and compact the output of ``kafka-zk extract``.
-
-Exit codes: 0 no faults; 1 faults or a failure; 2 wrong usage. After a failure the next run continues.
-"""
+"""Exit codes: 0 no faults; 1 faults or a failure; 2 wrong usage. After a failure the next run continues."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any

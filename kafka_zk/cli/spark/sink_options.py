@@ -26,12 +26,11 @@ _OPTIONS = (
 
 
 def sink_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator; ``packages`` is for ``with_packages``, the others are fields of ``Extraction``."""
+    """``packages`` is for ``with_packages``, the others are fields of ``Extraction``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def with_packages(config: dict[str, str], packages: str | None) -> dict[str, str]:
-    """Spark's configuration with the jars."""
     return {**config, "spark.jars.packages": packages} if packages else config

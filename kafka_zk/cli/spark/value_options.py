@@ -14,7 +14,7 @@ _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
 class _Interval(click.ParamType[float]):
-    """An interval such as ``30s``, ``5m``, ``1h``, ``500ms``, in seconds."""
+    """``30s``, ``5m``, ``1h``, ``500ms``; in seconds."""
 
     name = "interval"
 
@@ -47,7 +47,7 @@ _OPTIONS = (
 
 
 def value_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A decorator. The options' names are fields of ``Extraction``."""
+    """The options' names are fields of ``Extraction``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

@@ -14,7 +14,7 @@ T = TypeVar("T")
 def open_access(
     bootstrap: str, zookeeper: str | None, of_broker: Callable[[Any], T], of_zookeeper: Callable[[Any], T]
 ) -> AbstractContextManager[T]:
-    """Calls ``of_broker`` with an admin client or, if the options name ZooKeeper, ``of_zookeeper`` with its client.
+    """``of_broker`` gets an admin client or, if the options name ZooKeeper, ``of_zookeeper`` its client.
 
     Raises: UsageError; the context raises CommandFailed, KafkaError, RegistryError.
     """
@@ -27,7 +27,6 @@ def open_access(
 
 @contextlib.contextmanager
 def through_broker(bootstrap: str, make: Callable[[Any], T]) -> Iterator[T]:
-    """Raises: KafkaError."""
     from kafka_zk.cli.terminal.brokers import broker_admin
 
     with broker_admin(bootstrap) as admin:
@@ -36,7 +35,6 @@ def through_broker(bootstrap: str, make: Callable[[Any], T]) -> Iterator[T]:
 
 @contextlib.contextmanager
 def through_zookeeper(servers: str, make: Callable[[Any], T]) -> Iterator[T]:
-    """Raises: CommandFailed, RegistryError."""
     from kafka_zk.cli.terminal.zookeeper_client import zookeeper_client
 
     with zookeeper_client(servers) as client:

@@ -17,7 +17,7 @@ from kafka_zk.clients.connection.metadata import TopicMetadata
 from kafka_zk.clients.consumer.blocking_reader import BlockingReader
 
 HEARSAY_S = 0.5
-"""How long a new topic may be unknown, even to the controller, after its creation in ZooKeeper."""
+"""A topic that was created in ZooKeeper may be unknown for this time, even to the controller."""
 _RETRY_S = 0.1
 
 ANSWER_MS = 60_000
@@ -26,7 +26,7 @@ ANSWER_MS = 60_000
 
 @contextlib.contextmanager
 def broker_admin(bootstrap: str, **options: Any) -> Iterator[BlockingAdmin]:
-    """An admin client for a block that only sends requests to brokers. Raises KafkaError."""
+    """Sends only requests to brokers. Raises KafkaError."""
     limit_s = options.get("default_api_timeout_ms", ANSWER_MS) / 1000
     notice = waiting(f"the brokers at {shortened_list(bootstrap)}", limit_s)
     with notice, BlockingAdmin(bootstrap_servers=bootstrap, **secured(), **options) as admin:
@@ -64,7 +64,7 @@ def find_topic(reader: BlockingReader, topic: str, *, wait: bool) -> TopicMetada
 
 
 def check_may_produce(servers: str, topic: str) -> None:
-    """Print a note if the topic is new and the brokers create topics automatically.
+    """A note tells that the topic is new and brokers create it.
 
     Raises: CommandFailed for a missing topic if they do not (auto.create.topics.enable); KafkaError.
     """
@@ -77,14 +77,13 @@ def check_may_produce(servers: str, topic: str) -> None:
 
 
 def _is_known(topic: str, servers: str) -> bool:
-    """Fetch metadata only of this topic: a cluster may have thousands."""
+    """A cluster may have thousands of topics: fetch metadata of one."""
     with BlockingReader(bootstrap_servers=servers, **secured()) as reader, contextlib.suppress(KafkaTimeoutError):
         return bool(reader.partitions_for(topic, 0))
     return False
 
 
 def _creates_topics(admin: BlockingAdmin) -> bool:
-    """True if the brokers create topics automatically, as far as their configuration shows."""
     broker_id = min(admin.describe_cluster().nodes)
     try:
         entries = admin.describe_broker_configs(broker_id)

@@ -1,7 +1,6 @@
-"""``--command-config FILE``: the security of a command's connections to brokers, as in Kafka's tools.
+"""``--command-config FILE``, as in Kafka's tools: a client's ``.properties``.
 
-The file is a client's ``.properties``. Only security keys are used, in Java's or librdkafka's spelling
-(docs/how-to/security.md).
+Only security keys are used, in Java's or librdkafka's spelling (docs/how-to/security.md).
 """
 
 from pathlib import Path
@@ -23,7 +22,7 @@ def _remember(context: click.Context, parameter: click.Parameter, path: Path | N
 
 
 def read_security(path: Path) -> "tuple[dict[str, str], ClientSecurity]":
-    """The security keys of a client's properties file, and the security that they define. Raises CommandFailed."""
+    """The security keys of a client, and what they define. Raises CommandFailed."""
     from kafka_zk.cli.terminal.errors import CommandFailed
     from kafka_zk.cli.terminal.properties import read_properties
     from kafka_zk.security.client_keys import client_security, security_keys
@@ -50,7 +49,7 @@ command_config_option = click.option(
 
 
 def command_security() -> "ClientSecurity":
-    """The security of the current command. Call it on the command's own thread."""
+    """Call it on the command's own thread."""
     from kafka_zk.security.client_security import NO_SECURITY
 
     context = click.get_current_context(silent=True)
@@ -58,12 +57,11 @@ def command_security() -> "ClientSecurity":
 
 
 def secured() -> dict[str, Any]:
-    """The security as an option of a client. Empty without a file, so that individual keys may be given instead."""
+    """An option of a client; empty without a file, so that individual keys may be given instead."""
     context = click.get_current_context(silent=True)
     return {"security": context.meta[_SECURITY]} if context is not None and _SECURITY in context.meta else {}
 
 
 def security_properties() -> dict[str, str]:
-    """The security keys, including secrets, for Spark's options."""
     context = click.get_current_context(silent=True)
     return {} if context is None else dict(context.meta.get(_KEYS, {}))

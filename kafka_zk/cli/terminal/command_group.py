@@ -7,11 +7,11 @@ import click
 from kafka_zk.cli.terminal.nearest import did_you_mean
 
 EXAMPLE_COLUMNS = 78
-"""Without the source's indentation; click indents by two."""
+"""Columns of an example without the indentation in the source; click adds two."""
 
 
 class CommandGroup(click.Group):
-    """A ``click.Group`` with suggestions. Click's own suggestions vary by version and ignore lazy commands."""
+    """Click's own suggestions vary by version and ignore lazy commands."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -27,7 +27,7 @@ class CommandGroup(click.Group):
 
 
 def with_narrow_examples(command: click.Command) -> click.Command:
-    """The command, with click's preformatted lines (after a backspace) wrapped between words."""
+    """Wraps click's preformatted lines (after a backspace) between words."""
     paragraphs = (command.help or "").split("\n\n")
     command.help = "\n\n".join(_narrow(text) if text.lstrip().startswith("\b") else text for text in paragraphs)
     return command

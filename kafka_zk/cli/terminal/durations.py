@@ -16,7 +16,7 @@ _MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds": 1_0
 
 
 def parse_duration_ms(text: str) -> int:
-    """Parse a duration to milliseconds. Raises UsageError."""
+    """Raises UsageError."""
     matched = _DURATION.fullmatch(text)
     given = {unit: value for unit, value in matched.groupdict().items() if value is not None} if matched else {}
     if not given:
@@ -25,7 +25,7 @@ def parse_duration_ms(text: str) -> int:
 
 
 def parse_time_ms(text: str) -> int:
-    """Parse milliseconds since the epoch, or an ISO 8601 time (local without a zone). Raises UsageError."""
+    """Milliseconds since the epoch, or an ISO 8601 time (local without a zone). Raises UsageError."""
     number = decimal_integer(text, NATURAL_INT64)
     if number is not None:
         return number

@@ -4,7 +4,7 @@ import click
 
 
 class CommandFailed(click.ClickException):
-    """The command failed. The message is the whole explanation."""
+    """The message is the whole explanation."""
 
     exit_code = 1
 
@@ -31,7 +31,7 @@ _SENTENCES = frozenset(
 
 
 def sentence(error: Exception) -> str | None:
-    """The message of an expected error; None for a bug."""
+    """None for a bug."""
     if any(f"{kind.__module__}.{kind.__name__}" in _SENTENCES for kind in type(error).__mro__):
         if isinstance(error, OSError) and error.strerror:
             where = f"{error.filename}: " if error.filename else ""

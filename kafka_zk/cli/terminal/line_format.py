@@ -36,7 +36,7 @@ class LineReader:
     null_marker: str | None = None
 
     def parse(self, line: bytes, number: int) -> ParsedLine:
-        """Parse a line. Raises CommandFailed with the line number if a separator is missing."""
+        """Raises CommandFailed with the line number if a separator is missing."""
         headers: tuple[tuple[str, bytes | None], ...] = ()
         if self.parse_headers:
             text, line = self._split(line, self.headers_delimiter, "headers.delimiter", number)
@@ -111,7 +111,7 @@ class LineWriter:
 
 
 def from_properties(kind: type, properties: Mapping[str, str]) -> Any:
-    """Make a LineReader or LineWriter from ``--property`` values.
+    """A LineReader or LineWriter.
 
     Raises: CommandFailed with the key and the allowed values.
     """

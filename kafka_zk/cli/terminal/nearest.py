@@ -1,4 +1,4 @@
-"""Suggests the nearest known name for an unknown command, topic, group or key."""
+"""Suggests the nearest known name."""
 
 import difflib
 from collections.abc import Iterable

@@ -17,7 +17,6 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 COUNT = click.IntRange(1, COUNTS[-1])
 PARTITION = click.IntRange(0, NATURAL_INT32[-1])
-"""Range of partition numbers in Kafka's protocol."""
 
 WEB_PORT = 8088
 
@@ -25,13 +24,13 @@ json_option: Decorator = click.option("--json", "as_json", is_flag=True, help="P
 
 
 def web_option(help: str) -> Decorator:
-    """``--web [PORT]``, as ``web_port``: None without it."""
+    """The parameter is ``web_port``, None without the option."""
     kind = click.IntRange(0, 65535)
     return click.option("--web", "web_port", type=kind, is_flag=False, flag_value=WEB_PORT, help=help)
 
 
 def bootstrap_servers_option(help_text: str, **attributes: Any) -> Decorator:
-    """``--bootstrap-server`` as the parameter ``bootstrap``, normalized by ``format_bootstrap_servers``.
+    """The parameter ``bootstrap`` is normalized by ``format_bootstrap_servers``.
 
     It adds ``--command-config``, which ``command_config.secured`` reads.
     """
@@ -68,7 +67,7 @@ bootstrap_option: Decorator = bootstrap_servers_option(
 
 
 def groups_option(help_text: str) -> Decorator:
-    """``--group`` for any number of groups, as the parameter ``wanted``."""
+    """Any number of groups, as the parameter ``wanted``."""
     return click.option("--group", "wanted", multiple=True, callback=_all_groups, help=help_text)
 
 
@@ -89,7 +88,7 @@ def _all_groups(context: click.Context, parameter: click.Parameter, groups: tupl
 
 
 def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
-    """``--zookeeper HOST:PORT[,…][/chroot]``. ``envvar``: only where it does not change the command's meaning.
+    """``envvar``: only where it does not change the command's meaning.
 
     It adds ``--zk-tls-config-file``, which ``zookeeper_properties`` reads.
     """
@@ -100,7 +99,6 @@ def zookeeper_option(help_text: str, envvar: str | None = None) -> Decorator:
 
 
 def zk_tls_config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--zk-tls-config-file``, which ``zookeeper_properties`` reads."""
     secured = click.option(
         "--zk-tls-config-file",
         type=click.Path(path_type=Path, dir_okay=False),

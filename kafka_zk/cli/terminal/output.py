@@ -13,22 +13,19 @@ from kafka_zk.cli.terminal.waiting import stderr_columns, told, wrapped
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on one line of stdout, flushed."""
     told()
     click.echo(json.dumps(value, ensure_ascii=False, default=str))
     sys.stdout.flush()
 
 
 def note(text: str) -> None:
-    """Write a note to stderr."""
     told()
     for line in wrapped(text, stderr_columns()):
         click.echo(line, err=True)
 
 
 def say(line: str, joint: str = "") -> None:
-    """Print a line of the result and flush. On a terminal it is wrapped, with ``joint`` after each part but the
-    last.
+    """Print and flush a line of the result. On a terminal it is wrapped, with ``joint`` after each part but the last.
     """
     told()
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
@@ -40,7 +37,7 @@ def say(line: str, joint: str = "") -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Print rows as a table: aligned plain columns in a pipe; fitted to a terminal, with bold headers."""
+    """Aligned plain columns in a pipe; fitted to a terminal, with bold headers."""
     told()
     cells = [[_cell(row.get(column)) for column in columns] for row in rows]
     if not sys.stdout.isatty():
@@ -59,7 +56,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> No
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], as_json: bool) -> None:
-    """Print the rows as one JSON array, or as a table."""
     if as_json:
         print_json(list(rows))
     else:

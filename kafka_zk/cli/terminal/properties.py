@@ -14,7 +14,7 @@ _NAMED_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """Read a properties file. Raises CommandFailed if that fails."""
+    """Raises CommandFailed."""
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -55,7 +55,7 @@ def _logical_lines(text: str) -> Iterable[str]:
 
 
 def _unescape(text: str) -> str:
-    """Decode escapes. ``\\uXXXX`` is a UTF-16 unit: two may form one character."""
+    """``\\uXXXX`` is a UTF-16 unit: two may form one character."""
 
     def replace(match: re.Match[str]) -> str:
         code = match[1]
@@ -65,7 +65,7 @@ def _unescape(text: str) -> str:
 
 
 class KeyValue(click.ParamType[tuple[str, str]]):
-    """An option ``key=value``. The value may contain ``=`` and may be empty."""
+    """``key=value``; the value may contain ``=`` and may be empty."""
 
     name = "key=value"
 

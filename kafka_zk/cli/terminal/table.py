@@ -2,7 +2,7 @@
 
 Words are never broken. A table that is too wide is narrowed in this order: headers are split at their hyphens, columns
 with equal values move above the table, long cells are shortened in the middle, and columns at the right are omitted and
-listed. Tests: tests/kafka_zk/cli/terminal/test_table.py.
+listed.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,6 @@ def fitted(columns: Sequence[str], cells: Sequence[Sequence[str]], width: int) -
 
 
 def _alike(cells: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
-    """Columns of words with one value in all rows, the widest first."""
     if len(cells) < 2 or len(shown) < 2:
         return []
     found = [n for n in shown if len({row[n] for row in cells}) == 1 and not cells[0][n].isdigit()]
@@ -56,7 +55,6 @@ def _alike(cells: Sequence[Sequence[str]], shown: Sequence[int]) -> list[int]:
 
 
 def shortened(text: str, width: int) -> str:
-    """Shorten the text in the middle, with an ellipsis, to ``width``."""
     if len(text) <= width:
         return text
     head = width // 2
@@ -79,7 +77,6 @@ def _layout(
 
 
 def _narrowed(widths: list[int], least: Sequence[int], room: int) -> list[int]:
-    """Narrow the widest column repeatedly until the table fits, but none below its header."""
     while sum(widths) > room:
         spare = [size - max(SHORTEST, lower) for size, lower in zip(widths, least, strict=True)]
         widest = max(range(len(widths)), key=lambda n: (spare[n] > 0, widths[n]))
@@ -90,7 +87,7 @@ def _narrowed(widths: list[int], least: Sequence[int], room: int) -> list[int]:
 
 
 def _parts(name: str) -> list[str]:
-    """``CURRENT-OFFSET`` as ``CURRENT-`` above ``OFFSET``."""
+    """Split ``CURRENT-OFFSET`` into ``CURRENT-`` above ``OFFSET``."""
     at = max(name.rfind("-"), name.rfind("_")) + 1
     return [piece for piece in (name[:at], name[at:]) if piece]
 

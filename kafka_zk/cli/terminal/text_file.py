@@ -1,4 +1,4 @@
-"""Text files that users pass to commands: UTF-8, independent of the locale."""
+"""Users' text files: UTF-8, independent of the locale."""
 
 from typing import TextIO
 
@@ -7,7 +7,7 @@ import click
 from kafka_zk.cli.terminal.errors import CommandFailed
 
 TEXT_FILE = click.File("r", encoding="utf-8")
-"""The type of an option; ``-`` is stdin."""
+"""``-`` is stdin."""
 
 
 def read_lines(file: TextIO) -> list[str]:

@@ -5,7 +5,6 @@
 
 A terminal gets one line that counts the seconds, in tenths, and vanishes when the wait ends. A pipe gets one plain line
 per wait. Nothing is written to stdout.
-Tests: tests/kafka_zk/cli/terminal/test_waiting.py.
 """
 
 import contextlib
@@ -22,7 +21,7 @@ _ERASE = "\r\x1b[K"
 
 
 class WaitingNotice:
-    """The pure core: decides what to write to stderr and when. Times are in seconds on any clock.
+    """The rules of the notice, without input and output. Times are in seconds on any clock.
 
     Args:
         columns: width of the terminal; None if stderr is not a terminal.
@@ -42,17 +41,16 @@ class WaitingNotice:
         return self._erase()
 
     def end(self) -> str:
-        """End the innermost wait."""
         self._waits.pop()
         return self._erase()
 
     def told(self, now_s: float) -> str:
-        """The command is about to print: clear the line."""
+        """The command is about to print."""
         self._quiet_since_s = now_s
         return self._erase()
 
     def tick(self, now_s: float) -> str:
-        """Update the line as time passes."""
+        """Tell the notice the current time."""
         if not self._waits or now_s - self._quiet_since_s < SILENCE_S:
             return ""
         sentence, began_s = self._waits[-1]
@@ -73,7 +71,6 @@ class WaitingNotice:
 
 
 def wrapped(text: str, columns: int | None) -> list[str]:
-    """Wrap text between words to the columns of a terminal; unchanged without a terminal."""
     if columns is None:
         return [text]
     return [
@@ -90,13 +87,11 @@ def shortened_list(addresses: str) -> str:
 
 
 def stderr_columns() -> int | None:
-    """The width of the terminal at stderr; None if stderr is not a terminal."""
+    """None if stderr is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stderr.isatty() else None
 
 
 class _Driver:
-    """Writes the core's output from a thread during a wait."""
-
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._depth = 0
@@ -143,12 +138,12 @@ _driver = _Driver()
 
 
 def begin_command() -> None:
-    """A command begins: its silence counts from now."""
+    """The silence counts from now."""
     _driver.reset()
 
 
 def told() -> None:
-    """Call this before printing anything during a wait, so that the notice is cleared."""
+    """Call before printing anything during a wait, so that the notice is cleared."""
     _driver.told()
 
 

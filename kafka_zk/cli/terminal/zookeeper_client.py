@@ -19,7 +19,7 @@ SESSION_TIMEOUT_MS = 10_000
 
 @contextlib.contextmanager
 def zookeeper_client(servers: str) -> Iterator[KazooBlockingClient]:
-    """A connected client for a block that only sends requests to ZooKeeper. A long wait is reported on stderr.
+    """Only sends requests to ZooKeeper; a long wait is reported on stderr.
 
     Otherwise like ``zookeeper_session``.
     """
@@ -48,7 +48,7 @@ def zookeeper_session(servers: str, security: Security | None = None) -> Iterato
 
 @contextlib.contextmanager
 def connected(servers: str, security: Security) -> Iterator[KazooBlockingClient]:
-    """A connected client. A long wait for the connection is reported on stderr. Raises RegistryError."""
+    """A long wait is reported on stderr. Raises RegistryError."""
     client = KazooBlockingClient(
         servers, SESSION_TIMEOUT_MS, connection_timeout_ms=CONNECT_TIMEOUT_MS, security=security
     )

@@ -1,4 +1,4 @@
-"""Administration of ACLs through brokers. ``blocking_admin`` is the version for threads.
+"""``blocking_admin`` is the version for threads.
 
 Any broker accepts a change and applies it immediately; the others follow within a second.
 

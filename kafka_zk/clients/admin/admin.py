@@ -1,4 +1,4 @@
-"""Administration: topics, offsets, configurations, groups, the cluster. ``blocking_admin`` is the version for threads.
+"""Administration of a cluster; ``blocking_admin`` is the version for threads.
 
 Changes to the cluster are sent to the controller. If it has moved, the client fetches metadata and asks the new one.
 """
@@ -386,7 +386,6 @@ class Admin:
     # --- inside ---
 
     async def _ask_broker(self, broker_id: int | None, api_key: ApiKey, message: Any) -> Any:
-        """Send a request to this broker (None: any broker)."""
         if not self._cluster.metadata.nodes:
             await self._cluster.refresh()
         if broker_id is None:
@@ -394,7 +393,6 @@ class Admin:
         return await self._cluster.request(broker_id, api_key, message)
 
     async def _ask_controller(self, api_key: ApiKey, message: Any, codes_of: Callable[[Any], Sequence[int]]) -> Any:
-        """Send a request to the controller, even if it moves, for up to ``default.api.timeout.ms``."""
         deadline_s = self._reactor.seconds() + self.config.default_api_timeout_ms / 1000
         while True:
             error: KafkaError
@@ -417,10 +415,6 @@ class Admin:
             await sleep(self._reactor, pause_s)
 
     async def _reach(self, controller_id: int) -> None:
-        """Connect to the controller.
-
-        Raises: BrokerError BROKER_NOT_AVAILABLE also if it has just died; ApiError, ProtocolError if it cannot be used.
-        """
         try:
             await self._cluster.connection(controller_id)
         except (ConnectError, ConnectionClosed, OSError) as unreached:

@@ -1,4 +1,4 @@
-"""Administration for threads: ``Admin`` and ``GroupAdmin`` on the process's reactor thread."""
+"""Administration for threads."""
 
 from collections.abc import Collection
 from typing import Any

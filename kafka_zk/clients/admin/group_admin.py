@@ -1,9 +1,8 @@
-"""Administration of broker-coordinated groups: lists, members, committed offsets. ``blocking_admin`` is the version for
-threads.
+"""Administration of broker-coordinated groups; ``blocking_admin`` is the version for threads.
 
 Nothing here joins a group. Offsets can be changed only for a group without members, which the coordinator checks.
 
-Source: KafkaAdminClient.java, ConsumerGroupCommand.scala@3.9. Tests: tests/kafka_zk/clients/admin/test_group_admin.py.
+Source: KafkaAdminClient.java, ConsumerGroupCommand.scala@3.9.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -66,7 +65,7 @@ class MemberDescription(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group now. ``state``: Dead if it does not exist. ``assignor``: empty unless the group is Stable."""
+    """A group as it is now. ``state``: Dead if it does not exist. ``assignor``: empty unless the group is Stable."""
 
     group: str
     state: str
@@ -240,7 +239,7 @@ class GroupAdmin:
                 raise broker_error(code, f"deleting the offset of group {group} for {tp}")
 
     async def _codes(self, group: str, api_key: ApiKey, message: Any) -> dict[TopicPartition, int]:
-        """The error code of each partition, for requests that return only codes; raises the group's error."""
+        """Raises the group's error."""
 
         def answers(_: list[str], response: Any) -> Iterable[Answer]:
             codes = {

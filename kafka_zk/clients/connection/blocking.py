@@ -24,8 +24,6 @@ C_co = TypeVar("C_co", covariant=True)
 
 
 class Closable(Protocol):
-    """A reactor client."""
-
     async def close(self) -> None: ...
 
 
@@ -41,10 +39,10 @@ class Blocking(Generic[C_co]):
 
 
 class BlockingClient(Blocking[Closable_co]):
-    """A blocking client that owns its reactor client; a context manager."""
+    """Owns its reactor client; a context manager."""
 
     def close(self) -> None:
-        """Close all connections; waiting calls fail with ClientClosed."""
+        """Waiting calls fail with ClientClosed."""
         self._thread.call(self._client.close)
 
     def __enter__(self) -> Self:
@@ -73,7 +71,7 @@ class BlockingContext:
 
 
 def blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Blocking[C], P], T]:
-    """A method that runs this coroutine of the reactor client and waits for its result."""
+    """Run this coroutine of the reactor client and wait for its result."""
 
     @wraps(method)
     def call(self: Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -83,7 +81,7 @@ def blocking(method: Callable[Concatenate[C, P], Coroutine[Any, Any, T]]) -> Cal
 
 
 def on_reactor(method: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[Blocking[C], P], T]:
-    """A method that calls this function of the reactor client on the reactor thread."""
+    """Call this function of the reactor client on the reactor thread."""
 
     @wraps(method)
     def call(self: Blocking[C], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -1,4 +1,4 @@
-"""A client's view of a cluster: current metadata, and connections to its brokers.
+"""A client's view of a cluster.
 
 The client fetches metadata again when they seem outdated (``request_update``), after ``metadata.max.age.ms``, and for
 an unknown topic, with at most one fetch at a time.
@@ -82,7 +82,6 @@ class Cluster:
     # --- metadata ---
 
     def add_topics(self, names: Iterable[str]) -> None:
-        """Keep metadata of these topics from the next fetch on."""
         for name in names:
             self._topics.setdefault(name)
 
@@ -106,7 +105,6 @@ class Cluster:
         return self.metadata
 
     async def _refresh_for(self, crowd: "list[Deferred[ClusterMetadata]]") -> None:
-        """One fetch for all callers that arrived during the previous fetch."""
         try:
             metadata = await self.refresh()
         except Exception as error:
@@ -117,7 +115,7 @@ class Cluster:
                 waiting.callback(metadata)
 
     def request_update(self) -> None:
-        """The metadata seem outdated: fetch them soon in the background, until it succeeds."""
+        """The metadata seem outdated: fetch them in the background, until it succeeds."""
         if not self._update_pending and not self._closed:
             self._update_pending = True
             run(self._update_in_background())
@@ -144,13 +142,14 @@ class Cluster:
     def learn_leaders(
         self, leaders: Mapping[TopicPartition, CurrentLeader], endpoints: Iterable[NodeEndpoint]
     ) -> set[TopicPartition]:
-        """Apply the leaders in a Produce or Fetch response (KIP-951). Returns the partitions with a new leader, whose
-        requests can be sent there without fetching metadata."""
+        """Apply the leaders in a Produce or Fetch response (KIP-951). Returns the partitions with a new leader: their
+        requests can go there without fetching metadata.
+        """
         self.metadata, moved = self.metadata.with_leaders(leaders, endpoints)
         return moved
 
     async def topic(self, name: str, timeout_ms: int) -> TopicMetadata:
-        """A topic's metadata; waits for the topic to exist.
+        """Wait for the topic to exist.
 
         Raises: KafkaTimeoutError after ``timeout_ms``; BrokerError immediately for an invalid or forbidden name.
         """
@@ -179,7 +178,7 @@ class Cluster:
                 await sleep(self._reactor, min(self._config.retry_backoff_ms / 1000, left_s))
 
     async def until_partition(self, tp: TopicPartition, timeout_ms: int) -> bool:
-        """Wait until the metadata contain a partition of the topic; False if they do not after ``timeout_ms``.
+        """False if the topic does not have the partition after ``timeout_ms``.
 
         Fetches metadata immediately, then with growing pauses up to ``retry.backoff.max.ms``. Also True if the topic
         itself is gone, for which ``topic`` waits. Raises: ClientClosed.
@@ -224,12 +223,11 @@ class Cluster:
     # --- connections ---
 
     def ready_connection(self, node_id: int, purpose: str) -> KafkaConnection | None:
-        """The open connection to a broker for this purpose; None without one."""
         node = self.metadata.nodes.get(node_id)
         return None if node is None else self._connections.ready(node.host, node.port, purpose)
 
     async def connection(self, node_id: int, purpose: str = "") -> KafkaConnection:
-        """A connection to a broker, opened if needed.
+        """The connection, opened if needed.
 
         Raises: BrokerError BROKER_NOT_AVAILABLE for an id that is not in the metadata; errors of the connection.
         """
@@ -239,17 +237,16 @@ class Cluster:
         return await self._connections.get(node.host, node.port, purpose)
 
     async def connection_to(self, host: str, port: int, purpose: str) -> KafkaConnection:
-        """A connection to an address, which need not be in the metadata."""
+        """The address need not be in the metadata."""
         return await self._connections.get(host, port, purpose)
 
     async def request(self, node_id: int, api_key: ApiKey, message: Any, purpose: str = "") -> Any:
-        """Send one request to a broker and return its response."""
         return await _request(await self.connection(node_id, purpose), api_key, message)
 
     async def request_any(
         self, api_key: ApiKey, message: Any, usable: Callable[[Any], bool] = lambda answer: True
     ) -> Any:
-        """Send one request to any broker: known ones in turn, then the bootstrap addresses.
+        """Known brokers in turn, then the bootstrap addresses.
 
         Returns: the first usable response, or the last one.
         Raises: NoBrokersAvailable without a response; AuthenticationError of the first broker that rejects the client;
@@ -297,7 +294,7 @@ class Cluster:
         return self._closed
 
     async def close(self) -> None:
-        """Close all connections; waiting calls fail with ClientClosed or the end of the connection."""
+        """Waiting calls fail with ClientClosed or the end of the connection."""
         self._closed = True
         if self._age_timer is not None and self._age_timer.active():
             self._age_timer.cancel()

@@ -1,7 +1,6 @@
 """Configuration of the clients: Kafka's keys with ``_`` for ``.``, validated on creation.
 
-Pure. Numbers and booleans may be strings, as from a command line or a properties file. Tests:
-tests/kafka_zk/clients/connection/test_config.py.
+Pure. Numbers and booleans may be strings, as from a command line or a properties file.
 """
 
 import difflib
@@ -22,10 +21,7 @@ _ADDRESS = re.compile(
 
 
 def option(default: Any, minimum: int | None = None, maximum: int = _INT_MAX, choices: tuple[str, ...] = ()) -> Any:
-    """Declare a configuration field with its default and its allowed values.
-
-    A default of None with a minimum means an optional integer.
-    """
+    """A default of None with a minimum means an optional integer."""
     return field(default=default, metadata={"minimum": minimum, "maximum": maximum, "choices": choices})
 
 
@@ -47,7 +43,6 @@ def parse_bootstrap_servers(
 
 
 def format_bootstrap_servers(addresses: Iterable[tuple[str, int]]) -> str:
-    """The canonical text for ``parse_bootstrap_servers``."""
     return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
 
 
@@ -67,11 +62,6 @@ def _address(text: str, security_protocol: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedConfig:
-    """A configuration whose fields are keys with ``_`` for ``.``, validated on creation.
-
-    Raises: ConfigError naming the key and the allowed values.
-    """
-
     def __post_init__(self) -> None:
         for each in fields(self):
             if each.metadata:
@@ -80,7 +70,7 @@ class CheckedConfig:
 
     @classmethod
     def given(cls, config: Self | None, options: Mapping[str, Any]) -> Self:
-        """The configuration from a client's arguments: an object, or keys. Raises: TypeError for both; ConfigError."""
+        """Accept a configuration object or its keys. Raises: TypeError for both; ConfigError."""
         if config is None:
             return cls.from_properties(options)
         if options:
@@ -89,7 +79,7 @@ class CheckedConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Create from keys in either spelling (``linger.ms`` or ``linger_ms``).
+        """Accept keys in either spelling (``linger.ms`` or ``linger_ms``).
 
         Raises: ConfigError for an unknown key, listing the known ones.
         """
@@ -127,7 +117,7 @@ def with_security(properties: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class ClientConfig(CheckedConfig):
-    """What every client needs to reach its brokers. Defaults are Kafka's.
+    """What every client needs to reach its brokers.
 
     ``security``: TLS and SASL; ``from_properties`` creates it from Kafka's keys (``security.protocol``,
     ``sasl.mechanism``, ``ssl.truststore.location``, ...), see docs/how-to/security.md.
@@ -151,12 +141,11 @@ class ClientConfig(CheckedConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Like ``CheckedConfig.from_properties``, with security keys."""
         return super().from_properties(with_security(properties))
 
     @property
     def bootstrap_addresses(self) -> tuple[tuple[str, int], ...]:
-        """The addresses of ``bootstrap_servers`` as (host, port)."""
+        """(Host, port) pairs."""
         return parse_bootstrap_servers(self.bootstrap_servers, self.security.protocol)
 
 
@@ -174,7 +163,7 @@ def _checked(name: str, value: Any, default: Any, allowed: Mapping[str, Any]) ->
 
 
 def boolean(key: str, value: Any) -> bool:
-    """A boolean, possibly as text. Raises: ConfigError naming the key."""
+    """Raises: ConfigError naming the key."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str) and value.lower() in ("true", "false"):

@@ -35,7 +35,7 @@ def version_between(connection: KafkaConnection, api_key: ApiKey, lowest: int, h
 
 
 class _Link:
-    """One address and purpose: its connection or the callers that wait for it, and its back-off."""
+    """The connection to one address for one purpose. It exists, or callers wait for it."""
 
     def __init__(self) -> None:
         self.connection: KafkaConnection | None = None
@@ -47,9 +47,7 @@ class _Link:
 
 
 class Connections:
-    """The connections of one client.
-
-    ``get`` raises the error of the connection attempt to all waiting callers, including AuthenticationError, and
+    """``get`` raises the error of the connection attempt to all waiting callers, including AuthenticationError, and
     ClientClosed after ``close``.
     """
 
@@ -61,12 +59,10 @@ class Connections:
         self._closed = False
 
     def ready(self, host: str, port: int, purpose: str) -> KafkaConnection | None:
-        """The open connection; None without one."""
         link = self._links.get((host, port, purpose))
         return link.connection if link is not None else None
 
     def get(self, host: str, port: int, purpose: str) -> Deferred[KafkaConnection]:
-        """The open connection, or a new one."""
         result: Deferred[KafkaConnection] = Deferred()
         if self._closed:
             result.errback(ClientClosed("the client is closed"))
@@ -82,7 +78,7 @@ class Connections:
         return result
 
     def close(self) -> None:
-        """Close all connections; waiting callers get ClientClosed."""
+        """Waiting callers get ClientClosed."""
         self._closed = True
         links, self._links = list(self._links.values()), {}
         for link in links:

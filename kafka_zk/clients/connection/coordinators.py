@@ -1,11 +1,10 @@
 """Finds the coordinators of groups, and sends them requests with retries until a timeout.
 
 A coordinator returns an error while it loads its groups and after it has lost them; the request is repeated after a
-pause. Any request may be sent twice, because a response can be lost with its connection. A client of one group has a
-``GroupCoordinator``, which uses this module.
+pause. Any request may be sent twice, because a response can be lost with its connection. The client of one group uses
+``GroupCoordinator``.
 
-Source: AdminApiDriver.java, CoordinatorStrategy.java@3.9. Tests: tests/kafka_zk/clients/admin/test_group_admin.py,
-test_group_coordinator.py.
+Source: AdminApiDriver.java, CoordinatorStrategy.java@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -23,19 +22,19 @@ from kafka_zk.protocol.api_keys import ApiKey
 from kafka_zk.protocol.errors import ErrorCode
 
 COORDINATOR_GONE = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-"""Errors of a broker that is not the coordinator: find it again."""
+"""The broker is not the coordinator: find it again."""
 PASSING = COORDINATOR_GONE | {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""Errors of a coordinator that is not ready, or is no longer the coordinator."""
+"""The coordinator is not ready, or has moved."""
 
 GROUP, TRANSACTION = 0, 1
-"""Types of coordinated keys: FindCoordinatorRequest.CoordinatorType."""
+"""FindCoordinatorRequest.CoordinatorType."""
 
 _NAMES = {GROUP: "group", TRANSACTION: "transactional id"}
 _FindCoordinator = codec.request(ApiKey.FIND_COORDINATOR)
 
 
 class Answer(NamedTuple):
-    """A response's part about one group, with its error code."""
+    """A response's part about one group."""
 
     group: str
     code: int
@@ -58,7 +57,7 @@ class Coordinators:
         message: Callable[[list[str]], Any],
         answers: Callable[[list[str], Any], Iterable[Answer]],
     ) -> dict[str, Answer]:
-        """Get one answer for each group, in their order; each coordinator gets one request at a time.
+        """One answer for each group, in their order; each coordinator gets one request at a time.
 
         Args:
             message: creates the request for some of the groups.
@@ -95,7 +94,7 @@ class Coordinators:
     ) -> None:
         """Repeat ``attempt`` until ``is_done``, every ``retry.backoff.ms``; default timeout: default.api.timeout.ms.
 
-        An attempt adds its errors to the list; one without errors has made progress. ``whom``: who has not responded.
+        ``attempt`` adds its errors to the list; without errors it has made progress. ``whom``: who has not responded.
         Raises: KafkaTimeoutError; exceptions of an attempt, and the first permanent error of its list.
         """
         timeout_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
@@ -116,7 +115,7 @@ class Coordinators:
             await sleep(self._reactor, pause_s)
 
     async def request(self, node_id: int, api_key: ApiKey, message: Any, causes: list[KafkaError]) -> Any:
-        """A broker's response; None without one, with the reason in ``causes``."""
+        """None without a response; the reason is added to ``causes``."""
         try:
             if node_id not in self._cluster.metadata.nodes:
                 await self._cluster.refresh()
@@ -158,7 +157,7 @@ class Coordinators:
         return settled
 
     async def find(self, groups: Sequence[str], causes: list[KafkaError]) -> dict[str, Node]:
-        """The groups' current coordinators; reasons for missing ones are added to ``causes``."""
+        """Reasons for missing coordinators are added to ``causes``."""
         found: dict[str, Node] = {}
         left = list(groups)
         while left:

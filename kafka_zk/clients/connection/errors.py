@@ -1,4 +1,4 @@
-"""The exceptions of our clients, with Kafka's error code if a broker (or Kafka's own client) has one.
+"""The exceptions of our clients.
 
 ``retriable``: the same call may succeed later. The clients have already retried when they raise.
 """

@@ -1,8 +1,5 @@
 """The coordinator of a client's group, and the offsets that it stores. On the reactor thread.
-
-``coordinators`` finds its address, which is kept until the coordinator moves.
 Source: AbstractCoordinator.java, OffsetFetcher and commit handlers of ConsumerCoordinator@3.9.
-Tests: tests/kafka_zk/clients/connection/test_group_coordinator.py.
 """
 
 import math
@@ -34,8 +31,7 @@ NO_OFFSET = -1
 _PURPOSE = "coordinator"
 _LEAVING = "leaving a group"
 _WITHHELD = frozenset({ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
-"""Requests that the coordinator answers when all members have joined; until then it handles nothing else on the
-connection."""
+"""The coordinator answers them when all members have joined; until then it handles nothing else on the connection."""
 _COMMIT_MIN, _COMMIT_MAX = 1, 9  # 0 commits to ZooKeeper; from 10 on topics have ids
 _FETCH_MIN, _FETCH_MAX = 1, 7  # from 8 on a request has several groups
 
@@ -55,8 +51,9 @@ class Committer(NamedTuple):
 
 
 class ConsumerGroupMetadata(NamedTuple):
-    """A group, and the membership under which a transaction commits its offsets; by default none, which is only valid
-    for a group without members. Source: ConsumerGroupMetadata.java@3.9."""
+    """The membership under which a transaction commits a group's offsets; by default none, which requires a group
+    without members. Source: ConsumerGroupMetadata.java@3.9.
+    """
 
     group_id: str
     member_id: str = ""
@@ -68,7 +65,7 @@ _NOBODY = Committer()
 
 
 class GroupCoordinator:
-    """The coordinator of one group. Every method first finds the coordinator, if it is unknown."""
+    """Every method first finds the coordinator, if it is unknown."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, group_id: str) -> None:
         self._config = config
@@ -81,15 +78,14 @@ class GroupCoordinator:
         self._closed = False
 
     def forget(self) -> None:
-        """The coordinator has moved or does not respond: find it again."""
+        """The coordinator has moved or does not respond."""
         self._address = None
 
     def close(self) -> None:
-        """Stop looking for the coordinator."""
         self._closed = True
 
     async def find(self) -> tuple[str, int]:
-        """The coordinator's host and port; waits until there is one.
+        """Waits until there is a coordinator.
 
         Raises: BrokerError for a permanent error (GROUP_AUTHORIZATION_FAILED …); ClientClosed.
         """
@@ -107,7 +103,7 @@ class GroupCoordinator:
     async def ask(
         self, api_key: ApiKey, message: Any, lowest: int = 0, highest: int = 99, timeout_ms: int | None = None
     ) -> Any:
-        """Send the coordinator one request and return the response, whatever its error code.
+        """Send a request and return the response, whatever its error code.
 
         While the coordinator delays its response to JoinGroup or SyncGroup, other requests wait here: sent on the same
         connection, they would time out and close it. LeaveGroup uses a separate connection.
@@ -141,7 +137,7 @@ class GroupCoordinator:
             raise broker_error(ErrorCode.NETWORK_EXCEPTION, doing, str(error)) from error
 
     async def _connection(self, host: str, port: int, api_key: ApiKey) -> KafkaConnection:
-        """A connection on which the response to this request does not wait for other members."""
+        """Return a connection on which the response does not wait for other members."""
         while True:
             is_leaving = bool(self._withheld_count) and api_key is ApiKey.LEAVE_GROUP
             connection = await self._cluster.connection_to(host, port, _LEAVING if is_leaving else _PURPOSE)
@@ -152,8 +148,7 @@ class GroupCoordinator:
     async def commit(
         self, offsets: Mapping[TopicPartition, int], committer: Committer = _NOBODY
     ) -> dict[TopicPartition, ErrorCode]:
-        """Send one commit; returns the result for each partition, NETWORK_EXCEPTION if the connection is lost. Raises
-        like ``ask`` otherwise."""
+        """NETWORK_EXCEPTION: the connection was lost. Raises like ``ask`` otherwise."""
         topics: dict[str, list[Any]] = {}
         for tp, offset in offsets.items():
             partition = _CommitPartition(
@@ -184,7 +179,7 @@ class GroupCoordinator:
         return codes
 
     async def committed(self, tps: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The committed offset of each partition, NO_OFFSET without one; retries until there is a response.
+        """NO_OFFSET without a commit; retries until there is a response.
 
         Raises: BrokerError for a permanent error; ClientClosed.
         """
@@ -221,8 +216,6 @@ class GroupCoordinator:
         return found
 
     async def _until(self, is_done: Callable[[], bool], attempt: Callable[[list[KafkaError]], Awaitable[None]]) -> None:
-        """Repeat the attempt until done, or until the client is closed."""
-
         async def attempt_if_open(causes: list[KafkaError]) -> None:
             if self._closed:
                 raise ClientClosed("the client was closed")

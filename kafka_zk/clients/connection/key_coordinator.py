@@ -1,7 +1,6 @@
 """The coordinator of one transactional id or group, for callers that send single requests.
 
-The coordinator's address is kept until it moves. Temporary errors are returned, and the caller retries. Members of
-groups use ``group_coordinator``.
+Temporary errors are returned, and the caller retries. Members of groups use ``group_coordinator``.
 
 On the reactor thread. Source: TransactionManager.java@3.9 (lookupCoordinator).
 """
@@ -23,7 +22,7 @@ _PURPOSE = "coordinator"
 
 
 class KeyCoordinator:
-    """The coordinator of ``key``, which is of type ``key_type`` (``coordinators.GROUP``, ``TRANSACTION``)."""
+    """``key_type``: ``coordinators.GROUP`` or ``TRANSACTION``."""
 
     def __init__(self, reactor: Reactor, config: ClientConfig, cluster: Cluster, key: str, key_type: int) -> None:
         self._cluster = cluster
@@ -32,11 +31,10 @@ class KeyCoordinator:
         self._address: tuple[str, int] | None = None
 
     def forget(self) -> None:
-        """The coordinator has moved: find it again."""
         self._address = None
 
     async def ask(self, api_key: ApiKey, message: Any, lowest: int, highest: int) -> Any:
-        """Send the coordinator one request and return the response, whatever its error code.
+        """The response, whatever its error code.
 
         Raises: KafkaError, NETWORK_EXCEPTION without a response; ClientClosed.
         """

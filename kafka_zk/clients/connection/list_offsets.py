@@ -55,7 +55,7 @@ async def list_offsets(
     *,
     read_committed: bool = False,
 ) -> dict[TopicPartition, ListedOffset]:
-    """Look up one offset for each partition, in the order of ``wanted``.
+    """One offset for each partition, in the order of ``wanted``.
 
     Args:
         wanted: per partition EARLIEST, LATEST, MAX_TIMESTAMP or a timestamp in ms since the epoch.
@@ -104,7 +104,6 @@ async def _ask(
     read_committed: bool,
     causes: list[KafkaError],
 ) -> dict[TopicPartition, ListedOffset]:
-    """Ask one leader; errors are added to ``causes``."""
     topics: dict[str, list[Any]] = {}
     for (topic, partition), spec in wanted.items():
         topics.setdefault(topic, []).append(

@@ -1,10 +1,9 @@
-"""A client's metadata of a cluster: an immutable snapshot that is replaced as a whole.
+"""An immutable snapshot of a cluster's metadata.
 
 Pure, and safe to read from any thread. A response with an older leader epoch for the same topic does not restore the
 old leader (KIP-320), and one with fewer partitions removes none: topics never lose partitions, but a broker that lags
 or has just registered may know only some. Without topic ids (before inter.broker.protocol.version 2.8), fewer
-partitions may mean a new topic of that name; see ``_lasting``. Tests:
-tests/kafka_zk/clients/connection/test_metadata.py.
+partitions may mean a new topic of that name; see ``_lasting``.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,8 +20,6 @@ NO_TOPIC_ID = UUID(int=0)
 
 
 class Node(NamedTuple):
-    """A broker as clients see it."""
-
     node_id: int
     host: str
     port: int
@@ -30,7 +27,7 @@ class Node(NamedTuple):
 
 
 class PartitionMetadata(NamedTuple):
-    """One partition. ``leader`` and ``leader_epoch`` are -1 without a leader (or if the broker is too old)."""
+    """``leader`` and ``leader_epoch``: -1 without a leader (or if the broker is too old)."""
 
     partition: int
     leader: int
@@ -42,7 +39,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """One topic. ``partitions``: indexed by partition number. ``available``: numbers of partitions with a leader."""
+    """``partitions``: indexed by partition number. ``available``: numbers of partitions with a leader."""
 
     name: str
     topic_id: UUID
@@ -54,25 +51,22 @@ class TopicMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """Brokers and topics at one moment."""
-
     cluster_id: str | None = None
     controller_id: int = -1
     nodes: Mapping[int, Node] = field(default_factory=dict)
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """The topic if it is known and usable, else None."""
+        """None if it is unknown or unusable."""
         found = self.topics.get(name)
         return found if found is not None and found.error_code == ErrorCode.NONE and found.partitions else None
 
     def lacks(self, tp: TopicPartition) -> bool:
-        """True if the topic is known, but without this partition."""
         found = self.topics.get(tp.topic)
         return found is not None and 0 < len(found.partitions) <= tp.partition
 
     def leader_id(self, tp: TopicPartition) -> int | None:
-        """The broker that leads ``tp``; None if unknown or leaderless."""
+        """None if unknown or leaderless."""
         found = self.topics.get(tp.topic)
         if found is None or not 0 <= tp.partition < len(found.partitions):
             return None
@@ -80,17 +74,14 @@ class ClusterMetadata:
         return leader if leader in self.nodes else None
 
     def leader_epoch(self, tp: TopicPartition) -> int:
-        """The leader epoch of ``tp``; -1 if unknown."""
+        """-1 if unknown."""
         found = self.topics.get(tp.topic)
         if found is None or not 0 <= tp.partition < len(found.partitions):
             return -1
         return found.partitions[tp.partition].leader_epoch
 
     def updated(self, response: Any, asked: Iterable[str] | None) -> "ClusterMetadata":
-        """The snapshot after a MetadataResponse.
-
-        Args: ``asked``: the requested topics, None for all; other topics are kept.
-        """
+        """Args: ``asked``: the requested topics, None for all; other topics are kept."""
         nodes = {
             broker.node_id: Node(broker.node_id, broker.host, broker.port, broker.rack) for broker in response.brokers
         }
@@ -105,9 +96,7 @@ class ClusterMetadata:
     def with_leaders(
         self, leaders: Mapping[TopicPartition, CurrentLeader], endpoints: Iterable[NodeEndpoint]
     ) -> tuple["ClusterMetadata", set[TopicPartition]]:
-        """The snapshot after a response that named leaders (KIP-951), and the partitions with a new leader.
-
-        A leader is used if its epoch is newer and its address is known or in ``endpoints``.
+        """A leader is used if its epoch is newer and its address is known or in ``endpoints``.
         Source: Metadata.updatePartitionLeadership@3.9.
         """
         nodes = {**self.nodes, **{each.node_id: Node(*each) for each in endpoints}}
@@ -174,7 +163,7 @@ def _newer(told: PartitionMetadata, before: PartitionMetadata | None) -> Partiti
 def _lasting(
     before: Mapping[int, PartitionMetadata], told: Mapping[int, PartitionMetadata]
 ) -> dict[int, PartitionMetadata]:
-    """The partitions of a topic without an id that are still valid.
+    """The valid partitions of a topic without an id.
 
     A response with a gap contains only a part of the topic, whose partitions are numbered from 0. One without a gap
     replaces the topic, as in Kafka's clients (MetadataCache.java@3.9): the broker may not know about added partitions

@@ -1,8 +1,7 @@
 """The reactor thread that all blocking clients of a process share.
 
-A Twisted reactor runs once in a process and cannot be restarted. The first blocking client starts it in a daemon
-thread, and all later clients of the process share it. If the program already runs the reactor in another thread, the
-clients use that thread.
+A Twisted reactor runs once in a process and cannot be restarted, so the first blocking client starts it in a daemon
+thread. If the program already runs the reactor in another thread, the clients use that thread.
 
 Twisted's reactors measure timers on the wall clock, which can jump backwards. A reactor started here uses a monotonic
 clock instead, as a broker's does (``network.reactor``).
@@ -30,16 +29,12 @@ _current: "ReactorThread | None" = None
 
 
 class ReactorThread:
-    """The process's reactor, running in another thread than the caller."""
-
     def __init__(self, reactor: Any) -> None:
         self.reactor = reactor
         self._process_id = os.getpid()
 
     def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, timeout_s: float | None = None) -> T:
-        """Run ``await function(*args)`` on the reactor thread and wait for its result.
-
-        Raises: the coroutine's exception; KafkaTimeoutError after ``timeout_s`` (the coroutine is then cancelled);
+        """Raises: the coroutine's exception; KafkaTimeoutError after ``timeout_s`` (the coroutine is then cancelled);
         KafkaError when called on the reactor thread, after the reactor was stopped, or in a process forked after the
         thread was started.
         """
@@ -70,7 +65,7 @@ class ReactorThread:
             raise
 
     def tell(self, function: Callable[..., object], *args: Any) -> None:
-        """Run ``function(*args)`` on the reactor thread: immediately if called there, else before later ``call``s."""
+        """The call runs immediately on the reactor thread; from other threads, before later ``call``s."""
         from twisted.python import threadable
 
         if threadable.isInIOThread():
@@ -87,7 +82,7 @@ class ReactorThread:
 
 
 def refuse_on_reactor_thread() -> None:
-    """Raise KafkaError on the reactor thread, where a blocking call would wait for itself."""
+    """A blocking call there would wait for itself."""
     from twisted.internet import reactor
     from twisted.python import threadable
 
@@ -99,7 +94,7 @@ def refuse_on_reactor_thread() -> None:
 
 
 def reactor_thread() -> ReactorThread:
-    """The process's reactor thread, started at the first call.
+    """Starts the thread at the first call.
 
     Raises: KafkaError if the reactor runs in the calling thread, was stopped, or belongs to a parent process, and if
         gevent or eventlet have replaced threads.
@@ -121,7 +116,6 @@ def reactor_thread() -> ReactorThread:
 
 
 def _use_monotonic_clock(reactor: Any) -> None:
-    """Use a monotonic clock, unless the reactor has its own (asyncio's) or timers on the wall clock."""
     from twisted.internet.base import ReactorBase
 
     if getattr(type(reactor), "seconds", None) is ReactorBase.seconds and not reactor.getDelayedCalls():

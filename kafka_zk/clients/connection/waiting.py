@@ -1,4 +1,4 @@
-"""Helpers for Deferreds, used by all clients."""
+"""Helpers for Deferreds."""
 
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -10,13 +10,13 @@ from kafka_zk.registry.client.session import fires_within
 T = TypeVar("T")
 
 Reactor = Any
-"""A Twisted reactor: IReactorTime, IReactorTCP and, for the blocking facades, IReactorThreads."""
+"""IReactorTime, IReactorTCP and, for the blocking facades, IReactorThreads."""
 
 _ROUNDING_MS = 1e-6
 
 
 def sleep(reactor: Reactor, delay_s: float) -> Deferred[None]:
-    """A Deferred that fires after ``delay_s`` (0: in the next reactor turn)."""
+    """``delay_s`` 0 waits for the next reactor turn."""
     waiting: Deferred[None] = Deferred(lambda _: call.cancel())
     call = reactor.callLater(max(0.0, delay_s), waiting.callback, None)
     return waiting
@@ -28,31 +28,28 @@ def now_ms(reactor: Reactor) -> int:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> Deferred[T]:
-    """Start a coroutine."""
     return Deferred.fromCoroutine(coroutine)
 
 
 class Signal:
-    """A repeated event; waiters are woken at its next occurrence."""
+    """An event that can happen more than once."""
 
     def __init__(self, reactor: Reactor) -> None:
         self._reactor = reactor
         self._waiting: list[Deferred[None]] = []
 
     def fire(self) -> None:
-        """Wake all current waiters."""
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             each.callback(None)
 
     def wait(self) -> Deferred[None]:
-        """A Deferred that fires at the next ``fire()``."""
         waiting: Deferred[None] = Deferred(self._forget)
         self._waiting.append(waiting)
         return waiting
 
     async def wait_until(self, deadline_s: float) -> bool:
-        """Wait for the next ``fire()`` until the reactor's clock shows ``deadline_s``; False at the deadline."""
+        """False at the deadline, which is a time of the reactor's clock."""
         return await fires_within(self._reactor, self.wait(), deadline_s - self._reactor.seconds())
 
     def _forget(self, waiting: "Deferred[None]") -> None:

@@ -1,10 +1,10 @@
-"""Finds the batches in a fetch response that belong to aborted transactions, for read_committed consumers.
+"""Finds the batches of aborted transactions, for read_committed consumers.
 
 A fetch response lists the aborted transactions among its records. Between the first offset of an aborted transaction
 and its abort marker, all transactional batches of its producer are aborted. The broker does not send records of open
 transactions (KIP-98).
 
-Pure. Source: CompletedFetch.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_aborted_transactions.py.
+Pure. Source: CompletedFetch.java@3.9.
 """
 
 import struct

@@ -1,10 +1,9 @@
-"""The assignors of Kafka's consumer, which the leader of a broker-coordinated group runs.
+"""The assignors of Kafka's consumer.
 
 Pure. ``rebalance``'s assignors do the work, with one thread per member. As in Kafka, static members come first, sorted
 by group.instance.id, then the others, sorted by member id.
 
 Source: AbstractPartitionAssignor, RangeAssignor, RoundRobinAssignor, CooperativeStickyAssignor.java@3.9, without racks.
-Tests: tests/kafka_zk/clients/consumer/test_assignors.py, tests/peers/groups/test_consumer_assignors.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,8 +18,6 @@ from kafka_zk.rebalance.sticky import StickyAssignor
 
 
 class GroupMemberSubscription(NamedTuple):
-    """A member as JoinGroup describes it to the leader."""
-
     member_id: str
     group_instance_id: str | None
     subscription: Subscription
@@ -45,9 +42,6 @@ def _by_range(members: Members, partition_counts: Mapping[str, int]) -> Assigned
 
 
 def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """Deal all partitions, sorted by topic and number, to the members in turn, skipping members that do not subscribe
-    to the topic.
-    """
     places, snapshot = _snapshot(members, partition_counts)
     circle = cycle(sorted(places))
     assignment = {}
@@ -59,7 +53,7 @@ def _by_roundrobin(members: Members, partition_counts: Mapping[str, int]) -> Ass
 
 
 def _by_cooperative_sticky(members: Members, partition_counts: Mapping[str, int]) -> Assigned:
-    """Balanced with the fewest moves; a partition moves only after its owner has revoked it and joined again."""
+    """A partition moves only after its owner has revoked it and joined again."""
     places, snapshot = _snapshot(members, partition_counts)
     previous = _owners(members)
     place_of = {member.member_id: place for place, member in places.items()}
@@ -89,7 +83,6 @@ ASSIGNORS: Mapping[str, PartitionAssignor] = {
 def _snapshot(
     members: Members, partition_counts: Mapping[str, int]
 ) -> tuple[dict[str, GroupMemberSubscription], GroupSnapshot]:
-    """All members under names that sort in their order, and the topics that each reads."""
     ordered = sorted(members, key=_place)
     places = {f"{number:010}": member for number, member in enumerate(ordered)}
     threads: dict[str, list[str]] = {}
@@ -115,9 +108,6 @@ def _by_member(places: Mapping[str, GroupMemberSubscription], assignment: Assign
 
 
 def _owners(members: Members) -> dict[TopicPartition, str]:
-    """The owner of each partition. If two members claim it, the one of the newer generation; none if both are equal
-    (KIP-792).
-    """
     claims: dict[TopicPartition, list[tuple[int, str]]] = {}
     for member in members:
         for tp in member.subscription.owned:

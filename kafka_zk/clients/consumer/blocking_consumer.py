@@ -1,4 +1,4 @@
-"""The consumers for threads: ``ZookeeperConsumer`` and ``Consumer`` on the process's reactor thread, with iterators."""
+"""The consumers for threads."""
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -75,11 +75,7 @@ class BlockingStream:
 
 
 class _BlockingMember(BlockingClient[M]):
-    """The common part of both kinds of consumers.
-
-    Attributes:
-        config, consumer_id: those of the consumer on the reactor thread.
-    """
+    """``config``, ``consumer_id``: those of the consumer on the reactor thread."""
 
     def __init__(self, make: Callable[..., M], config: Any, **options: Any) -> None:
         thread = reactor_thread()

@@ -1,4 +1,4 @@
-"""The plain reader for threads: ``Reader`` on the process's reactor thread."""
+"""The plain reader for threads."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -49,6 +49,5 @@ class BlockingReader(BlockingClient[Reader]):
             yield records
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Yield records one by one, endlessly."""
         for records in self.batches():
             yield from records

@@ -1,4 +1,4 @@
-"""One member of a broker-coordinated group: the member's side of Kafka's classic group protocol.
+"""A member's side of Kafka's classic group protocol.
 
 Pure. Every method takes an event and the time, and returns effects. ``tick`` performs due actions; ``next_due_ms`` is
 the time of the next one. For a lost request, the driver reports the response NETWORK_EXCEPTION.
@@ -6,7 +6,6 @@ the time of the next one. For a lost request, the driver reports the response NE
 A member owns partitions (``member_partitions``) under a lease (``member_lease``); ``classic_states`` has its states.
 
 Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9; KIP-345, KIP-394, KIP-429, KIP-814.
-Tests: tests/kafka_zk/clients/consumer/test_classic_member.py, test_group_schedules.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,11 +80,7 @@ class _Joined:
 
 
 class ClassicMember:
-    """See the module docstring.
-
-    Attributes:
-        generation_id: the generation under which offsets are committed.
-    """
+    """``generation_id``: the generation under which offsets are committed."""
 
     def __init__(self, config: MemberConfig) -> None:
         self.state = MemberState.UNJOINED
@@ -105,17 +100,16 @@ class ClassicMember:
         self._effects: list[Effect] = []
 
     def may_act(self, now_ms: int) -> bool:
-        """True if this member certainly still owns its partitions. Any thread may call it."""
+        """True if this member certainly still owns its partitions; any thread."""
         return self._lease.holds(now_ms)
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """The partitions of this member, including those that are being revoked."""
         return self._partitions.owned
 
     @property
     def stopping(self) -> frozenset[TopicPartition]:
-        """The part of ``owned`` that is being revoked."""
+        """The partitions that are being revoked."""
         return self._partitions.stopping
 
     @property
@@ -132,48 +126,45 @@ class ClassicMember:
 
     @property
     def watched_topics(self) -> Mapping[str, int]:
-        """The topics of all members with their partition counts at the last join; empty unless this member leads."""
+        """Topic -> partition count, for all members' topics, at the last join; empty unless this member leads."""
         return self._joined.counts or {} if self.state is MemberState.STABLE else {}
 
     # --- from the user ---
 
     def start(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
-        """Join the group with this subscription."""
         self._topics = tuple(sorted(topics))
         self._lose_coordinator()
         return self._go_on(now_ms)
 
     def subscribe(self, topics: Sequence[str], now_ms: int) -> list[Effect]:
-        """Replace the subscription, because a regular expression now matches other topics."""
+        """Handle that the regular expression now matches other topics."""
         self._topics = tuple(sorted(topics))
         if self.state is MemberState.STABLE and self._topics != self._joined.topics:
             self._rejoin("the subscription changed")
         return self._go_on(now_ms)
 
     def partitions_changed(self, counts: Mapping[str, int], now_ms: int) -> list[Effect]:
-        """The current partition counts of the group's topics. The leader rejoins if a count has changed."""
+        """The leader rejoins if a count has changed."""
         if any(counts.get(topic, 0) != count for topic, count in self.watched_topics.items()):
             self._rejoin("the number of partitions changed")
         return self._go_on(now_ms)
 
     def close(self) -> None:
-        """The user closes the consumer and gets time to process the last records: accept no new partitions.
+        """The user gets time to process the last records: accept no new partitions.
 
         Heartbeats continue until ``leave``. A rebalance in progress continues; no new one begins.
         """
         self._is_closing = True
 
     def leave(self, reason: str) -> list[Effect]:
-        """Leave the group, after delivery has stopped and offsets are committed. A static member sends no
-        LeaveGroup.
-        """
+        """Leave after delivery has stopped and offsets are committed. A static member sends no LeaveGroup."""
         if self.member_id and self.state is not MemberState.LEFT and self._config.group_instance_id is None:
             self._effects.append(SendLeave(self.member_id, reason))
         self._end()
         return self._take()
 
     def give_up(self, reason: str) -> list[Effect]:
-        """The user has not polled for max.poll.interval.ms: leave the group until they poll again."""
+        """The user has not polled for max.poll.interval.ms: leave until they poll again."""
         if not self.is_there:
             return []
         if self.member_id and self._config.group_instance_id is None:
@@ -183,7 +174,6 @@ class ClassicMember:
         return self._take()
 
     def come_back(self, now_ms: int) -> list[Effect]:
-        """The user polls again: rejoin after ``give_up``."""
         if self.state is MemberState.AWAY:
             self._happened(Event.CAME_BACK)
             self._requests.retry_ms = now_ms
@@ -192,13 +182,12 @@ class ClassicMember:
     # --- from the driver ---
 
     def coordinator_found(self, now_ms: int) -> list[Effect]:
-        """The coordinator was found."""
         self._requests.is_coordinator_known = True
         self._requests.heartbeat_due_ms = now_ms
         return self._go_on(now_ms)
 
     def stopped(self, number: int, now_ms: int) -> list[Effect]:
-        """The effect ``Stop`` is done: its partitions are committed and no longer owned."""
+        """The partitions of the effect ``Stop`` are committed and no longer owned."""
         self._partitions.stopped(number)
         if self.state is MemberState.STOPPING and not self.stopping:
             self._happened(Event.STOPPED)
@@ -221,11 +210,10 @@ class ClassicMember:
         return self._take()
 
     def tick(self, now_ms: int) -> list[Effect]:
-        """Time has passed."""
         return self._go_on(now_ms)
 
     def next_due_ms(self) -> int | None:
-        """Time of the next due ``tick``; None while a response is awaited."""
+        """None while a response is awaited."""
         requests = self._requests
         if not requests.is_coordinator_known or self.state is MemberState.LEFT:
             return None
@@ -239,7 +227,6 @@ class ClassicMember:
     # --- answers ---
 
     def join_answered(self, number: int, answer: JoinAnswer, now_ms: int) -> list[Effect]:
-        """The response to ``SendJoin``."""
         if not self._requests.is_answered(number, SendJoin):
             return []
         if answer.code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -252,7 +239,6 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def sync_answered(self, number: int, code: ErrorCode, assignment: bytes, now_ms: int) -> list[Effect]:
-        """The response to ``SendSync``."""
         if not self._requests.is_answered(number, SendSync):
             return []
         if code is ErrorCode.NONE:
@@ -263,7 +249,6 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def heartbeat_answered(self, number: int, code: ErrorCode, sent_ms: int, now_ms: int) -> list[Effect]:
-        """The response to ``SendHeartbeat``, which was sent at ``sent_ms``."""
         sent = self._requests.heartbeat
         if sent is None or sent.number != number:
             return []
@@ -280,7 +265,6 @@ class ClassicMember:
         return self._go_on(now_ms)
 
     def commit_refused(self, member_id: str, generation_id: int, code: ErrorCode, now_ms: int) -> list[Effect]:
-        """A commit under this member id and generation was refused."""
         if self.state is MemberState.LEFT or (member_id, generation_id) != (self.member_id, self.generation_id):
             return []
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -299,7 +283,6 @@ class ClassicMember:
         return self.state is MemberState.UNJOINED and (bool(self.owned) or not self._is_closing)
 
     def _go_on(self, now_ms: int) -> list[Effect]:
-        """Take the actions that are due in this state."""
         if self.state is MemberState.STABLE and self._must_rejoin and not (self.stopping or self._is_closing):
             self._begin_joining()
         due_ms = self.next_due_ms()
@@ -379,7 +362,6 @@ class ClassicMember:
 
     @staticmethod
     def _understood(member: JoinedMember) -> GroupMemberSubscription:
-        """The member's subscription; empty if it cannot be parsed."""
         try:
             subscription = read_subscription(member.subscription)
         except ProtocolError:

@@ -1,6 +1,6 @@
 """The requests of the classic group protocol, as a member sends them to its coordinator.
 
-On the reactor thread. Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9.
+Source: AbstractCoordinator.java, ConsumerCoordinator.java@3.9.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ _LeaveGroup = codec.request(ApiKey.LEAVE_GROUP)
 
 
 class ClassicRequests:
-    """The requests of one member. A lost response is reported as NETWORK_EXCEPTION.
+    """A lost response is reported as NETWORK_EXCEPTION.
 
     Every method raises BrokerError if the request cannot be sent, and ClientClosed.
     """
@@ -43,7 +43,7 @@ class ClassicRequests:
         self._join_timeout_ms = max(config.request_timeout_ms, config.max_poll_interval_ms + _JOIN_SLACK_MS)
 
     async def join(self, effect: SendJoin) -> JoinAnswer:
-        """Send JoinGroup, whose response waits for the other members."""
+        """The response waits for the other members."""
         protocol = _JoinGroup.JoinGroupRequestProtocol
         message = _JoinGroup(
             group_id=self._config.group_id,
@@ -59,7 +59,7 @@ class ClassicRequests:
         return JoinAnswer(code) if response is None else _join_answer(response)
 
     async def sync(self, effect: SendSync) -> tuple[ErrorCode, bytes]:
-        """Send SyncGroup, whose response waits for the leader. Returns the assignment."""
+        """The response waits for the leader."""
         assignment = _SyncGroup.SyncGroupRequestAssignment
         message = _SyncGroup(
             group_id=self._config.group_id,
@@ -74,7 +74,6 @@ class ClassicRequests:
         return code, b"" if response is None else bytes(response.assignment)
 
     async def heartbeat(self, effect: SendHeartbeat) -> ErrorCode:
-        """Send Heartbeat."""
         message = _Heartbeat(
             group_id=self._config.group_id,
             generation_id=effect.generation_id,
@@ -86,7 +85,7 @@ class ClassicRequests:
         return code
 
     async def leave(self, effect: SendLeave) -> None:
-        """Send LeaveGroup and ignore the response."""
+        """Ignores the response."""
         identity = _LeaveGroup.MemberIdentity
         message = _LeaveGroup(
             group_id=self._config.group_id,

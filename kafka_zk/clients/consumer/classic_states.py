@@ -1,14 +1,12 @@
-"""The states of a member in the classic group protocol, and the transitions between them.
+"""A member's states in the classic group protocol.
 
-Pure. Source: AbstractCoordinator.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_classic_states.py.
+Pure. Source: AbstractCoordinator.java@3.9.
 """
 
 from enum import Enum
 
 
 class MemberState(Enum):
-    """A member's state in the protocol."""
-
     UNJOINED = "wants to join"
     STOPPING = "gives its partitions back before it joins"
     JOINING = "waits for the other members"
@@ -20,8 +18,6 @@ class MemberState(Enum):
 
 
 class Event(Enum):
-    """An event of a member."""
-
     JOIN_SENT = "JoinGroup was sent"
     FOLLOWS = "a generation began, and nothing is to be assigned by this member"
     LEADS = "a generation began, and this member is to assign its partitions"
@@ -72,7 +68,7 @@ TRANSITIONS: dict[Event, dict[MemberState, MemberState]] = {
 """Event -> state -> next state. An event cannot happen in a state that is not listed for it."""
 
 REBALANCING = frozenset({_S.JOINING, _S.COUNTING, _S.SYNCING})
-"""A member in these states has begun to join and has no assignment yet."""
+"""Joining, without an assignment yet."""
 
 HEARTBEATS = frozenset({_S.STOPPING, _S.COUNTING, _S.STABLE})
-"""The states with heartbeats. While JoinGroup or SyncGroup is pending, the coordinator could not respond to one."""
+"""While JoinGroup or SyncGroup is pending, the coordinator cannot respond to a heartbeat."""

@@ -18,8 +18,6 @@ class ReaderConfig(ClientConfig):
     an error). ``client_rack``: brokers may direct the reader to a replica in that rack. ``isolation_level``: with
     ``read_committed``, records of aborted transactions are skipped, and reading stops at the first open transaction
     (the last stable offset).
-
-    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = "kafka-zk-reader"
@@ -35,5 +33,4 @@ class ReaderConfig(ClientConfig):
 
     @property
     def read_committed(self) -> bool:
-        """True if transactional records are delivered only after their commit."""
         return self.isolation_level == "read_committed"

@@ -1,7 +1,4 @@
-"""A consumer in a broker-coordinated group, for Twisted programs. ``blocking_consumer`` is the version for threads.
-
-It can share groups with all current Kafka clients.
-"""
+"""Consumers in a broker-coordinated group, for Twisted programs; ``blocking_consumer`` is the version for threads."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -1,7 +1,7 @@
-"""Configuration of a consumer in a broker-coordinated group: the keys and defaults of Kafka's consumer.
+"""Configuration of a consumer in a broker-coordinated group.
 
 Pure. Additional keys: the deserializers by name, and ``consumer.timeout.ms`` of Kafka's old consumer and kafka-python.
-Source: ConsumerConfig.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py.
+Source: ConsumerConfig.java@3.9.
 """
 
 from dataclasses import dataclass
@@ -32,8 +32,6 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
     ``consumer_timeout_ms``: iterators end after this time without a record; -1: never.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
     or None for raw bytes.
-
-    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = ""
@@ -56,7 +54,6 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def member(self) -> MemberConfig:
-        """The settings of the group member."""
         return MemberConfig(
             tuple(self.partition_assignment_strategy),
             self.group_instance_id,
@@ -76,7 +73,7 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def backoff_ms(self) -> int:
-        """How long a rebalance waits for users: as long as the coordinator waits for this member."""
+        """A rebalance waits for users as long as the coordinator waits for this member."""
         return self.max_poll_interval_ms
 
     @property
@@ -85,5 +82,4 @@ class ConsumerConfig(ReaderConfig, GroupConsumerConfig):
 
     @property
     def commits_starts(self) -> bool:
-        """False without ``enable.auto.commit``: then only the user commits."""
         return self.enable_auto_commit

@@ -2,9 +2,7 @@
 
 Everything but ``may_act`` runs on the reactor thread. Commits are written one at a time, and only while the ownership
 under which they were requested lasts (it may span generations), so a committed offset never decreases by itself.
-Source: ConsumerCoordinator.java@3.9. Tests: tests/kafka_zk/clients/consumer/test_consumer_rebalancing.py,
-test_consumer_closing.py, tests/integration/clients/test_consumer.py,
-tests/integration/groups/test_mixed_broker_group.py.
+Source: ConsumerCoordinator.java@3.9.
 """
 
 from collections import Counter
@@ -50,7 +48,7 @@ _CLOSE_PATIENCE_S = 30.0
 _LEAVE_PATIENCE_S = 5.0
 """The timeout of the last commit, and of LeaveGroup."""
 _TURN_S = 0.5
-"""Interval at which the consumer checks whether the user still polls."""
+"""How often the consumer checks whether the user still polls."""
 
 _ANOTHER_GENERATION = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
@@ -60,7 +58,7 @@ Answers = dict[TopicPartition, OffsetRefused | None]
 
 
 class ConsumerCoordinator:
-    """See the module docstring. ``now_ms``: the lease's clock, monotonic and readable by any thread."""
+    """``now_ms``: the lease's clock, monotonic and readable by any thread."""
 
     def __init__(
         self,
@@ -97,7 +95,7 @@ class ConsumerCoordinator:
     # --- for the consumer ---
 
     async def start(self) -> None:
-        """Join the group; returns when the coordinator has been found.
+        """Returns when the coordinator has been found.
 
         Raises: BrokerError if this client may not join (GROUP_AUTHORIZATION_FAILED …); NoBrokersAvailable.
         """
@@ -109,7 +107,6 @@ class ConsumerCoordinator:
         self._turn()
 
     def may_act(self) -> bool:
-        """True if this member certainly still owns its partitions. Any thread may call it."""
         return self._member.may_act(self._now_ms())
 
     def held_back(self) -> None:
@@ -117,11 +114,10 @@ class ConsumerCoordinator:
 
     @property
     def committer(self) -> Committer:
-        """The membership for a commit now."""
         return Committer(self._member.member_id, self._member.generation_id, self._config.group_instance_id)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Commit these offsets. Returns for each partition why it was not written; None: written.
+        """Returns for each partition why it was not written; None: written.
 
         Waits for the end of a rebalance for at most ``default.api.timeout.ms``.
         """
@@ -134,7 +130,7 @@ class ConsumerCoordinator:
             self._committing.release()
 
     async def leave(self, settled: Settled) -> None:
-        """Stop delivery, commit, and leave the group, as far as the coordinator responds.
+        """Stop delivery, commit, and leave, as far as the coordinator responds.
 
         ``settled()`` returns when the user's commits are done; the user requests no more records.
         """
@@ -150,7 +146,6 @@ class ConsumerCoordinator:
                 _log.warn("the group could not be informed that this consumer left: its coordinator did not respond")
 
     async def close(self) -> None:
-        """Stop all work and close all connections."""
         self._end()
         self._coordinator.close()
         self._delivery.close_within(0)
@@ -170,7 +165,6 @@ class ConsumerCoordinator:
             _log.warn("the last offsets were not committed: the group's coordinator did not respond")
 
     def _end(self) -> None:
-        """Stop all periodic work."""
         self._left = True
         for timer in (self._timer, self._looking):
             if timer is not None and timer.active():
@@ -182,7 +176,6 @@ class ConsumerCoordinator:
         return int(self._now_ms_of())
 
     def _turn(self) -> None:
-        """Check timers and whether the user still polls."""
         if self._left:
             return
         try:
@@ -284,7 +277,6 @@ class ConsumerCoordinator:
         self._apply(self._member.stopped(number, self._now_ms()))
 
     async def _give_back(self, tps: frozenset[TopicPartition]) -> Mapping[TopicPartition, int | None]:
-        """Wait until the user has processed the records of these partitions. Returns the offsets to commit."""
         self._giving_count += 1
         try:
             return await self._delivery.stop(tps)
@@ -293,7 +285,6 @@ class ConsumerCoordinator:
             self._progress.fire()
 
     async def _settle_commits(self, offsets: Mapping[TopicPartition, int | None]) -> None:
-        """Commit these offsets. Returns when no commit is in progress, including commits of other callers."""
         await self._commit_and_tell(offsets)
         while self._stop_count:
             await self._progress.wait()
@@ -320,13 +311,12 @@ class ConsumerCoordinator:
         self._look_for_missing(self._compare_counts())
 
     def _compare_counts(self) -> Mapping[str, int]:
-        """Report the current partition counts to the member, which rejoins as leader if they have changed."""
         counts = self._counts(self._member.watched_topics)
         self._apply(self._member.partitions_changed(counts, self._now_ms()))
         return counts
 
     def _look_for_missing(self, counts: Mapping[str, int]) -> None:
-        """While the group subscribes to topics that do not exist, fetch metadata regularly to notice their creation."""
+        """Fetch metadata regularly, to notice when a subscribed topic is created."""
         if all(counts.values()) or self._left or (self._looking is not None and self._looking.active()):
             return
         delay_s = self._config.retry_backoff_max_ms / 1000
@@ -353,9 +343,6 @@ class ConsumerCoordinator:
     async def _commit(
         self, offsets: Mapping[TopicPartition, int], ended: Mapping[TopicPartition, int], deadline_s: float
     ) -> Answers:
-        """Commit until each outcome is known. ``ended``: the value of ``_ended`` for each partition at the time of the
-        request.
-        """
         answers: Answers = {}
         left = dict(offsets)
         codes: dict[TopicPartition, ErrorCode] = {}
@@ -391,9 +378,6 @@ class ConsumerCoordinator:
 
 
 def _settled(codes: Mapping[TopicPartition, ErrorCode]) -> Answers:
-    """The known outcomes of a commit. The other partitions are retried if they are still owned in the generation that
-    has begun meanwhile.
-    """
     return {
         tp: None if code is ErrorCode.NONE else OffsetRefused(code.name)
         for tp, code in codes.items()

@@ -1,8 +1,7 @@
-"""A reader's state of each assigned partition: position, fetch in flight and fetched data.
+"""A reader's assigned partitions: position, fetch in flight and fetched data.
 
 Pure. Every change of a position from outside (``assign``, ``add``, ``seek``, a reset) gives the partition a new
 ``generation``, so that responses to older requests are recognised and dropped.
-Tests: tests/kafka_zk/clients/consumer/test_fetch_state.py.
 
 Source: SubscriptionState.java, Fetcher.java and CompletedFetch.java@3.9.
 """
@@ -41,31 +40,25 @@ _STALE_METADATA = frozenset(
 
 
 class After(Enum):
-    """The driver's action after a response."""
-
     NOTHING = "nothing"
     REFRESH = "refresh the metadata, then fetch again"
     RESET = "look up the offset that the reset needs"
 
 
 class Wanted(NamedTuple):
-    """One partition of the next fetch from a broker."""
-
     tp: TopicPartition
     fetch_offset: int
     generation: int
 
 
 class Lookup(NamedTuple):
-    """One offset to look up; ``spec`` is the timestamp for ListOffsets."""
+    """``spec``: the timestamp for ListOffsets."""
 
     spec: int
     generation: int
 
 
 class UnreadableBatch(NamedTuple):
-    """A stored batch that the consumer skips, and why its records cannot be decoded."""
-
     tp: TopicPartition
     first_offset: int
     last_offset: int
@@ -73,11 +66,9 @@ class UnreadableBatch(NamedTuple):
 
 
 class FetchState:
-    """Positions and fetched data of the assigned partitions.
-
-    ``ahead_bytes``: partitions with more fetched bytes than this are not fetched; default: max.partition.fetch.bytes.
-    ``on_unreadable``: called for each batch that is skipped because its records cannot be decoded. Its CRC is valid, so
-    its producer wrote it so, and it would block the partition permanently.
+    """``ahead_bytes``: partitions with more fetched bytes than this are not fetched; default:
+    max.partition.fetch.bytes. ``on_unreadable``: called for each skipped batch. Its CRC is valid, so its producer wrote
+    it so, and it would block the partition permanently.
     """
 
     def __init__(self, config: ReaderConfig, ahead_bytes: int | None = None) -> None:
@@ -97,7 +88,6 @@ class FetchState:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The assigned partitions, sorted."""
         return sorted(self._partitions)
 
     def assign(self, starts: Mapping[TopicPartition, Start]) -> None:
@@ -118,19 +108,18 @@ class FetchState:
             self._ready.pop(tp, None)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these partitions and drop their fetched data."""
+        """Also drop fetched data."""
         for tp in partitions:
             self._partitions.pop(tp, None)
             self._ready.pop(tp, None)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Neither fetch nor deliver these partitions until ``resume``; fetched data are kept."""
+        """Keep fetched data."""
         for tp in partitions:
             self._get(tp).paused = True
             self._ready.pop(tp, None)
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Resume paused partitions."""
         for tp in partitions:
             state = self._get(tp)
             state.paused = False
@@ -139,11 +128,9 @@ class FetchState:
 
     @property
     def paused(self) -> list[TopicPartition]:
-        """The paused partitions, sorted."""
         return sorted(tp for tp, state in self._partitions.items() if state.paused)
 
     def seek(self, tp: TopicPartition, start: Start) -> None:
-        """Continue at another offset of an assigned partition."""
         offset, lookup = parse_start(tp, start)
         self._restart(self._get(tp), tp, offset, lookup)
 
@@ -158,7 +145,7 @@ class FetchState:
     def plan_lookups(
         self, leader_of: Callable[[TopicPartition], int | None], now_ms: int
     ) -> tuple[dict[TopicPartition, Lookup], bool]:
-        """The offsets to look up now, for partitions that have a leader; True if a partition has none."""
+        """Also returns True if a partition has no leader."""
         found: dict[TopicPartition, Lookup] = {}
         leaderless = False
         for tp, state in self._partitions.items():
@@ -172,7 +159,7 @@ class FetchState:
         return found, leaderless
 
     def looked_up(self, tp: TopicPartition, generation: int, offset: int) -> bool:
-        """Handle the response to a lookup; True if the partition now has a position.
+        """True if the partition now has a position.
 
         -1 (no record at or after the timestamp) leads to a lookup of the end.
         """
@@ -188,7 +175,7 @@ class FetchState:
         return True
 
     def lookup_failed(self, tp: TopicPartition, generation: int, error: KafkaError, now_ms: int) -> None:
-        """A lookup failed: it is repeated after a back-off, or ``take`` raises the error."""
+        """The lookup is repeated after a back-off, or ``take`` raises the error."""
         state = self._current(tp, generation)
         if state is not None:
             state.in_flight = False
@@ -240,7 +227,6 @@ class FetchState:
         return 0 <= end <= wanted.fetch_offset
 
     def next_retry_ms(self, now_ms: int) -> int | None:
-        """When the first partition that is backing off may be tried again."""
         times = [state.not_before_ms for state in self._partitions.values() if state.not_before_ms > now_ms]
         return min(times, default=None)
 
@@ -269,7 +255,6 @@ class FetchState:
         return After.NOTHING
 
     def fetch_lost(self, wanted: Wanted, now_ms: int) -> None:
-        """A fetch received no response."""
         state = self._current(wanted.tp, wanted.generation)
         if state is not None:
             state.in_flight = False
@@ -310,11 +295,9 @@ class FetchState:
 
     @property
     def has_records(self) -> bool:
-        """True if ``take`` would return records or raise."""
         return bool(self._ready)
 
     def has_records_of(self, partitions: Collection[TopicPartition]) -> bool:
-        """Like ``has_records``, for some partitions."""
         return any(tp in partitions for tp in self._ready)
 
     def take(self, partitions: Collection[TopicPartition] | None = None) -> list[ConsumerRecord]:
@@ -341,13 +324,12 @@ class FetchState:
         return taken
 
     def fail(self, tp: TopicPartition, offset: int | None, error: KafkaError) -> None:
-        """A partition failed at ``offset`` (None: it has no start); ``take`` raises ``error`` until a seek."""
+        """``take`` raises ``error`` until a seek. ``offset`` None: the partition has no start."""
         state = self._get(tp)
         self._restart(state, tp, offset, None)
         self._fail(tp, state, error)
 
     def _drain(self, tp: TopicPartition, state: PartitionFetch, taken: list[ConsumerRecord]) -> None:
-        """Move records of one partition to ``taken``, up to the limit."""
         while len(taken) < self._max_poll_records:
             if state.records is not None:
                 self._drain_cut_batch(state, state.records, taken)

@@ -1,7 +1,7 @@
-"""Fetches records and looks up positions for a ``FetchState``, with one fetch in flight per broker.
+"""The thin driver of ``fetch_state``, with one fetch in flight per broker.
 
-The thin driver of ``fetch_state``. It fetches ahead while the user processes records. After a leader change, a lost
-connection or a malformed response it refreshes the metadata and fetches again.
+It fetches ahead while the user processes records. After a leader change, a lost connection or a malformed response it
+refreshes the metadata and fetches again.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -67,23 +67,21 @@ class Fetcher:
         cluster.on_update.append(self.pump)
 
     def start(self) -> None:
-        """Begin to fetch."""
         self._running = True
         self.pump()
 
     def stop(self) -> None:
-        """Send no more requests; responses to pending ones are still handled."""
+        """Responses to pending requests are still handled."""
         self._running = False
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
     def learn(self, topics: Iterable[str]) -> None:
-        """Fetch metadata of these topics, so that ``prepare`` knows their leaders."""
         self._cluster.add_topics(topics)
         run(self._once(self._cluster.refresh()))
 
     def prepare(self, partitions: Collection[TopicPartition]) -> None:
-        """Find the leaders of these partitions and connect to them, so that the first fetch waits for neither."""
+        """Connect to the leaders, so that the first fetch does not wait."""
         self._cluster.add_topics(sorted({tp.topic for tp in partitions}))
         run(self._once(self._connect_leaders(partitions)))
 
@@ -95,14 +93,13 @@ class Fetcher:
         await gatherResults(opening, consumeErrors=True)
 
     async def _once(self, preparation: Awaitable[object]) -> None:
-        """Ignore a failure: the fetch tries again and logs the reason."""
+        """A failed preparation is ignored: the fetch tries again and logs the reason."""
         try:
             await preparation
         except Exception as error:
             _log.debug("partitions being claimed could not be prepared: {error}", error=error)
 
     def pump(self) -> None:
-        """Send all lookups and fetches that are due."""
         if not self._running:
             return
         now_ms = self._now_ms()
@@ -196,7 +193,6 @@ class Fetcher:
         return read_fetch_response(version, body), {ids[topic].bytes: topic for topic in by_topic}
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """One offset per partition, see ``clients.connection.list_offsets``."""
         return await list_offsets(
             self._reactor,
             self._cluster,

@@ -1,8 +1,8 @@
 """Commits of a group's offsets: periodic, by the user, and of starts chosen by ``auto.offset.reset``.
 
-Commits are written one at a time in the order in which they were decided, each only under the ownership in which it was
-decided. An offset therefore decreases only if the user asks for it. A start is the exception: any other commit replaces
-it, so it is decided when its turn comes. On the reactor thread.
+Commits are written one at a time in the order in which they were decided, each under the ownership of that moment. An
+offset therefore decreases only if the user asks for it. A start is the exception: any other commit replaces it, so it
+is decided when its turn comes. On the reactor thread.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -28,14 +28,11 @@ Answers = Mapping[TopicPartition, OffsetRefused | None]
 Settled = Callable[[], Coroutine[Any, Any, None]]
 """Waits until the outcome of the user's commits is known."""
 Write = Callable[[Mapping[TopicPartition, int]], Awaitable[Answers]]
-"""Writes offsets to the group's storage."""
 
 _TAKEN_AWAY = "it was revoked while its records were being processed; they will be delivered again"
 
 
 class GroupCommits:
-    """The commits of one consumer."""
-
     def __init__(
         self, reactor: Reactor, config: GroupConsumerConfig, delivery: GroupDelivery, write: Write
     ) -> None:
@@ -50,12 +47,10 @@ class GroupCommits:
             delivery.on_starts_due = self.commit_starts
 
     def start(self) -> None:
-        """Begin periodic commits, if they are configured."""
         if self._interval_s is not None:
             self._timer = self._reactor.callLater(self._interval_s, self._commit_by_clock)
 
     def stop(self) -> None:
-        """Stop periodic commits."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._interval_s = None
@@ -68,7 +63,7 @@ class GroupCommits:
     async def commit(self, offsets: Mapping[TopicPartition, int] | None) -> None:
         """Write ``offsets``, or (None) the offsets after all delivered records.
 
-        Raises: CommitRefused naming the partitions that were not written.
+        Raises: CommitRefused naming the partitions.
         """
         reasons: dict[TopicPartition, str] = {}
         if offsets is None:
@@ -80,7 +75,7 @@ class GroupCommits:
             raise CommitRefused(reasons)
 
     def commit_starts(self) -> None:
-        """Commit the starts that ``auto.offset.reset`` chose; otherwise the next owner might choose others."""
+        """Otherwise the next owner might choose others."""
         if not self._starts_wait:
             self._starts_wait = True
             self._in_background(self._commit_starts())
@@ -95,7 +90,6 @@ class GroupCommits:
                 _log.info("the start of {tp} was not committed: {reason}", tp=tp, reason=reason)
 
     async def _commit(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
-        """Commit these offsets after the earlier commits. Returns why some were not written."""
         if not offsets:
             return {}
         answers = await self._write_in_turn(self._delivery.under_the_same_claims(offsets))
@@ -103,9 +97,6 @@ class GroupCommits:
         return {tp: reason for tp, reason in reasons.items() if reason is not None}
 
     async def _write_in_turn(self, due: Callable[[], Mapping[TopicPartition, int]]) -> dict[TopicPartition, str | None]:
-        """Write what is ``due`` when its turn comes. Returns for each partition why it was not written; None:
-        written.
-        """
         await self._turn.acquire()
         try:
             offsets = due()

@@ -173,7 +173,7 @@ class GroupConsumer(ABC, Generic[C, G]):
         """Leave the group: commit processed records and release all partitions. Waiting calls fail with ClientClosed.
 
         The records delivered last count as processed after ``commit``, and when the ``async with`` block ends without
-        an exception. A second close does nothing.
+        an exception.
         """
         for stream in self.streams:
             stream.awaited = False

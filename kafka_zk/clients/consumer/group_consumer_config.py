@@ -1,6 +1,6 @@
 """The common configuration of the consumers of both kinds of groups.
 
-Pure. Tests: tests/kafka_zk/clients/consumer/test_consumer_config.py, test_zookeeper_config.py.
+Pure.
 """
 
 from abc import ABC, abstractmethod
@@ -38,12 +38,12 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def reader(self) -> ReaderConfig:
-        """The configuration of the fetcher."""
+        """The fetcher's configuration."""
 
     @property
     @abstractmethod
     def ahead_bytes(self) -> int:
-        """Number of bytes of a partition that are fetched ahead."""
+        """Bytes of a partition that are fetched ahead."""
 
     @property
     @abstractmethod
@@ -53,7 +53,7 @@ class GroupConsumerConfig(CheckedConfig, ABC):
     @property
     @abstractmethod
     def auto_commit_enable(self) -> bool:
-        """True if the offsets of processed records are committed automatically."""
+        """True if processed records are committed automatically."""
 
     @property
     @abstractmethod

@@ -1,9 +1,8 @@
 """Applies a group's decisions to a consumer: partitions are assigned, revoked or lost. For both kinds of groups.
 
-Implements ``rebalance.delivery.Delivery`` on top of the fetch state. Each owned partition has a claim object, so a
-claim that has ended is never mistaken for a newer one of the same partition. Everything runs on the reactor thread,
-except the users' calls of ``Handout``. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_consumer_delivery.py,
-test_zookeeper_consumer_offsets.py.
+Implements ``rebalance.delivery.Delivery`` on top of the fetch state. Each claim of a partition is an object, so one
+that has ended is never mistaken for a newer one. Everything runs on the reactor thread, except the users' calls of
+``Handout``.
 """
 
 import math
@@ -28,7 +27,7 @@ from kafka_zk.rebalance.delivery import Start
 
 
 class _Claim:
-    """One ownership of a partition, from the driver's ``start`` to its end."""
+    """One ownership of a partition, from its claim to its release."""
 
     __slots__ = ("committed", "end", "fetching", "floor", "found", "sought", "start", "stopping", "stream")
 
@@ -45,10 +44,7 @@ class _Claim:
 
 
 class GroupDelivery:
-    """The partitions that one consumer owns.
-
-    ``on_starts_due`` is called when ``starts_due`` is not empty.
-    """
+    """``on_starts_due`` is called when ``starts_due`` is not empty."""
 
     def __init__(
         self,
@@ -134,7 +130,6 @@ class GroupDelivery:
         self._fetch(claims)
 
     def _fetch(self, claims: Mapping[TopicPartition, _Claim]) -> None:
-        """Start to fetch the claims that are still valid."""
         reset = self._config.reader.auto_offset_reset
         for tp, claim in claims.items():
             if self._claims.get(tp) is not claim or claim.stopping:
@@ -195,21 +190,20 @@ class GroupDelivery:
 
     @property
     def assignment(self) -> list[TopicPartition]:
-        """The owned partitions that are delivered, sorted."""
+        """The partitions that are not being revoked, sorted."""
         return sorted(tp for tp, claim in self._claims.items() if not claim.stopping)
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
-        """The owned partitions, including those being revoked."""
         return frozenset(self._claims)
 
     def is_committed(self, tp: TopicPartition, offset: int) -> bool:
-        """True if ``offset`` is the last committed offset of an owned partition, as far as this consumer knows."""
+        """True if ``offset`` is the last commit of an owned partition, as far as this consumer knows."""
         claim = self._claims.get(tp)
         return claim is not None and claim.committed == offset
 
     def handed_out(self) -> dict[TopicPartition, int]:
-        """For each owned partition with a position, the offset after the last delivered record."""
+        """The offset after the last delivered record, for each owned partition with a position."""
         waiting = self._merged(stream.handout.waiting_offsets() for stream in self.streams)
         return self._offsets(self._claims, waiting)
 
@@ -222,7 +216,7 @@ class GroupDelivery:
         return {tp: offset for tp, offset in due.items() if offset != running[tp].committed}
 
     def starts_due(self) -> dict[TopicPartition, int]:
-        """The starts that ``auto.offset.reset`` chose for partitions without a commit since."""
+        """Partition -> the start that ``auto.offset.reset`` chose, if nothing was committed since."""
         return {tp: claim.found for tp, claim in self._claims.items() if claim.found is not None and not claim.stopping}
 
     def committed_by_user(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -232,26 +226,23 @@ class GroupDelivery:
                 self._claims[tp].floor = offset
 
     def under_the_same_claims(self, offsets: Mapping[TopicPartition, int]) -> Callable[[], dict[TopicPartition, int]]:
-        """A function that returns those of ``offsets`` whose partitions are still owned under the same claim as now."""
+        """The function returns those of ``offsets`` whose partitions are still under the same claim as now."""
         claims = {tp: self._claims.get(tp) for tp in offsets}
         return lambda: {tp: offset for tp, offset in offsets.items() if self._claims.get(tp) is claims[tp]}
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These offsets were written."""
         for tp, offset in offsets.items():
             claim = self._claims.get(tp)
             if claim is not None:
                 claim.committed, claim.found = offset, None
 
     def position(self, tp: TopicPartition) -> int | None:
-        """The offset of the next record to deliver; None while the start is looked up. Raises KafkaError if not
-        owned.
-        """
+        """None while the start is looked up. Raises KafkaError if not owned."""
         claim = self._owned(tp)
         return claim.stream.handout.waiting_offsets().get(tp, self._position(tp, claim))
 
     def seek(self, tp: TopicPartition, start: FetchStart) -> None:
-        """Continue at another offset and ignore undelivered and unprocessed records of the partition.
+        """Ignores undelivered and unprocessed records of the partition.
 
         Raises: KafkaError if the partition is not owned.
         """
@@ -266,7 +257,7 @@ class GroupDelivery:
         self.fetcher.arrived.fire()
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Neither deliver nor fetch these partitions. Raises KafkaError if one is not owned."""
+        """Raises KafkaError if one is not owned."""
         for tp in partitions:
             claim = self._owned(tp)
             for offset in claim.stream.handout.withdraw([tp]).values():
@@ -274,7 +265,7 @@ class GroupDelivery:
             self.state.pause([tp])
 
     def unpause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Resume paused partitions. Raises KafkaError if one is not owned."""
+        """Raises KafkaError if one is not owned."""
         for tp in partitions:
             self._owned(tp)
             self.state.resume([tp])
@@ -282,14 +273,12 @@ class GroupDelivery:
         self.fetcher.arrived.fire()
 
     def close_within(self, patience_s: float) -> None:
-        """The consumer is closing: from now on every wait for users, also one in progress, ends after
-        ``patience_s``.
-        """
+        """The consumer is closing: every wait for users, also one in progress, ends after ``patience_s``."""
         self._close_s = self._reactor.seconds() + patience_s
         self.wake()
 
     def wake(self) -> None:
-        """Let all waits check their condition again."""
+        """All waits check their condition again."""
         self.fetcher.arrived.fire()
         self._asked.fire()
 

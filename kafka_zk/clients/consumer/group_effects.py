@@ -1,6 +1,6 @@
-"""The effects of a group member: requests to the coordinator, and changes of its partitions.
+"""The effects of a group member.
 
-Every request but SendLeave has a number, and so has its response. Responses to earlier requests are dropped.
+Every request but SendLeave has a number, and so has its response. Late responses are dropped.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from kafka_zk.protocol.errors import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Find the group's coordinator, however long it takes, then call ``coordinator_found``."""
+    """Wait as long as it takes, then call ``coordinator_found``."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendJoin:
-    """``protocols``: the assignors by name with this member's subscription, the preferred one first."""
+    """``protocols``: the assignors by name, each with this member's subscription, the preferred one first."""
 
     number: int
     member_id: str
@@ -54,7 +54,7 @@ class SendLeave:
 
 @dataclass(frozen=True, slots=True)
 class CountPartitions:
-    """This member leads: find the partition counts of these topics, then call ``partitions_counted``."""
+    """This member leads: count the partitions, then call ``partitions_counted``."""
 
     number: int
     topics: frozenset[str]
@@ -104,7 +104,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The response to SendJoin. ``members``: empty unless this member leads."""
+    """``members``: empty unless this member leads."""
 
     code: ErrorCode
     member_id: str = ""

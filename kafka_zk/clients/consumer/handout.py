@@ -1,9 +1,8 @@
-"""The records of one stream on their way to the user: waiting, held by the user, or done.
+"""The records of one stream on their way to the user.
 
 Records are in order of delivery: first those that the user *holds*, then those that *wait*. When the user requests
-more, the held records are *done*. A lock makes ``withdraw`` and the delivery of a record exclude each other, so that no
-record of a withdrawn partition is delivered afterwards on any thread. Pure except for this lock. Tests:
-tests/kafka_zk/clients/consumer/test_handout.py.
+more, the held records are *done*. A lock makes ``withdraw`` and a delivery exclude each other, so that no record of a
+withdrawn partition is delivered afterwards. Pure except for this lock.
 """
 
 import threading
@@ -14,7 +13,7 @@ from kafka_zk.clients.consumer.records import ConsumerRecord
 
 
 class Handout:
-    """The records of one stream; any thread.
+    """The handout may be used from any thread.
 
     Args:
         may_act: checked before each delivery: the lease on the owned partitions.
@@ -32,26 +31,25 @@ class Handout:
         self._lost: set[TopicPartition] = set()
         self.notify_done = False
         self.asked_count = 0
-        """Number of the user's requests."""
 
     # --- for the user ---
 
     def done(self) -> None:
-        """The user requests more: the held records are done."""
+        """Mark the held records as processed."""
         with self._lock:
             notify = self._set_done()
         if notify:
             self._on_done()
 
     def load(self, records: list[ConsumerRecord]) -> None:
-        """Add records to deliver; all earlier ones must be done."""
+        """All earlier records must be done."""
         with self._lock:
             assert self._done_count == len(self._records), "the former records are done first"
             self._records = records
             self._done_count = self._given_count = 0
 
     def rest(self) -> list[ConsumerRecord]:
-        """Deliver all waiting records together; none if ``may_act`` returns False."""
+        """All waiting records; none if ``may_act`` returns False."""
         with self._lock:
             if self._given_count == len(self._records) or not self._may_act():
                 return []
@@ -61,7 +59,7 @@ class Handout:
             return records
 
     def next(self) -> ConsumerRecord | None:
-        """Deliver the next record, which marks the previous one as done; None if there is none now."""
+        """Marks the previous record as done; None if no record can be delivered now."""
         with self._lock:
             notify = self._set_done()
             record = None
@@ -76,7 +74,6 @@ class Handout:
 
     @property
     def has_waiting(self) -> bool:
-        """True if ``next`` has a record to deliver."""
         return self._given_count < len(self._records)
 
     def held_by_this_thread(self) -> bool:
@@ -94,22 +91,20 @@ class Handout:
     # --- for the consumer ---
 
     def held(self) -> set[TopicPartition]:
-        """The partitions of the held records."""
         with self._lock:
             return {record.tp for record in self._records[self._done_count : self._given_count]}
 
     def undone_offsets(self) -> dict[TopicPartition, int]:
-        """For each partition with records here, the offset of the first one that is not done."""
+        """The offset of the first record that is not done, for each partition."""
         with self._lock:
             return _first_offsets(self._records[self._done_count :])
 
     def waiting_offsets(self) -> dict[TopicPartition, int]:
-        """For each partition with waiting records, the offset of the first one."""
         with self._lock:
             return _first_offsets(self._records[self._given_count :])
 
     def withdraw(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Deliver no more records of these partitions. Returns the offset of the first undelivered record of each.
+        """Returns the offset of the first undelivered record of each partition.
 
         Held records stay held.
         """
@@ -122,12 +117,12 @@ class Handout:
             return _first_offsets([record for record in waiting if record.tp in partitions])
 
     def lost(self) -> set[TopicPartition]:
-        """Partitions that were forgotten while the user held, and still holds, records of them."""
+        """Forgotten partitions of which the user still holds records."""
         with self._lock:
             return set(self._lost)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Forget these revoked partitions; the user may still hold records of them."""
+        """The user may still hold records of these revoked partitions."""
         with self._lock:
             self._lost |= self._remove(partitions)
 
@@ -137,7 +132,6 @@ class Handout:
             self._remove(partitions)
 
     def _remove(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Remove records of these partitions. Returns the partitions of which the user holds records."""
         held = self._records[self._done_count : self._given_count]
         waiting = self._records[self._given_count :]
         kept = [record for record in held if record.tp not in partitions]

@@ -1,12 +1,12 @@
 """The time until which a member certainly owns its partitions.
 
-Java's consumer has no lease. The lease ensures that two members of this package never deliver records of one partition
-at the same time. Pure.
+Java's consumer has none. The lease ensures that two members of this package never deliver records of one partition at
+the same time. Pure.
 """
 
 
 class MemberLease:
-    """A lease that every response of the coordinator renews.
+    """Every response of the coordinator renews it.
 
     It ends one session timeout after the last request was sent, and one rebalance timeout after the last request whose
     response reported no rebalance. The coordinator removes the member no earlier.
@@ -19,11 +19,10 @@ class MemberLease:
         self._until_ms = 0
 
     def holds(self, now_ms: int) -> bool:
-        """True while the lease is valid. Any thread may call it."""
         return now_ms < self._until_ms
 
     def renew(self, sent_ms: int, *, is_calm: bool) -> None:
-        """The coordinator responded to a request that was sent at ``sent_ms``.
+        """The coordinator responded to a request sent at ``sent_ms``.
 
         ``is_calm``: the response reports no rebalance. The coordinator removes a member that does not join one in time,
         even if it sends heartbeats.
@@ -34,5 +33,4 @@ class MemberLease:
         self._until_ms = max(until_ms, self._until_ms)
 
     def end(self) -> None:
-        """The member left or was removed."""
         self._until_ms = 0

@@ -1,4 +1,4 @@
-"""The partitions of one member of a group, from assignment until revocation or loss. Pure."""
+"""The partitions of one member, from assignment until revocation or loss. Pure."""
 
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.protocol.consumer_protocol import NO_GENERATION
@@ -7,12 +7,7 @@ NOTHING: frozenset[TopicPartition] = frozenset()
 
 
 class MemberPartitions:
-    """The partitions of one member.
-
-    Attributes:
-        owned: including those that are being revoked.
-        generation_id: the generation of the last assignment.
-    """
+    """``owned``: including those that are being revoked. ``generation_id``: the generation of the last assignment."""
 
     def __init__(self) -> None:
         self.owned = NOTHING
@@ -25,15 +20,14 @@ class MemberPartitions:
         return NOTHING.union(*self._stops.values())
 
     def stop(self, number: int, tps: frozenset[TopicPartition]) -> None:
-        """Begin to revoke these partitions."""
         self._stops[number] = tps
 
     def stopped(self, number: int) -> None:
-        """Revocation ``number`` has ended: its partitions are no longer owned. Ignored after ``lose``."""
+        """The partitions of this revocation are no longer owned. Ignored after ``lose``."""
         self.owned -= self._stops.pop(number, NOTHING)
 
     def lose(self) -> frozenset[TopicPartition]:
-        """Lose all partitions, which may have other owners now. Returns the partitions that were owned."""
+        """Returns the partitions that were owned; they may have other owners now."""
         lost = self.owned
         self.owned, self.generation_id, self._stops = NOTHING, NO_GENERATION, {}
         return lost

@@ -1,20 +1,18 @@
-"""The request in flight from a group member to its coordinator, and the time of the next one. Pure."""
+"""The request in flight to the coordinator, and the time of the next one. Pure."""
 
 from kafka_zk.clients.consumer.group_effects import CountPartitions, SendHeartbeat, SendJoin, SendSync
 
 
 class MemberRequests:
-    """The requests of one member. A response carries the number of its request."""
+    """A response carries the number of its request."""
 
     def __init__(self) -> None:
         self.is_coordinator_known = False
         self.retry_ms = 0
         """Earliest time of the next JoinGroup."""
         self.heartbeat: SendHeartbeat | None = None
-        """The heartbeat in flight."""
         self.heartbeat_due_ms = 0
         self.sent_ms = 0
-        """When the pending request was sent."""
         self._awaited: SendJoin | SendSync | CountPartitions | None = None
         self._number = 0
 
@@ -26,12 +24,10 @@ class MemberRequests:
         self._awaited, self.sent_ms = request, now_ms
 
     def is_answered(self, number: int, kind: type[SendJoin] | type[SendSync] | type[CountPartitions]) -> bool:
-        """Accept a response; False if its request is not pending."""
         if not isinstance(self._awaited, kind) or self._awaited.number != number:
             return False
         self._awaited = None
         return True
 
     def forget(self) -> None:
-        """Expect no response."""
         self._awaited = self.heartbeat = None

@@ -1,4 +1,4 @@
-"""Decides whether a consumer may act as a member of its group. Checked before every delivery and commit.
+"""Whether a consumer may act as a member of its group, which is checked before every delivery and commit.
 
 Any thread may call ``may_act``; everything else happens on the reactor thread.
 """
@@ -9,8 +9,6 @@ from kafka_zk.clients.connection.errors import ClientClosed
 
 
 class Lease(Protocol):
-    """The check whether this member still owns its partitions."""
-
     def may_act(self) -> bool:
         """True if the owned partitions are certainly still owned."""
 
@@ -19,31 +17,27 @@ class Lease(Protocol):
 
 
 class Membership:
-    """The membership of one consumer from its creation until its end."""
-
     def __init__(self) -> None:
         self.suspended = False
-        """The connection to ZooKeeper is in doubt."""
+        """Whether the connection to ZooKeeper is in doubt."""
         self.closed = False
         self.failure: Exception | None = None
         """Why this member cannot continue."""
         self._lease: Lease | None = None
 
     def begin(self, lease: Lease) -> None:
-        """The consumer has joined a group."""
         self._lease = lease
 
     def may_act(self) -> bool:
-        """True if records may be delivered now. False before ``begin``."""
+        """False before ``begin``."""
         return not self.suspended and self._lease is not None and self._lease.may_act()
 
     def held_back(self) -> None:
-        """Records wait that must not be delivered now."""
         if self._lease is not None:
             self._lease.held_back()
 
     def check(self) -> None:
-        """Raises ClientClosed or the failure of this member, if there is nothing to wait for."""
+        """Raises ClientClosed or this member's failure."""
         if self.closed:
             raise ClientClosed("the consumer was closed")
         if self.failure is not None:

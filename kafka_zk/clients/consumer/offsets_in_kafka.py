@@ -5,12 +5,10 @@ Kafka 0.8.2 introduced this to migrate groups. With ``dual.commit.enabled``, off
 partition starts at the larger one; users disable it when all members run this way. When a partition starts and one
 place lacks its offset, the offset is written there, so that idle partitions migrate, too.
 
-The coordinator does not know the owners in ZooKeeper. As in Kafka's own consumer, nothing fences a commit there; here
+The coordinator does not know the owners in ZooKeeper. As in Kafka's own consumer, nothing there fences a commit; here
 the lease is checked before the commit is sent. On the reactor thread.
 
 Source: ZookeeperConsumerConnector.scala@0.8.2.2 and 0.10.2.2.
-Tests: tests/kafka_zk/clients/consumer/test_offsets_in_kafka.py, tests/integration/groups/test_offsets_storage.py,
-tests/peers/groups/test_offsets_storage.py.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -113,9 +111,7 @@ class OffsetsInKafka:
         return answers
 
     async def _to_kafka(self, offsets: Offsets) -> Answers:
-        """Commit to Kafka; failed commits are repeated ``max_retries`` times, except after
-        OFFSET_METADATA_TOO_LARGE.
-        """
+        """Failed commits are repeated ``max_retries`` times, except after OFFSET_METADATA_TOO_LARGE."""
         answers: Answers = {}
         left = dict(offsets)
         for tries_left in range(self._max_retries, -1, -1):
@@ -149,7 +145,6 @@ class OffsetsInKafka:
         return larger
 
     def _level(self, offsets: Offsets) -> None:
-        """Write offsets that one place lacks, unless a later one has been committed since."""
         due = {tp: offset for tp, offset in offsets.items() if self._delivery.is_committed(tp, offset)}
         run(self.commit(due)).addErrback(self._lost)
 

@@ -1,7 +1,4 @@
-"""The state of one partition that is read: position, fetch in flight and fetched data.
-
-Pure data; ``fetch_state`` has the rules.
-"""
+"""Pure data of one partition; ``fetch_state`` has the rules."""
 
 from collections import deque
 
@@ -52,7 +49,7 @@ class PartitionFetch:
         self.restart(generation, position, lookup)
 
     def restart(self, generation: int, position: int | None, lookup: int | None) -> None:
-        """Restart at ``position``, or at the offset that ListOffsets returns for the timestamp ``lookup``."""
+        """``lookup``: a timestamp for ListOffsets, which returns the position."""
         self.generation = generation
         self.position, self.lookup = position, lookup
         self.fetch_offset = position if position is not None else 0
@@ -65,5 +62,4 @@ class PartitionFetch:
 
     @property
     def has_something(self) -> bool:
-        """True if there are records to take or an error to raise."""
         return bool(self.batches) or self.records is not None or self.error is not None

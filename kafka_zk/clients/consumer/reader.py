@@ -1,7 +1,6 @@
 """A plain reader of assigned partitions for Twisted programs, without group or commits.
 
-``fetcher`` fetches ahead, up to ``max.partition.fetch.bytes`` per partition. ``blocking_reader`` is the version for
-threads.
+``fetcher`` fetches ahead, up to ``max.partition.fetch.bytes`` per partition. ``blocking_reader`` is for threads.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -100,7 +99,6 @@ class Reader:
                 return records
 
     async def _take(self, deadline_s: float) -> list[ConsumerRecord]:
-        """The next records; empty if only the position moved, or after a timeout."""
         self._check_open()
         await self._start()
         self._fetcher.pump()
@@ -174,7 +172,6 @@ class Reader:
             raise ClientClosed("the reader was closed")
 
     async def _start(self) -> None:
-        """Wait until the topics of an assignment exist, before its first fetch."""
         if self._started:
             return
         for topic, count in sorted(_partition_counts(self._state.assignment).items()):

@@ -1,6 +1,6 @@
-"""Records for a consumer, decoded one batch at a time.
+"""Decodes records, one batch at a time.
 
-Pure. Tests: tests/kafka_zk/clients/consumer/test_records.py.
+Pure.
 """
 
 from typing import Any, NamedTuple

@@ -1,6 +1,6 @@
-"""Where to begin reading a partition: at an offset, an end of the log, or a timestamp.
+"""Where to begin reading a partition.
 
-Pure. Tests: tests/kafka_zk/clients/consumer/test_fetch_state.py.
+Pure.
 """
 
 from typing import NamedTuple

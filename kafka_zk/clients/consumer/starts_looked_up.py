@@ -14,7 +14,7 @@ LookUp = Callable[[Collection[TopicPartition]], Awaitable[Offsets]]
 
 
 class StartsLookedUp:
-    """``start``: of the delivery. ``look_up``: returns the offset of each partition, -1 if there is none."""
+    """``start``: starts the delivery. ``look_up``: returns the offset of each partition, -1 if there is none."""
 
     def __init__(self, start: Callable[[Mapping[TopicPartition, Start]], None], look_up: LookUp) -> None:
         self._start = start
@@ -22,9 +22,7 @@ class StartsLookedUp:
         self._pending: dict[TopicPartition, object] = {}
 
     async def begin(self, threads: Mapping[TopicPartition, int]) -> None:
-        """Start these partitions, each in its stream, once their offsets are known. Raises the errors of
-        ``look_up``.
-        """
+        """Start these partitions, each in its stream. Raises the errors of ``look_up``."""
         token = object()
         self._pending.update(dict.fromkeys(threads, token))
         offsets = await self._look_up(list(threads))
@@ -35,6 +33,5 @@ class StartsLookedUp:
             self._start({tp: Start(threads[tp], offsets[tp]) for tp in left})
 
     def withdraw(self, tps: Collection[TopicPartition]) -> None:
-        """Do not start these partitions, which are revoked."""
         for tp in tps:
             self._pending.pop(tp, None)

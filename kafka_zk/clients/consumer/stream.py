@@ -1,6 +1,6 @@
 """One stream of a group's consumer (Kafka: a consumer thread). Each partition belongs to one stream.
 
-One user at a time reads a stream. When the user requests more, the earlier records are processed.
+When the user requests more, the earlier records are processed.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -89,7 +89,6 @@ class Stream:
             await self._wait_until(deadline_s)
 
     def _load(self) -> None:
-        """Pass fetched records to the handout, or raise the error that takes their place."""
         while not self.handout.has_waiting and self._state.has_records_of(self.partitions):
             if not self._membership.may_act():
                 return

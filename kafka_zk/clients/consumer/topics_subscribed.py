@@ -16,7 +16,7 @@ class TopicsSubscribed(NamedTuple):
     exclude_internal_topics: bool = True
 
     def of(self, metadata: ClusterMetadata) -> list[str]:
-        """The topics, sorted; named topics need not exist."""
+        """The subscribed topics, sorted; named topics need not exist."""
         if self.pattern == STATIC:
             return list(self.names)
         allowed = topic_filter(self.pattern, self.names[0], exclude_internal_topics=self.exclude_internal_topics)

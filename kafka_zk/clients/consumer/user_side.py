@@ -1,4 +1,4 @@
-"""The consumer's view of its user: a listener, which may run in another thread."""
+"""The consumer's view of its user."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
@@ -12,18 +12,14 @@ _log = Logger()
 
 
 class UserThread(Protocol):
-    """Calls between the reactor thread and the user's thread."""
-
     def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
         """Call a method of the user in the user's thread."""
 
     def call_reactor(self, function: Callable[[], None]) -> None:
-        """Call ``function`` on the reactor thread; the user's thread may call this."""
+        """The user's thread may call this."""
 
 
 class ReactorUser:
-    """A user on the reactor thread."""
-
     def call(self, method: Callable[..., Awaitable[None] | None], *arguments: Any) -> Awaitable[None] | None:
         return method(*arguments)
 
@@ -32,7 +28,7 @@ class ReactorUser:
 
 
 class UserSide:
-    """The listener of one consumer, if any, and its thread. The listener's exceptions are logged."""
+    """The listener of one consumer, if any. Its exceptions are logged."""
 
     def __init__(self, consumer_id: str, listener: RebalanceListener | None, thread: UserThread) -> None:
         self.call_reactor = thread.call_reactor
@@ -42,12 +38,11 @@ class UserSide:
         self._thread = thread
 
     async def before_starting(self, streams: Mapping[TopicPartition, int]) -> None:
-        """Report assigned partitions, each with the number of its stream. Returns when the listener is done."""
+        """``streams``: the stream of each assigned partition. Returns when the listener is done."""
         if self._listener is not None:
             await self._told(self._listener.before_starting_fetchers, self._consumer_id, streams)
 
     async def before_releasing(self, partitions: Collection[TopicPartition]) -> None:
-        """Report revoked partitions. Returns when the listener is done."""
         if self._listener is not None:
             await self._told(self._listener.before_releasing_partitions, sorted(partitions))
 

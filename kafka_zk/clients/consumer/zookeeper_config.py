@@ -1,9 +1,9 @@
-"""Configuration of a consumer that coordinates through ZooKeeper: the keys and defaults of Kafka's old consumer.
+"""Configuration of a consumer that coordinates through ZooKeeper.
 
 Pure. Additional keys: ``group.instance.id`` with ``session.timeout.ms`` (static membership, as in Kafka 2.3),
 ``max.poll.records``, ``check.crcs``, ``isolation.level``, the deserializers, and two additional strategies.
 
-Source: ConsumerConfig.scala@0.10.2. Tests: tests/kafka_zk/clients/consumer/test_zookeeper_config.py.
+Source: ConsumerConfig.scala@0.10.2.
 """
 
 from collections.abc import Mapping
@@ -40,9 +40,7 @@ _WITHOUT_MEANING_HERE = frozenset(
         "socket_receive_buffer_bytes",  # the operating system adapts it
     }
 )
-"""Keys of Kafka's old consumer that have no effect here. They are accepted so that its configuration files can be
-used.
-"""
+"""These keys have no effect here, but configuration files of Kafka's old consumer may contain them."""
 _SECURITY_NAMES = {key: key.replace(".", "_") for key in SECURITY_KEYS}
 
 
@@ -61,8 +59,6 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
     ``dual_commit_enabled`` (default) also writes offsets to ZooKeeper and starts at the larger one.
     ``key_deserializer``, ``value_deserializer``: a name of ``clients.serdes.SERDES``, an object with ``deserialize``,
     or None for raw bytes.
-
-    Raises: ConfigError naming the key and the allowed values.
     """
 
     zookeeper_connect: str = "127.0.0.1:2181"
@@ -120,7 +116,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Self:
-        """Create from keys in either spelling, with those for secure connections to ZooKeeper and brokers.
+        """Keys in either spelling, with those for secure connections to ZooKeeper and brokers.
 
         Raises: ConfigError for an unknown key.
         """
@@ -156,7 +152,7 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def ahead_bytes(self) -> int:
-        """Number of bytes of a partition that are fetched ahead: the queued chunks without the one in use."""
+        """Chunks are fetched ahead while one is in use."""
         return max(1, self.queued_max_message_chunks - 1) * self.fetch_message_max_bytes
 
     @property
@@ -166,7 +162,6 @@ class ZookeeperConsumerConfig(GroupConsumerConfig):
 
     @property
     def group(self) -> GroupConfig:
-        """The settings of the group's driver."""
         return GroupConfig(self.backoff_ms, self.rebalance_max_retries, self.exclude_internal_topics)
 
     @property

@@ -1,7 +1,5 @@
-"""A consumer whose group coordinates through ZooKeeper, for Twisted programs. ``blocking_consumer`` is for threads.
-
-The consumer registers in ZooKeeper and finds its brokers there. ``rebalance.driver`` determines its partitions and
-starts.
+"""Consumers whose groups coordinate through ZooKeeper, for Twisted programs; ``blocking_consumer`` is for threads.
+Brokers are found in ZooKeeper.
 """
 
 import socket
@@ -160,7 +158,6 @@ async def _find_brokers(client: RegistryClient, protocol: str) -> list[tuple[str
 
 
 def _consumer_id(config: ZookeeperConsumerConfig, now_ms: int, random: Random) -> str:
-    """The member's id, in the format of Kafka's old consumer."""
     if config.group_instance_id is not None:
         return f"{config.group_id}_{config.group_instance_id}"
     if config.consumer_id is not None:

@@ -1,4 +1,4 @@
-"""A consumer's group in ZooKeeper: ``rebalance.driver`` determines the consumer's partitions and starts.
+"""``rebalance.driver`` determines a consumer's partitions and starts.
 
 ZooKeeper stores the offsets, or with ``offsets.storage=kafka`` the broker's coordinator.
 """
@@ -25,11 +25,7 @@ _log = Logger()
 
 
 class ZookeeperGroup:
-    """One member's session in ZooKeeper, its connections to brokers, and the driver between them.
-
-    Args:
-        make_driver: creates the driver for a delivery.
-    """
+    """One member's session in ZooKeeper, its connections to brokers, and the driver between them."""
 
     def __init__(
         self,
@@ -59,7 +55,7 @@ class ZookeeperGroup:
         self.held_back = self._driver.lease.held_back
 
     async def start(self) -> None:
-        """Register the member. Raises FencedInstanceId or DuplicateConsumerId if another live member has the id."""
+        """Raises FencedInstanceId or DuplicateConsumerId if another live member has the id."""
         try:
             await self._driver.start()
         except Exception as error:
@@ -67,7 +63,6 @@ class ZookeeperGroup:
             raise
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> Answers:
-        """Write the offsets of owned partitions to the configured storage."""
         if self._offsets_in_kafka is None:
             return await self._driver.commit(offsets)
         return await self._offsets_in_kafka.commit(offsets)
@@ -89,7 +84,6 @@ class ZookeeperGroup:
             )
 
     async def close(self) -> None:
-        """Close the connections to the brokers and to ZooKeeper."""
         if self._coordinator is not None:
             self._coordinator.close()
         await self._cluster.close()

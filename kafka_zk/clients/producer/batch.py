@@ -1,6 +1,5 @@
-"""A batch of records for one partition, from its first record to its outcome.
-
-Pure except for a lock: any thread may wait for the outcome. Source: ProducerBatch.java@3.9.
+"""A batch of records for one partition. Pure except for a lock: any thread may wait for the outcome. Source:
+ProducerBatch.java@3.9.
 """
 
 import threading
@@ -15,12 +14,11 @@ from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID, NO_SEQUENCE, H
 class ProducerBatch:
     """Records of one partition that are sent and retried together.
 
-    ``number``: orders the batches of a partition; the parts of a split batch sort in its place.
-    ``reserved_bytes``: its share of ``buffer.memory``. ``base_sequence``: NO_SEQUENCE until an idempotent producer
-    drains the batch. Afterwards the same records keep their sequence until the producer's epoch is bumped.
-    ``sequence_was_reset``: True if the sequence changed after the batch was last sent, so a response to that attempt
-    concerns the old one.
-    ``has_new_leader``: the last attempt failed because the leader had moved, and the response named the new one.
+    ``number``: orders the batches of a partition; the parts of a split batch sort in its place. ``reserved_bytes``: its
+    share of ``buffer.memory``. ``base_sequence``: NO_SEQUENCE until an idempotent producer drains the batch; then kept
+    until the epoch is bumped. ``sequence_was_reset``: the sequence changed after the batch was last sent, so the
+    response concerns the old one. ``has_new_leader``: the last attempt failed because the leader had moved, and the
+    response named the new one.
     """
 
     __slots__ = (
@@ -86,7 +84,7 @@ class ProducerBatch:
     # --- filling and encoding ---
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> int:
-        """Add a record and return its index in the batch. The caller has checked ``size_bytes``."""
+        """Add a record and return its index. The caller has checked ``size_bytes``."""
         assert self._builder is not None, "append to a closed batch"
         self._builder.append(timestamp_ms, key, value, headers)
         index = self.count
@@ -95,23 +93,22 @@ class ProducerBatch:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the encoded batch, or the estimate (before compression) while it is open."""
+        """The estimate, before compression, while the batch is open."""
         if self._encoded is not None:
             return len(self._encoded)
         return self._builder.size_estimate_bytes if self._builder is not None else 0
 
     @property
     def has_sequence(self) -> bool:
-        """True if an idempotent producer has drained the batch once and so given it a sequence."""
+        """True once an idempotent producer has drained the batch."""
         return self.base_sequence != NO_SEQUENCE
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record."""
         return increment_sequence(self.base_sequence, self.count - 1)
 
     def assign_sequence(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-        """Set the batch's producer id, epoch and sequence. A second call is a reset after an epoch bump."""
+        """A second call is a reset after an epoch bump."""
         self.sequence_was_reset = self.has_sequence
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
         if self._encoded is not None:
@@ -137,19 +134,19 @@ class ProducerBatch:
     # --- outcome ---
 
     def complete(self, base_offset: int, log_append_time_ms: int) -> None:
-        """The broker has written the batch. No effect if the outcome is known."""
+        """Record that the batch was written. No effect if the outcome is known."""
         if not self.done:
             self.base_offset, self.log_append_time_ms = base_offset, log_append_time_ms
             self._finish()
 
     def fail(self, error: KafkaError, record_errors: Mapping[int, KafkaError] | None = None) -> None:
-        """The batch will not be, or may not have been, written. No effect if the outcome is known."""
+        """The batch was not, or may not have been, written. No effect if the outcome is known."""
         if not self.done:
             self.error, self._record_errors = error, record_errors or {}
             self._finish()
 
     def split_into(self, children: Sequence["ProducerBatch"]) -> None:
-        """Replace this batch by smaller ones with the same records; it is done when all of them are."""
+        """Replace this batch by smaller ones with the same records."""
         starts, start = [], 0
         for child in children:
             starts.append((start, child))
@@ -169,7 +166,7 @@ class ProducerBatch:
             child.add_listener(child_done)
 
     def locate(self, index: int) -> tuple["ProducerBatch", int]:
-        """The batch that contains the record after any splits, and the record's index there."""
+        """The batch that contains the record after any splits, and its index there."""
         batch: ProducerBatch = self
         while batch._children:
             start, batch = next(entry for entry in reversed(batch._children) if entry[0] <= index)
@@ -177,7 +174,6 @@ class ProducerBatch:
         return batch, index
 
     def leaves(self) -> list["ProducerBatch"]:
-        """The batches that contain the records now: this one, or the parts after all splits."""
         return [leaf for _, part in self._children for leaf in part.leaves()] if self._children else [self]
 
     def error_of(self, index: int) -> KafkaError:

@@ -1,4 +1,4 @@
-"""The producer for threads: the same cores, which send on the process's reactor thread."""
+"""The producer for threads."""
 
 import threading
 from collections.abc import Sequence

@@ -27,14 +27,11 @@ STALE_METADATA = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""Errors caused by stale metadata: Java's InvalidMetadataException and its subclasses."""
+"""Java's InvalidMetadataException and its subclasses."""
 
 
 class BatchCompletion:
-    """Completes or retries batches in the accumulator, and keeps the sequences consistent.
-
-    ``on_failed`` is called for each batch that is given up, before its records fail.
-    """
+    """``on_failed`` is called for each batch that is given up, before its records fail."""
 
     def __init__(
         self,
@@ -78,7 +75,6 @@ class BatchCompletion:
         return code in STALE_METADATA and not has_moved
 
     def expire(self, now_ms: int) -> None:
-        """Fail batches older than ``delivery.timeout.ms``."""
         for batch in self.accumulator.expired(now_ms):
             age_ms = now_ms - batch.created_ms
             error = KafkaTimeoutError(
@@ -89,7 +85,6 @@ class BatchCompletion:
             self._give_up(batch, error)
 
     def drop_unsent(self, error: KafkaError) -> None:
-        """Fail batches that were never sent, because their transaction is aborted."""
         for batch in self.accumulator.take_unsent():
             self._end(batch, error)
 
@@ -99,7 +94,6 @@ class BatchCompletion:
             self._give_up(batch, error)
 
     def fail_all(self, error: KafkaError) -> None:
-        """Fail all batches without an outcome, because the producer is closing or has failed."""
         for batch in self.accumulator.abort_all():
             self._end(batch, error)
 
@@ -147,7 +141,7 @@ class BatchCompletion:
         self.accumulator.release(batch)
 
     def _split(self, batch: ProducerBatch) -> None:
-        """Divide a batch that is too large into two, which do not count as attempts."""
+        """The parts of a batch that is too large do not count as attempts."""
         records = list(decode_records(batch.encode()))
         middle = len(records) // 2
         parts = []

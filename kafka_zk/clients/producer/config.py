@@ -1,7 +1,4 @@
-"""The producer's configuration: Kafka's keys and defaults, and the constraints between them.
-
-Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs).
-"""
+"""The producer's configuration. Pure. Source: ProducerConfig.java@3.9 (postProcessAndValidateIdempotenceConfigs)."""
 
 from dataclasses import dataclass
 
@@ -24,8 +21,6 @@ class ProducerConfig(ClientConfig):
     ``transactional_id``: makes a transactional producer (see ``Producer``), which a later producer with this id fences.
     ``transaction_timeout_ms``: the coordinator aborts transactions that take longer.
     ``enable_idempotence``: None means True unless acks, retries or in-flight requests forbid it, as in Kafka.
-
-    Raises: ConfigError naming the key and the allowed values.
     """
 
     client_id: str = "kafka-zk-producer"
@@ -91,5 +86,4 @@ class ProducerConfig(ClientConfig):
 
     @property
     def idempotent(self) -> bool:
-        """True if batches carry a producer id and sequence numbers."""
         return bool(self.enable_idempotence)

@@ -1,7 +1,4 @@
-"""The future that ``send`` returns: where a record was written, once the broker has responded.
-
-A future has two references (batch, index), so a million futures cost little; the batch stores the outcome.
-"""
+"""A future has two references (batch, index), so a million futures cost little; the batch stores the outcome."""
 
 import threading
 from collections.abc import Callable, Generator

@@ -1,7 +1,7 @@
 """Sequence numbers, which ensure that a retried batch is written once and in order.
 
 Pure. A producer has one id and epoch. Each partition has the next sequence, the end of the acknowledged sequences, and
-its *unfinished* batches: those with a sequence but without an outcome (in flight or waiting for a retry), in order.
+its *unfinished* batches, in order: those with a sequence but without an outcome.
 
 A broker that has no state of the producer accepts any first sequence. While a leader is changing, it may reject a first
 batch and accept the second, and the first is then permanently out of order. Therefore a partition has only one batch in
@@ -16,7 +16,6 @@ drained until the outcome of later batches shows whether the broker wrote it.
 In a transaction only the coordinator bumps the epoch: a gap fails the transaction, and its end bumps the epoch.
 
 Source: KIP-98, KIP-360; TransactionManager.java and TxnPartitionMap.java@3.9.
-Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
 """
 
 from kafka_zk.base.types import TopicPartition
@@ -25,7 +24,7 @@ from kafka_zk.protocol.errors import ErrorCode
 from kafka_zk.storage.records.record_batch import NO_PRODUCER_ID
 
 _EPOCH_MAX = 32_767
-_SEQUENCES_HALF = 1 << 30  # a sequence is later than another one if it is ahead of it by less than this
+_SEQUENCES_HALF = 1 << 30  # a sequence is later than another one if it is ahead by less than this
 
 
 class _PartitionSequences:
@@ -42,7 +41,6 @@ class _PartitionSequences:
         self.restart(producer_id, epoch)
 
     def restart(self, producer_id: int, epoch: int) -> None:
-        """Number the unfinished batches from 0 under this id and epoch."""
         self.producer_id, self.epoch = producer_id, epoch
         self.is_known = False
         self.acked_end = 0
@@ -60,16 +58,14 @@ class _PartitionSequences:
         self.is_known = True
 
     def was_overtaken(self, batch: ProducerBatch) -> bool:
-        """True if the broker has acknowledged a later batch than this unfinished one."""
         return _is_after(self.acked_end, batch.base_sequence)
 
     def is_oldest(self, batch: ProducerBatch) -> bool:
-        """True if no unfinished batch precedes this one."""
         return not self.unfinished or self.unfinished[0] is batch
 
     @property
     def may_send_more(self) -> bool:
-        """True if a new batch may follow the unfinished ones without endangering the order.
+        """True if a new batch may follow the unfinished ones.
 
         None may follow a retry: the broker recognizes only the last five batches as duplicates
         (ProducerStateEntry.java#NUM_BATCHES_TO_RETAIN), and the retried one may be older by then.
@@ -78,8 +74,6 @@ class _PartitionSequences:
 
 
 class Idempotence:
-    """Producer id, epoch and sequences of one producer."""
-
     def __init__(self, *, transactional: bool = False) -> None:
         self._transactional = transactional
         self.producer_id = NO_PRODUCER_ID
@@ -90,22 +84,20 @@ class Idempotence:
 
     @property
     def needs_producer_id(self) -> bool:
-        """True if InitProducerId must be sent before anything can be drained."""
         return self.producer_id == NO_PRODUCER_ID
 
     def set_producer_id(self, producer_id: int, epoch: int) -> None:
-        """Handle the broker's response to InitProducerId."""
         self.producer_id, self.epoch = producer_id, epoch
         self._restart_requested()
 
     def start_over(self, producer_id: int, epoch: int) -> None:
-        """Continue under a new id and epoch, without sequences; no batch may be unfinished."""
+        """Continue without sequences; no batch may be unfinished."""
         self.producer_id, self.epoch = producer_id, epoch
         self._partitions.clear()
         self._unresolved.clear()
 
     def prepare(self) -> None:
-        """Before a drain: resolve partitions, and bump the epoch if that is pending."""
+        """Call before a drain: resolves partitions, and bumps the epoch if that is pending."""
         if self._transactional:
             return
         for tp in sorted(self._unresolved):
@@ -123,7 +115,7 @@ class Idempotence:
         self._restart_requested()
 
     def may_drain(self, batch: ProducerBatch) -> bool:
-        """True if the first batch of its partition may be sent now without endangering order or leaving a gap."""
+        """True if the batch can be sent without endangering the order or leaving a gap."""
         if self.needs_producer_id:
             return False
         entry = self._entry(batch.tp)
@@ -134,7 +126,7 @@ class Idempotence:
         return entry.is_oldest(batch)
 
     def drained(self, batch: ProducerBatch) -> None:
-        """Give a batch the next sequence when it is first sent; a retry keeps its sequence."""
+        """A retry keeps its sequence."""
         if batch.has_sequence:
             batch.sequence_was_reset = False
             return
@@ -146,7 +138,7 @@ class Idempotence:
         entry.unfinished.append(batch)
 
     def should_retry(self, batch: ProducerBatch, code: ErrorCode, log_start_offset: int) -> bool:
-        """True if a rejected batch should be retried; may request an epoch bump."""
+        """May request an epoch bump."""
         if code == ErrorCode.UNKNOWN_PRODUCER_ID and not self._transactional:
             # -1: the partition moved while the broker responded; the next response tells more.
             if log_start_offset != -1 and not batch.sequence_was_reset:
@@ -157,10 +149,9 @@ class Idempotence:
         return code.retriable
 
     def _should_retry_out_of_order(self, batch: ProducerBatch) -> bool:
-        """The broker rejects the oldest unfinished batch, and no earlier batch remains that could fill the gap.
-
-        If a later batch was acknowledged, this one fails, because a retry could write it out of order or twice. Java's
-        client retries it until ``delivery.timeout.ms`` (KAFKA-14359). Otherwise there is a gap: the epoch is bumped.
+        """If the broker acknowledged a later batch, this one fails, because a retry could write it out of order or
+        twice. Java's client retries even then, until ``delivery.timeout.ms`` (KAFKA-14359). If the broker acknowledged
+        no later batch, the gap is permanent, so the epoch is bumped.
         """
         entry = self._entry(batch.tp)
         if batch.sequence_was_reset or not entry.is_oldest(batch):
@@ -171,7 +162,7 @@ class Idempotence:
         return True
 
     def completed(self, batch: ProducerBatch) -> None:
-        """The broker acknowledged a batch, or recognized it as a duplicate."""
+        """The broker wrote the batch, or recognized a duplicate."""
         entry = self._entry(batch.tp)
         is_current = (batch.producer_id, batch.producer_epoch) == (entry.producer_id, entry.epoch)
         if is_current and not batch.sequence_was_reset:
@@ -179,7 +170,7 @@ class Idempotence:
         self._forget(entry, batch)
 
     def failed(self, batch: ProducerBatch, certainly_not_written: bool) -> None:
-        """A batch was given up. Its sequence is a gap if the broker certainly has neither it nor a later batch."""
+        """A batch was given up: a gap, if the broker certainly has neither it nor a later one."""
         entry = self._entry(batch.tp)
         self._forget(entry, batch)
         if self._transactional:
@@ -188,11 +179,11 @@ class Idempotence:
             self._to_restart.add(batch.tp)
 
     def expired_after_sending(self, batch: ProducerBatch) -> None:
-        """A batch expired after it was sent at least once: it may have been written."""
+        """The batch may have been written."""
         self._unresolved.add(batch.tp)
 
     def replaced(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
-        """A batch was split into parts that share its sequences."""
+        """The parts of a split batch share its sequences."""
         entry = self._entry(batch.tp)
         sequence = batch.base_sequence
         for part in parts:

@@ -1,6 +1,6 @@
 """The first step of every record, on the caller's thread: check it, choose its partition, add it to a batch.
 
-This is the producer's hot path: for each record, without I/O, it takes one lock and creates one small object.
+The producer's hot path: one lock and one small object per record, no I/O.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ class Missing(Enum):
 class RecordIntake:
     """Accepts records for one producer; any thread.
 
-    ``refusal``: set when no more records are accepted, because the producer was closed or has failed permanently.
+    ``refusal``: why no more records are accepted.
     """
 
     def __init__(self, cluster: Cluster, accumulator: RecordAccumulator, config: ProducerConfig, clock: Clock) -> None:

@@ -1,7 +1,7 @@
 """Chooses a record's partition: the explicit one, else by key, else in turn; or by a user's callable.
 
 Pure. ``murmur2`` and the rule ``(murmur2(key) & 0x7fffffff) % count`` are the Java producer's, so both clients write
-records of one key to the same partition. Tests: tests/kafka_zk/clients/producer/test_partitioners.py.
+records of one key to the same partition.
 
 Source: Utils.java#murmur2, BuiltInPartitioner.java and RoundRobinPartitioner.java@3.9.
 """
@@ -21,8 +21,6 @@ UserPartitioner = Callable[[str, bytes | None, bytes | None, int], int]
 
 
 class Partitioner(Protocol):
-    """Chooses the partition of every record without an explicit one."""
-
     def partition(
         self, topic: str, key: bytes | None, value: bytes | None, count: int, available: Sequence[int]
     ) -> int:
@@ -89,8 +87,6 @@ class StickyPartitioner:
 
 
 class CallablePartitioner:
-    """A user's function chooses for every record without an explicit partition, with or without a key."""
-
     def __init__(self, function: UserPartitioner) -> None:
         self._function = function
 
@@ -104,7 +100,6 @@ class CallablePartitioner:
 
 
 def make_partitioner(choice: str | UserPartitioner, batch_size: int) -> Partitioner:
-    """The partitioner for a configuration value: ``roundrobin``, ``sticky`` or a callable."""
     if callable(choice):
         return CallablePartitioner(choice)
     return StickyPartitioner(batch_size) if choice == "sticky" else RoundRobinPartitioner()

@@ -1,8 +1,7 @@
 """Transactions that one producer has filled and left open, for another program to end.
 
-EndTxn needs only the ids. Until then, read_committed readers see nothing of the transaction; the coordinator aborts it
-after ``transaction.timeout.ms``. Source: KIP-939 (the idea and the name), EndTxn@3.9. Tests:
-tests/integration/spark/test_spark_sink.py.
+Until then, read_committed readers see none of its records. The coordinator aborts it after ``transaction.timeout.ms``.
+Source: KIP-939 (the idea and the name), EndTxn@3.9.
 """
 
 from collections.abc import Iterable

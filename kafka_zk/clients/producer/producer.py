@@ -1,4 +1,4 @@
-"""The producer for Twisted programs. ``kafka_zk.clients.producer.blocking`` is the version for threads."""
+"""The producer for Twisted programs; ``blocking`` is the version for threads."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -130,7 +130,8 @@ class Producer:
         timestamp_ms: int | None = None,
         headers: Sequence[Header] = (),
     ) -> RecordFuture:
-        """Accept one record now. Await the future, check it later, or drop it and call ``flush()``.
+        """Accept one record without waiting for space. Await the future, check it later, or drop it and call
+        ``flush()``.
 
         Raises: BufferExhausted if ``buffer.memory`` is full (``await ready(topic)``, then try again); KafkaError if the
         topic's metadata are unknown (``await ready(topic)`` before the first record) or lack the partition (they are
@@ -353,7 +354,6 @@ class Producer:
         return self._transactions
 
     def _transaction_changed(self) -> None:
-        """Records are accepted only inside a transaction."""
         assert self._transactions is not None
         state = self._transactions.state
         if state.state is State.FATAL:
@@ -370,7 +370,6 @@ class Producer:
         self.sender.drop_unsent(error)
 
     async def _abort_open(self, timeout_s: float | None) -> None:
-        """Abort an uncommitted transaction at the close if there is time, as Kafka's producer does."""
         manager = self._transactions
         if manager is None:
             return

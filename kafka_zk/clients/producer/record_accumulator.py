@@ -1,11 +1,11 @@
-"""Records that wait to be sent: batches by partition, bounded by ``buffer.memory``.
+"""Batches that wait to be sent, bounded by ``buffer.memory``.
 
 Pure except for one lock: any thread may call ``append``, and only the sender's thread everything else. Times are
 parameters. The batches of a partition form a queue in the order of their records; the last one may still be open. The
 first one is *ready* when it is full, is not the last one, is ``linger.ms`` old, or a flush, a close or a full buffer
 requires it. A failed batch is ready again after its back-off.
 
-Source: RecordAccumulator.java@3.9. Tests: tests/kafka_zk/clients/producer/test_producer_core.py.
+Source: RecordAccumulator.java@3.9.
 """
 
 import threading
@@ -34,11 +34,10 @@ def record_size_upper_bound(key: bytes | None, value: bytes | None, headers: Seq
 
 
 class Drained(NamedTuple):
-    """The requests to send now, and when to check again.
+    """What to send now, and when to check again.
 
     ``requests``: by node, the batches of one request, at most one of each partition. ``blocked_nodes``: nodes with more
-    ready batches than fit. ``next_check_ms``: when the next batch becomes ready, on the caller's clock; None if none
-    waits.
+    ready batches than fit. ``next_check_ms``: on the caller's clock; None if none waits.
     """
 
     requests: dict[int, list[ProducerBatch]]
@@ -60,11 +59,10 @@ class _PartitionQueue:
 
 
 class RecordAccumulator:
-    """The batches of one producer from ``append`` to ``release``.
+    """The batches of one producer. ``used_bytes`` never exceeds ``buffer_memory``.
 
-    ``on_work``: called on the thread of an append, under its lock, when there is work for the sender: a new batch,
-    whose linger time starts, or a full one. ``exhausted``: set by an append that found no memory, cleared by
-    ``release``. ``used_bytes`` never exceeds ``buffer_memory``.
+    ``on_work``: called under the lock of an append, when a batch is new (its linger time starts) or full.
+    ``exhausted``: set by an append that found no memory, cleared by ``release``.
     """
 
     def __init__(self, config: ProducerConfig, clock_ms: Callable[[], int]) -> None:
@@ -100,7 +98,7 @@ class RecordAccumulator:
         timestamp_ms: int,
         headers: Sequence[Header],
     ) -> RecordFuture | None:
-        """Add a record to its partition's open batch; None if it needs a batch for which ``buffer.memory`` has no room.
+        """None: the record needs a batch for which ``buffer.memory`` has no room.
 
         Raises: RecordTooLargeError for a record that exceeds ``max.request.size`` or the whole buffer.
         """
@@ -210,8 +208,8 @@ class RecordAccumulator:
     def _must_wait(self, queue: _PartitionQueue, node: int) -> bool:
         """True while a batch could overtake those in flight: by following a retry, or at a new leader.
 
-        The second rule is stricter than Java's: a new leader without producer state accepts any first sequence, so a
-        batch sent to it before older ones return from the old leader would make those out of order.
+        This is stricter than Java's rule: a new leader without producer state accepts any first sequence, so older
+        batches that return from the old leader would be out of order.
         """
         return queue.in_flight_count > 0 and (self._one_in_flight or queue.in_flight_node != node)
 
@@ -227,7 +225,7 @@ class RecordAccumulator:
             self._waiting[queue] = None
 
     def requeue(self, batches: Iterable[ProducerBatch]) -> None:
-        """Return batches to the queues of their partitions, in the order of their records."""
+        """Return batches to their queues, in the order of their records."""
         with self._lock:
             for batch in batches:
                 topic, partition = batch.tp
@@ -241,7 +239,7 @@ class RecordAccumulator:
                 self._waiting.setdefault(queue)
 
     def replace(self, batch: ProducerBatch, parts: Sequence[ProducerBatch]) -> None:
-        """Replace a split batch by its ``parts``, which inherit its memory and age."""
+        """The parts inherit the split batch's memory and age."""
         with self._lock:
             for part in parts:
                 part.reserved_bytes = 0
@@ -251,14 +249,13 @@ class RecordAccumulator:
         self.requeue(parts)
 
     def returned(self, tp: TopicPartition) -> None:
-        """A drained batch has returned, with or without a response. Call exactly once for each."""
+        """A drained batch has returned, with or without a response: once for each."""
         topic, partition = tp
         queue = self._queues[topic][partition]
         queue.in_flight_count -= 1
         assert queue.in_flight_count >= 0, "more batches came back than went out"
 
     def release(self, batch: ProducerBatch) -> None:
-        """Free the memory of a batch that is done."""
         with self._lock:
             if batch not in self._unfinished:
                 return
@@ -267,7 +264,7 @@ class RecordAccumulator:
             self.exhausted = False
 
     def expired(self, now_ms: int) -> list[ProducerBatch]:
-        """Remove the batches older than ``delivery.timeout.ms`` without an outcome, queued or in flight."""
+        """Remove the old batches without an outcome, queued or in flight."""
         found = []
         with self._lock:
             while self._by_age:
@@ -281,7 +278,6 @@ class RecordAccumulator:
         return found
 
     def next_expiry_ms(self) -> int | None:
-        """When the oldest batch expires; it may be done by then."""
         with self._lock:
             return self._by_age[0].created_ms + self._delivery_timeout_ms if self._by_age else None
 
@@ -297,24 +293,22 @@ class RecordAccumulator:
                 self._waiting.pop(queue, None)
 
     def begin_flush(self) -> list[ProducerBatch]:
-        """Make all batches ready until ``end_flush``. Returns the batches to wait for."""
+        """All batches are ready until ``end_flush``. Returns those to wait for."""
         with self._lock:
             self._flush_count += 1
             return list(self._unfinished)
 
     def end_flush(self) -> None:
-        """A flush has ended."""
         with self._lock:
             self._flush_count -= 1
 
     @property
     def has_queued(self) -> bool:
-        """True if a batch waits to be sent, for the first time or again."""
+        """True if a batch waits, for the first time or for a retry."""
         with self._lock:
             return any(queue.batches for queue in self._waiting)
 
     def take_queued(self) -> list[ProducerBatch]:
-        """Remove the batches that wait to be sent, for the first time or again."""
         with self._lock:
             found = [batch for queue in self._waiting for batch in queue.batches]
             for batch in found:
@@ -322,7 +316,7 @@ class RecordAccumulator:
             return found
 
     def take_unsent(self) -> list[ProducerBatch]:
-        """Remove the queued batches that were never sent, because their transaction is aborted."""
+        """Remove the queued batches that were never sent."""
         with self._lock:
             found = [batch for queue in self._waiting for batch in queue.batches if not batch.has_sequence]
             for batch in found:
@@ -330,7 +324,7 @@ class RecordAccumulator:
             return found
 
     def abort_all(self) -> list[ProducerBatch]:
-        """Remove all queued batches, for a close without waiting. Returns all batches without an outcome."""
+        """Remove all queued batches; returns all without an outcome."""
         with self._lock:
             for queue in self._waiting:
                 queue.batches.clear()

@@ -1,7 +1,6 @@
-"""Sends the accumulator's ready batches and handles the responses.
+"""Sends ready batches: the driver of the producer's cores, and the only one that uses sockets and timers.
 
-The driver of the producer's cores, and the only one that uses sockets and timers. New batches, responses, new metadata,
-new connections and timers each start a run, which checks everything once.
+New batches, responses, new metadata, new connections and timers each start a run, which checks everything once.
 """
 
 from collections.abc import Callable
@@ -79,16 +78,13 @@ class Sender:
         self.wake_pending = False  # other threads check it before they call wake through the reactor
 
     def wake(self) -> None:
-        """Start a run in the next reactor turn."""
         self._run_at(self._reactor.seconds())
 
     def drop_unsent(self, error: KafkaError) -> None:
-        """Fail batches that were never sent with ``error``; batches that were sent continue."""
         self._completion.drop_unsent(error)
         self._on_progress()
 
     def stop(self, error: KafkaError) -> None:
-        """Send nothing more and fail batches without an outcome with ``error``."""
         self._stopped = True
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
@@ -122,7 +118,6 @@ class Sender:
             self._run_at(max(min(wake_ms), now_ms + 1) / 1000)
 
     def _send_ready(self, now_ms: int) -> int | None:
-        """Send ready batches while their connections have room. Returns the time of the next check."""
         may_drain = self._may_drain()
         while True:
             drained = self._accumulator.drain(
@@ -192,7 +187,7 @@ class Sender:
         try:
             response = await self._exchange(connection, batches)
         except Exception as error:
-            # Connection lost, request timed out or malformed response: it is unknown whether the batches were written.
+            # The batches may have been written.
             if not self._stopped:
                 _log.warn("a produce request to broker {node_id} failed: {error}", node_id=node_id, error=error)
             lost = PartitionResult(-1, ErrorCode.NETWORK_EXCEPTION, error_message=str(error))
@@ -237,10 +232,8 @@ class Sender:
         return read_produce_response(version, body)
 
     async def _ask_producer_id(self) -> None:
-        """Ask brokers until one returns a producer id; a permanent error ends the producer.
-
-        If ACLs forbid it, the queued records fail, also those that wait for a retry, and the next record causes another
-        request. Source: Sender.java@3.9, shouldHandleAuthorizationError (KAFKA-13668).
+        """If ACLs forbid it, the queued records fail, also those that wait for a retry, and the next record causes
+        another request. Source: Sender.java@3.9, shouldHandleAuthorizationError (KAFKA-13668).
         """
         assert self._idempotence is not None
         message = _InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=_NO_TIMEOUT_MS)

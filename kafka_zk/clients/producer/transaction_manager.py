@@ -1,9 +1,9 @@
-"""Sends the requests of a producer's transactions to the transaction coordinator and the group coordinator.
+"""Sends the requests of a producer's transactions: the driver of ``transaction_state``, on the reactor thread.
 
-The driver of ``transaction_state``, on the reactor thread. The coordinator gets one request at a time, so that none
-overtakes another. After a retriable error, a request is repeated as long as the transaction needs it.
+The coordinator gets one request at a time, so that none overtakes another. After a retriable error, a request is
+repeated as long as the transaction needs it.
 
-Source: TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transaction_manager.py.
+Source: TransactionManager.java@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
@@ -34,8 +34,6 @@ _CONCURRENT_BACKOFF_MS = 20  # while the last transaction's markers are written;
 
 
 class Batches(NamedTuple):
-    """The interface to the producer's batches."""
-
     flush: Callable[[], Coroutine[Any, Any, None]]
     none_waits: Callable[[], bool]
     drop_unsent: Callable[[], None]
@@ -44,7 +42,7 @@ class Batches(NamedTuple):
 
 
 class TransactionManager:
-    """See the module docstring. ``state`` says which calls are allowed."""
+    """``state`` says which calls are allowed."""
 
     def __init__(
         self,
@@ -74,7 +72,6 @@ class TransactionManager:
     # -- the program's calls ------------------------------------------------------------------------------------------
 
     async def initialize(self) -> None:
-        """See ``Producer.init_transactions``."""
         self.state.begin_initialization()
         deadline_s = self._deadline_s()
         try:
@@ -86,13 +83,11 @@ class TransactionManager:
             raise self.state.error or self._timeout("init_transactions", "try again")
 
     def begin(self) -> None:
-        """See ``Producer.begin_transaction``."""
         self.state.begin()
         self._timed_out = None
         self._tell()
 
     async def commit(self) -> None:
-        """See ``Producer.commit_transaction``."""
         if self._ended_behind_a_timeout(State.COMMITTING):
             return
         deadline_s = self._deadline_s()
@@ -107,7 +102,6 @@ class TransactionManager:
         await self._until_ended("commit_transaction", State.COMMITTING, deadline_s)
 
     async def prepare(self) -> PreparedTransaction | None:
-        """See ``Producer.prepare_transaction``."""
         if self.state.state is not State.PREPARED:
             self.state.check_in_transaction()
             await self._flush("prepare_transaction", self._deadline_s())
@@ -118,7 +112,6 @@ class TransactionManager:
         return PreparedTransaction(*self._identity) if self.state.state is State.PREPARED else None
 
     async def abort(self) -> None:
-        """See ``Producer.abort_transaction``."""
         if self._ended_behind_a_timeout(State.ABORTING):
             return
         if self.state.state is not State.ABORTING:
@@ -167,23 +160,20 @@ class TransactionManager:
     # -- the sender's calls -------------------------------------------------------------------------------------------
 
     def add_new_partitions(self) -> None:
-        """Add the partitions for which batches wait."""
         tps = self.state.take_new()
         if tps:
             run(self._add(tps))
 
     def failed(self, error: KafkaError) -> None:
-        """A batch of the transaction failed."""
         self.state.batch_failed(error)
         self._tell()
 
     def not_sent(self, error: KafkaError) -> None:
-        """A record of the transaction was not added to a batch."""
+        """A record was not added to a batch."""
         self.state.fail(Outcome.ABORTABLE, error)
         self._tell()
 
     def close(self) -> None:
-        """Send no more requests."""
         self._closed = True
         self._changed.fire()
 
@@ -231,16 +221,14 @@ class TransactionManager:
 
     @property
     def _is_forgotten(self) -> bool:
-        """True if the coordinator forgot the producer during an abort, so that there is nothing to abort."""
+        """True if the coordinator forgot the producer, so there is nothing to abort."""
         return self.state.state is State.ABORTING and self.state.needs_epoch_bump and not self._closed
 
     def _goes_on(self) -> bool:
         return not self._closed
 
     async def _new_epoch(self, is_wanted: Callable[[], bool]) -> bool:
-        """Send InitProducerId, with the old id and epoch if there is one, so that a successor is not fenced
-        (KIP-360).
-        """
+        """Send the old id and epoch, so that a successor is not fenced (KIP-360)."""
         timeout_ms = self._config.transaction_timeout_ms
         answer = await self._ask(self._coordinator, requests.init_producer_id(*self._identity, timeout_ms), is_wanted)
         if answer is None:
@@ -252,7 +240,6 @@ class TransactionManager:
         return True
 
     async def _ask(self, coordinator: KeyCoordinator, request: Request, is_wanted: Callable[[], bool]) -> Any:
-        """The response without errors; None if it is no longer needed, or an error changed the state."""
         await self._one_at_a_time.acquire()
         try:
             self._last_trouble = ""
@@ -333,7 +320,6 @@ class TransactionManager:
 
 
 def _decisive(codes: Iterable[int]) -> ErrorCode:
-    """The decisive error code of a response: a permanent error takes precedence."""
     found = [ErrorCode.of(code) for code in codes if code]
     causes = [code for code in found if code is not ErrorCode.OPERATION_NOT_ATTEMPTED]
     given_up = [code for code in causes if outcome_of(code) not in (Outcome.RETRY, Outcome.FIND_AND_RETRY)]

@@ -1,4 +1,4 @@
-"""The requests of a transactional producer, in the versions for clients (AddPartitionsToTxn up to 3). Pure.
+"""The versions for clients (AddPartitionsToTxn up to 3). Pure.
 
 Source: AddPartitionsToTxnRequest.json, AddOffsetsToTxnRequest.json, EndTxnRequest.json, TxnOffsetCommitRequest.json,
 InitProducerIdRequest.json@3.9.
@@ -25,7 +25,7 @@ _CommitPartition = _CommitTopic.TxnOffsetCommitRequestPartition
 
 
 class Request(NamedTuple):
-    """A message, its version range, and the function that extracts the error codes of its response."""
+    """``codes`` extracts the error codes of the response."""
 
     api_key: ApiKey
     message: Any
@@ -48,7 +48,6 @@ def init_producer_id(transactional_id: str, producer_id: int, epoch: int, timeou
 
 
 def add_partitions(transactional_id: str, producer_id: int, epoch: int, tps: Iterable[TopicPartition]) -> Request:
-    """Add these partitions to the transaction."""
     topics = partitions_by_topic(tps)
     message = _AddPartitions(
         v3_and_below_transactional_id=transactional_id,
@@ -61,7 +60,6 @@ def add_partitions(transactional_id: str, producer_id: int, epoch: int, tps: Ite
 
 
 def add_offsets(transactional_id: str, producer_id: int, epoch: int, group_id: str) -> Request:
-    """Add the group's offsets to the transaction."""
     message = _AddOffsets(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, group_id=group_id
     )
@@ -76,7 +74,7 @@ def commit_offsets(
     group: ConsumerGroupMetadata,
     offsets: Mapping[TopicPartition, int],
 ) -> Request:
-    """Store a group's offsets in the transaction. Members need a broker from 2.5 on."""
+    """Members need a broker from 2.5 on."""
     topics: dict[str, list[Any]] = {}
     for tp, offset in offsets.items():
         partition = _CommitPartition(
@@ -100,8 +98,8 @@ def commit_offsets(
 
 
 def end(transactional_id: str, producer_id: int, epoch: int, *, is_committed: bool, is_known: bool) -> Request:
-    """Commit or abort. Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there
-    is nothing to abort.
+    """Unless the coordinator certainly knows the transaction (``is_known``), it may respond that there is nothing to
+    abort.
     """
     message = _EndTxn(
         transactional_id=transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_committed

@@ -7,8 +7,6 @@ from kafka_zk.clients.producer.errors import TransactionAbortable, TransactionFa
 
 
 class Transactional(Protocol):
-    """The interface to the producer."""
-
     def begin_transaction(self) -> None: ...
 
     async def commit_transaction(self) -> None: ...
@@ -17,12 +15,13 @@ class Transactional(Protocol):
 
 
 def may_be_aborted(error: BaseException | None) -> bool:
-    """True if an abort can follow: not after a fatal error."""
     return not isinstance(error, TransactionFatal)
 
 
 class TransactionScope:
-    """``async with``. Raises the errors of ``commit_transaction``, after an abort where possible."""
+    """The transaction of one ``async with`` block. Raises the errors of ``commit_transaction``, after an abort where
+    possible.
+    """
 
     def __init__(self, producer: Transactional) -> None:
         self._producer = producer

@@ -14,7 +14,7 @@ Abortable     a request or a batch failed: only an abort is possible
 Fatal         the producer is unusable
 ============  =========================================================================================================
 
-Source: KIP-98, KIP-360; TransactionManager.java@3.9. Tests: tests/kafka_zk/clients/producer/test_transaction_state.py.
+Source: KIP-98, KIP-360; TransactionManager.java@3.9.
 """
 
 import enum
@@ -56,12 +56,9 @@ FOLLOWING: dict[State, frozenset[State]] = {
     State.ABORTABLE: frozenset({State.ABORTING, State.FATAL}),
     State.FATAL: frozenset(),
 }
-"""State -> possible next states."""
 
 
 class Outcome(enum.Enum):
-    """The meaning of a coordinator's error code."""
-
     RETRY = "ask again after a pause"
     FIND_AND_RETRY = "look for the coordinator, and ask again"
     ABORTABLE = "the transaction can only be aborted"
@@ -90,21 +87,18 @@ _OUTCOMES = {
 
 
 def outcome_of(code: ErrorCode) -> Outcome:
-    """The meaning of an error code, which is the same for all transaction requests."""
+    """A code has the same meaning for all transaction requests."""
     if code in _OUTCOMES:
         return _OUTCOMES[code]
     return Outcome.RETRY if code.retriable else Outcome.FATAL
 
 
 ID_REFUSALS = frozenset({ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
-"""Codes with which ACLs refuse a producer id."""
 
 _FATAL_WHEN_PRODUCING = frozenset({*ID_REFUSALS, ErrorCode.UNSUPPORTED_VERSION})
 
 
 class TransactionState:
-    """The transaction state of one producer."""
-
     def __init__(self) -> None:
         self.state = State.UNINITIALIZED
         self.error: KafkaError | None = None
@@ -127,7 +121,6 @@ class TransactionState:
         self._go(State.INITIALIZING)
 
     def initialization_failed(self) -> None:
-        """InitProducerId failed or timed out and may be tried again."""
         if self.state is State.INITIALIZING:
             self._go(State.UNINITIALIZED)
 
@@ -142,7 +135,7 @@ class TransactionState:
         self._go(State.IN_TRANSACTION)
 
     def prepare(self) -> None:
-        """An empty transaction stays unchanged. Raises like ``begin_commit``."""
+        """Does nothing if the transaction is empty. Raises like ``begin_commit``."""
         self._check_complete()
         if self.has_something:
             self._go(State.PREPARED)
@@ -187,7 +180,6 @@ class TransactionState:
 
     @property
     def refusal(self) -> str:
-        """Why the call is not allowed in the current state."""
         return {
             State.UNINITIALIZED: "call init_transactions first",
             State.INITIALIZING: "init_transactions is in progress",
@@ -201,7 +193,7 @@ class TransactionState:
     # -- partitions ---------------------------------------------------------------------------------------------------
 
     def may_send(self, tp: TopicPartition, *, is_retry: bool) -> bool:
-        """True if a batch may be sent. If only its partition is missing in the transaction, the partition is added.
+        """True if a batch may be sent; if only its partition is missing in the transaction, the partition is added.
 
         Retries continue even after the transaction has failed: their sequences must not be missing in the log.
         """
@@ -212,45 +204,41 @@ class TransactionState:
         return is_retry and self.state is not State.FATAL
 
     def take_new(self) -> list[TopicPartition]:
-        """The partitions to add now, sorted; none while a request is in progress, so that the next one has many."""
+        """The partitions to add, sorted; none during a request, so that the next request adds many."""
         if self._asked or not self._new:
             return []
         self._asked, self._new = self._new, set()
         return sorted(self._asked)
 
     def added(self, tps: Iterable[TopicPartition]) -> None:
-        """The coordinator has added these partitions to the transaction."""
         self._added.update(tps)
         self._asked.difference_update(tps)
         self._has_added = True
 
     def offsets_asked(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
-        """Record that a group's offsets will be added to the transaction."""
         self._has_offsets = True
         self._unconfirmed_offsets.update((group_id, tp) for tp in tps)
 
     def group_added(self) -> None:
-        """The coordinator has added the group to the transaction."""
         self._has_added = True
 
     def offsets_sent(self, group_id: str, tps: Iterable[TopicPartition]) -> None:
-        """The group's offsets are stored in the transaction."""
         self._unconfirmed_offsets.difference_update((group_id, tp) for tp in tps)
 
     @property
     def has_something(self) -> bool:
-        """True if the coordinator may know the transaction, so that EndTxn is needed."""
+        """True if EndTxn is needed: the coordinator may know the transaction."""
         return bool(self._added or self._asked or self._has_offsets)
 
     @property
     def is_known(self) -> bool:
-        """True if the coordinator certainly knows the transaction. It may have rejected its start."""
+        """True if the coordinator certainly knows the transaction; it may have rejected its start."""
         return self._has_added
 
     # -- errors -------------------------------------------------------------------------------------------------------
 
     def batch_failed(self, error: KafkaError) -> None:
-        """Records of the transaction will not be written, or may not have been."""
+        """Records were not, or may not have been, written."""
         if error.code is ErrorCode.PRODUCER_FENCED:
             self.fail(Outcome.FENCED, error)
         elif error.code in _FATAL_WHEN_PRODUCING:
@@ -269,7 +257,6 @@ class TransactionState:
             self._forget_transaction()
 
     def fail(self, outcome: Outcome, error: KafkaError) -> None:
-        """Handle a permanent error."""
         if self.state is State.FATAL:
             return
         if outcome is Outcome.FENCED:
@@ -293,7 +280,6 @@ class TransactionState:
             self._fatal(TransactionFatal(str(error), error.code))
 
     def epoch_bumped(self) -> None:
-        """The producer continues with an epoch under which nothing was sent."""
         self.needs_epoch_bump = False
 
     def _go(self, state: State) -> None:

@@ -4,8 +4,7 @@ The records of a topic wait in one queue, so that none overtakes another. Record
 yet wait separately, since it may never exist; once it does, they join the topic's queue in the order of the calls. A
 waiting record uses no ``buffer.memory`` and belongs to no batch.
 
-Source: KafkaProducer.java@3.9 (waitOnMetadata, which blocks the sending thread). Tests:
-tests/kafka_zk/clients/producer/test_waiting_records.py.
+Source: KafkaProducer.java@3.9 (waitOnMetadata, which blocks the sending thread).
 """
 
 from collections import deque
@@ -25,7 +24,7 @@ _FOR_EVER = float("inf")
 
 
 class _Waiting(NamedTuple):
-    """``number`` is the number of the call, by which records are sorted."""
+    """``number``: of the call, to sort by."""
 
     number: int
     record: ProducerRecord
@@ -68,11 +67,11 @@ class WaitingRecords:
         return not any(self._queues())
 
     def has_queue(self, topic: str) -> bool:
-        """True if a record for an existing partition of the topic must wait behind others."""
+        """True if a record for an existing partition must wait behind others."""
         return topic in self._topics
 
     def add(self, topic: str, record: ProducerRecord) -> "Deferred[RecordMetadata]":
-        """Add a record to the queue. The result fails with the error of ``wait_for`` or ``take``."""
+        """Fails with the error of ``wait_for`` or ``take``."""
         self._count += 1
         result: Deferred[RecordMetadata] = Deferred()
         waiting = _Waiting(self._count, record, self._reactor.seconds() + self._max_block_s, result)
@@ -86,7 +85,7 @@ class WaitingRecords:
             await self._moved.wait()
 
     def fail_all(self, error: Exception) -> None:
-        """Fail all waiting records; ``on_failed`` is not called."""
+        """``on_failed`` is not called."""
         waiting = [each for queue in self._queues() for each in _pop_until(queue, _FOR_EVER)]
         for search in list(self._searches.values()):
             search.cancel()  # the search finds its queue empty and ends
@@ -112,7 +111,6 @@ class WaitingRecords:
         return self._topics[topic]
 
     async def _serve(self, topic: str) -> None:
-        """Offer the waiting records of one topic in order until none is left."""
         await sleep(self._reactor, 0)
         queue = self._topics[topic]
         while queue:
@@ -129,7 +127,6 @@ class WaitingRecords:
         self._moved.fire()
 
     async def _waited(self, missing: Missing, topic: str, queue: _Queue) -> bool:
-        """Wait until the first record may be offered; False after a timeout, when expired records have failed."""
         self._moved.fire()
         first = queue[0]
         error: Exception
@@ -159,9 +156,6 @@ class WaitingRecords:
             self._searches[tp] = run(self._search(tp))
 
     async def _search(self, tp: TopicPartition) -> None:
-        """Wait for the partition to exist. Its records join the topic's queue before anything else can be sent to
-        it.
-        """
         queue = self._partitions[tp]
         while queue and not await self._waited(Missing.PARTITION, tp.topic, queue):
             pass

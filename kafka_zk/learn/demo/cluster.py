@@ -1,4 +1,4 @@
-"""The demo's cluster: one ``kafka-zk up`` in the background, which ends with the demo unless the demo keeps it."""
+"""The demo's cluster: a ``kafka-zk up`` in the background."""
 
 import json
 import signal
@@ -19,7 +19,7 @@ INTERRUPTED = 130  # exit code of ``up`` if it is stopped before it is ready
 
 
 class DemoCluster:
-    """Starts, watches and stops ``kafka-zk up --json``; its output has pids, ports and addresses.
+    """Output of ``kafka-zk up --json`` has pids, ports and addresses.
 
     ``trace``: the directory of the brokers' traces.
     """
@@ -42,7 +42,7 @@ class DemoCluster:
         return self._process.pid
 
     def start(self) -> Iterator[dict[str, Any]]:
-        """Start the cluster and yield its events: "zookeeper", "broker" and "registered" for each broker, then "ready".
+        """Events: "zookeeper", "broker" and "registered" for each broker, then "ready".
 
         Raises: ProcessFailed with the message of ``up``.
         """
@@ -59,7 +59,7 @@ class DemoCluster:
                     return
 
     def stop(self) -> None:
-        """Stop every process. Raises ProcessFailed if one did not end cleanly."""
+        """Raises ProcessFailed if a process did not end cleanly."""
         if not self._process.alive:
             return
         clean = (0,) if self.bootstrap else (0, INTERRUPTED, -signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The demo's data lake: extractions in one Spark session, and their files, read without Spark."""
+"""The demo's extractions in one Spark session; their files are read without Spark."""
 
 import contextlib
 import json
@@ -28,11 +28,11 @@ _SPARK = {
 }
 
 Progress = Callable[[int, int], None]
-"""Receives the number of extracted records and the total."""
+"""Receives the extracted records and the total."""
 
 
 class DemoLake:
-    """One topic's Parquet files in ``folder``, written by a Spark process that runs until ``close``.
+    """Parquet files in ``folder``, written by a Spark process that runs until ``close``.
 
     Raises: DemoFailed with the error message of Spark's process.
     """
@@ -47,12 +47,12 @@ class DemoLake:
         self._idle = False
 
     def command(self) -> str:
-        """The command that corresponds to one extraction."""
+        """What a user would type for one extraction."""
         arguments = ["--zookeeper", self._zookeeper, "--group", GROUP, "--topic", self._topic, "--to", str(self.folder)]
         return f"kafka-zk extract {' '.join(arguments)} --decode json --schema '{SCHEMA.split(',')[0]}, …'"
 
     def start(self) -> None:
-        """Start Spark, without waiting for it."""
+        """Start the worker without waiting for Spark."""
         command = [sys.executable, "-P", "-m", _WORKER, json.dumps(_SPARK)]
         _, environ = python_command()
         with self._errors.open("w") as errors:
@@ -63,13 +63,13 @@ class DemoLake:
         threading.Thread(target=self._read, args=(self._process,), name="Spark's events", daemon=True).start()
 
     def wait_started(self) -> tuple[float, float]:
-        """Wait until Spark runs. Returns the duration of its start and of this wait, in seconds."""
+        """Returns the seconds of Spark's start and of this wait."""
         asked_s = time.monotonic()
         event = self._answer()
         return event["seconds"], time.monotonic() - asked_s
 
     def extract(self, progress: Progress = lambda done, total: None) -> dict[str, Any]:
-        """Extract the new records. Returns the report of ``kafka-zk extract --json``."""
+        """Returns the report of ``kafka-zk extract --json``."""
         assert self._process is not None and self._process.stdin is not None, "Spark was started"
         asked = {
             "zookeeper": self._zookeeper, "group": GROUP, "topics": [self._topic], "target": str(self.folder),
@@ -83,7 +83,6 @@ class DemoLake:
         return event
 
     def close(self) -> None:
-        """End Spark, also during an extraction."""
         if self._process is None or self._process.stdin is None:
             return
         if not self._idle:
@@ -95,7 +94,6 @@ class DemoLake:
             self._process.kill()
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
-        """Read events on a separate thread; None marks the end."""
         assert process.stdout is not None
         with process.stdout:
             for line in process.stdout:
@@ -116,7 +114,7 @@ class DemoLake:
 
     @staticmethod
     def count_by(column: str, folders: Iterable[str]) -> dict[str, int]:
-        """Count rows of published folders by the values of a column, without Spark."""
+        """Rows of published folders by the values of a column, without Spark."""
         import pyarrow.dataset
 
         found: dict[str, int] = {}

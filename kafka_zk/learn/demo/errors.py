@@ -2,4 +2,4 @@
 
 
 class DemoFailed(Exception):
-    """The demo failed; the message is one sentence."""
+    """The message is one sentence."""

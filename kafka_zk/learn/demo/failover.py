@@ -1,4 +1,4 @@
-"""The demo kills a broker while it writes with acks=all, restarts it, and shows what the other brokers do."""
+"""A broker is killed while the demo writes with acks=all, and restarted."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -37,13 +37,13 @@ class Failover:
         self.report: dict[str, Any] = {"broker": broker_id}
 
     def kill(self) -> None:
-        """Kill the broker. Raises EmbeddedError."""
+        """Raises EmbeddedError."""
         self._killed_ms = int(time.time() * 1000)
         control_socket.ask(self._socket, {"action": "kill", "broker": self._broker_id})
         self._tell(f"broker {self._broker_id}, the controller and a leader, is killed while records are written")
 
     def poll(self) -> None:
-        """Report new events, and restart the broker once there are new leaders. Raises EmbeddedError."""
+        """Restarts the broker once there are new leaders. Raises EmbeddedError."""
         grown: dict[TopicPartition, LeadershipInfo] = {}
         for event, _ in self._follower.read():
             if not 0 < self._killed_ms <= event.time_ms:

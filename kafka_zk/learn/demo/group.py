@@ -1,4 +1,4 @@
-"""The demo's groups: consumers that join, leave and are killed, with a line for each rebalance."""
+"""Consumers that join, leave and are killed."""
 
 import textwrap
 import time
@@ -33,7 +33,7 @@ _WIDTH = 77  # width of a line, for terminals with 80 columns
 
 
 class DemoGroup(ABC):
-    """Members as processes that read a topic's new records; ``tell`` is called with a line for each rebalance.
+    """Members are processes; ``tell`` is called with a line for each rebalance.
 
     Raises: ProcessFailed if a member ends by itself, DemoFailed if the group does not settle.
     """
@@ -61,7 +61,6 @@ class DemoGroup(ABC):
 
     @property
     def rebalances(self) -> list[GroupRebalance]:
-        """The rebalances so far."""
         return self._timeline.summaries
 
     @contextmanager
@@ -73,12 +72,12 @@ class DemoGroup(ABC):
             yield
 
     def join(self, *names: str) -> None:
-        """Start members and wait until they share the partitions."""
+        """Wait until the members share the partitions."""
         self.start(*names)
         self.settle()
 
     def start(self, *names: str) -> None:
-        """Start members without waiting."""
+        """Start the members without waiting for them."""
         for name in names:
             arguments = ("--group", self._group_id, "--topic", self._topic, "--name", name, *self._options())
             command, environ = python_command("consume", *arguments)
@@ -88,17 +87,17 @@ class DemoGroup(ABC):
             self._members[name].start()
 
     def kill(self, name: str) -> None:
-        """Kill a member with SIGKILL and wait until the others have its partitions."""
+        """SIGKILL; wait until the others have the member's partitions."""
         self._members.pop(name).kill()
         self.settle()
 
     def leave(self, name: str) -> None:
-        """Stop a member with SIGTERM and wait until the others have its partitions."""
+        """SIGTERM; wait until the others have the member's partitions."""
         self._members.pop(name).stop(STOP_TIMEOUT_S)
         self.settle()
 
     def settle(self) -> None:
-        """Wait until all members share the partitions and no rebalance is in progress."""
+        """All members share the partitions and no rebalance is in progress."""
         deadline_s = time.monotonic() + SETTLE_TIMEOUT_S
         wanted = {self._consumer_id(name) for name in self._members}
         while not self._is_shared_by(wanted) or not self._timeline.calm:
@@ -121,7 +120,7 @@ class DemoGroup(ABC):
         """Options of ``kafka-zk consume`` for this kind of group."""
 
     def _supervisor(self) -> Supervisor | None:
-        """The supervisor that closes a killed member's ZooKeeper session; None without one."""
+        """Return the supervisor that closes a killed member's ZooKeeper session."""
         return None
 
     @abstractmethod
@@ -156,7 +155,6 @@ class DemoGroup(ABC):
 
 
 def members_trace(data_dir: Path) -> Path:
-    """The directory of the traces of the ZooKeeper group's members."""
     return data_dir / "group" / "trace"
 
 
@@ -207,7 +205,7 @@ class ZookeeperDemoGroup(DemoGroup):
 
 
 class BrokerDemoGroup(DemoGroup):
-    """Coordinated by a broker. The group is followed through the brokers' events in ``trace``."""
+    """A group that a broker coordinates. The group is followed through the brokers' events in ``trace``."""
 
     def __init__(
         self, data_dir: Path, bootstrap: str, trace: Path, topic: str, partitions: int, tell: Callable[[str], None]

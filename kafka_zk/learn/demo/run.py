@@ -1,4 +1,4 @@
-"""The demo's steps: a cluster, 336,776 records in and out, their places on disk, groups, a data lake."""
+"""The demo's steps."""
 
 import itertools
 import time
@@ -46,12 +46,8 @@ MORE = 1_000  # new records for the second extraction
 
 
 class DemoPage(Protocol):
-    """A page that shows the demo in a browser."""
-
     def open(self, traces: Sequence[Path]) -> str:
-        """Open the page and return its URL; ``traces``: files and folders of the processes' traces. Raises
-        ProcessFailed.
-        """
+        """Returns the URL; ``traces``: files and folders of the processes' traces. Raises ProcessFailed."""
 
     def stay(self) -> None:
         """Wait until the user closes the page."""
@@ -109,7 +105,6 @@ class Demo:
 
     @contextmanager
     def _step(self, number: int, title: str) -> Iterator[None]:
-        """Show a step and its duration."""
         self._show.step(number, title)
         started_s = time.monotonic()
         yield
@@ -182,7 +177,6 @@ class Demo:
         return tally
 
     def _flush(self, producer: BlockingProducer) -> None:
-        """Wait for the outcome of every record, unless a process fails meanwhile."""
         while True:
             try:
                 producer.flush(CHECK_EVERY_MS / 1000)
@@ -294,7 +288,7 @@ class Demo:
     # --- step 6
 
     def _start_spark(self, cleanup: ExitStack) -> DemoLake | None:
-        """Start Spark early, because that takes long; None if Spark is not available."""
+        """Spark starts early, because that takes long."""
         self._spark_obstacle = obstacle()
         if self._spark_obstacle:
             return None
@@ -324,7 +318,6 @@ class Demo:
         self._report["spark_start"] = {"seconds": started, "waited_seconds": round(waited, 3)}
 
     def _extract(self, lake: DemoLake, new: Tally) -> dict[str, Any]:
-        """Extract once and check that the result is exactly the new records. Raises DemoFailed."""
         with self._show.progress("extracted", new.count) as advance:
             shown = 0
 
@@ -402,7 +395,6 @@ class Demo:
 
 
 def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
-    """The rebalances of a group as JSON. ``requests``: key for the requests by member."""
     return [
         {
             "duration_ms": each.duration_ms,
@@ -416,7 +408,7 @@ def _rebalances(group: DemoGroup, requests: str) -> list[dict[str, Any]]:
 
 
 def _together(by_partition: dict[int, Tally]) -> Tally:
-    """Merge the tallies of all partitions; the caller checks that each key is in one partition."""
+    """The caller checks that each key is in one partition."""
     whole = Tally()
     for tally in by_partition.values():
         whole.merge(tally)

@@ -1,4 +1,4 @@
-"""The demo's output: steps, facts, progress bars and tables on a terminal; nothing with ``--json``."""
+"""The demo's output on a terminal; nothing with ``--json``."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,8 +18,6 @@ class Show(Protocol):
 
 
 class Silent:
-    """Shows nothing."""
-
     def step(self, number: int, title: str) -> None:
         return
 

@@ -1,4 +1,4 @@
-"""Check that the output equals the input: count, totals per key, order within each key. Pure."""
+"""The output equals the input: count, totals per key, order within each key. Pure."""
 
 from hashlib import blake2b
 from typing import Any
@@ -26,7 +26,7 @@ class Tally:
         self.size_bytes += len(key) + len(value)
 
     def merge(self, other: "Tally") -> None:
-        """Add another tally, which must not share keys with this one."""
+        """``other`` must not share keys with this tally."""
         for key in other.counts:
             assert key not in self.counts, "a key is merged from one tally only"
         self.counts |= other.counts
@@ -39,7 +39,7 @@ class Tally:
         return sum(self.counts.values())
 
     def difference(self, other: "Tally") -> str | None:
-        """The first difference from ``other``, the tally of the received records; None if they are equal."""
+        """The first one from ``other``, the received records; None if they are equal."""
         if self.count != other.count:
             return f"{self.count} records were written but {other.count} came back"
         for key in sorted(self.counts.keys() | other.counts.keys()):

@@ -11,8 +11,6 @@ SHOWN = ("/brokers", "/cluster", "/config/topics", "/controller", "/controller_e
 
 
 class PartitionFiles(NamedTuple):
-    """One partition on one broker's disk."""
-
     partition: int
     leader: int
     records: int
@@ -22,14 +20,13 @@ class PartitionFiles(NamedTuple):
 
 
 def shown_znodes(client: KazooBlockingClient) -> list[Znode]:
-    """The brokers' and topics' parts of the znode tree."""
+    """The brokers' and topics' parts of the tree."""
     return [node for root in SHOWN for node in run_blocking(znode_tree.read_tree(client, root))]
 
 
 def partition_files(
     data_dir: Path, topic: str, leaders: dict[int, int], records: dict[int, int]
 ) -> list[PartitionFiles]:
-    """The files of each partition on its leader."""
     found = []
     for partition, leader in sorted(leaders.items()):
         folder = data_dir / f"broker-{leader}" / "data" / f"{topic}-{partition}"

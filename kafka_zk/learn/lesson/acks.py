@@ -13,7 +13,7 @@ CONTROLLER, LEADER, THIRD = 0, 1, 2
 
 
 def acks_and_min_isr(room: BrokerRoom) -> dict[str, Any]:
-    """Show what acks=1 loses, and what acks=all with min.insync.replicas=2 rejects."""
+    """acks=1 loses records; acks=all with min.insync.replicas=2 rejects some."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "What an acknowledgement is worth")
     teacher.say(
@@ -33,7 +33,7 @@ def acks_and_min_isr(room: BrokerRoom) -> dict[str, Any]:
 
 
 def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
-    """A record that only the leader had when it died is lost."""
+    """Only the leader had the record when it died."""
     teacher = room.teacher
     teacher.tell(
         "First acks=1. The producer sends a, and the followers copy it. Then the followers, brokers 0 and 2, are "
@@ -67,7 +67,6 @@ def _lost(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
 
 
 def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
-    """Records with acks=all while brokers die one after the other, and come back."""
     teacher = room.teacher
     teacher.tell("Now acks=all and min.insync.replicas=2. Broker 1 is still dead:")
     room.wait_out_of_isr(tp, LEADER)
@@ -87,7 +86,7 @@ def _refused(room: BrokerRoom, tp: TopicPartition) -> dict[str, Any]:
 
 
 def _sent(room: BrokerRoom, tp: TopicPartition, value: str) -> str:
-    """Send a record and show the outcome; a rejected record is not retried."""
+    """A rejected record is not retried."""
     room.show_state(tp)
     with room.producer("all", retries=0) as producer:
         try:

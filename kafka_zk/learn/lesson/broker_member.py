@@ -17,7 +17,7 @@ from kafka_zk.rebalance.events import DeliveryStarted, DeliveryStopped
 HEARTBEAT_MS = 300
 SESSION_TIMEOUT_MS = 1_500
 _PATIENCE_MS = 1_000
-"""How long a member with cut connections tries to leave."""
+"""A member with cut connections tries to leave for this time."""
 
 
 class BrokerMember(LessonMember):
@@ -48,7 +48,7 @@ class BrokerMember(LessonMember):
         self.consumer.subscribe([topic])
 
     def kill(self) -> None:
-        """Cut its connections: the coordinator notices when the member's session expires."""
+        """The coordinator notices when the member's session expires."""
 
         async def cut() -> None:
             for connection in self._connections:
@@ -61,18 +61,16 @@ class BrokerMember(LessonMember):
         self._thread.call(cut)
 
     def close(self) -> None:
-        """Leave the group. A killed member cannot reach the coordinator and only ends."""
+        """A killed member cannot reach the coordinator and only ends."""
         if not self._killed:
             super().close()
 
     def stopped(self, tps: Collection[TopicPartition]) -> None:
-        """Report that delivery of these partitions has stopped."""
         if not self._killed:
             event = DeliveryStopped(wall_ms(), self.name, "the group rebalances", 0, tuple(sorted(tps)))
             self._happened(event, None)
 
     def started(self, tps: Collection[TopicPartition]) -> None:
-        """Report that delivery of these partitions starts."""
         if not self._killed:
             event = DeliveryStarted(wall_ms(), self.name, "assigned", 0, dict.fromkeys(sorted(tps), -1))
             self._happened(event, None)

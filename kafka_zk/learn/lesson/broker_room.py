@@ -1,4 +1,4 @@
-"""The cluster of the lesson's chapters about brokers: three brokers, each with a replica of every partition."""
+"""The cluster of the lesson's chapters about brokers."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -26,7 +26,7 @@ BROKERS = 3
 FIRST_CONTROLLER = 0
 SESSION_TIMEOUT_MS = 5_000
 FETCH_WAIT_MS = 200
-"""How long a leader holds a follower's Fetch when there is nothing new."""
+"""A leader holds a follower's Fetch for this time when there is nothing new."""
 _REQUEST_TIMEOUT_MS = 2_000
 _PROPERTIES = {
     "default.replication.factor": str(BROKERS),
@@ -38,7 +38,7 @@ _PROPERTIES = {
 
 
 class BrokerRoom(ClusterRoom):
-    """Brokers 0 to 2, with broker 0 as the first controller."""
+    """Brokers 0 to 2, each with a replica of every partition; broker 0 is the first controller."""
 
     def __init__(self, data_dir: Path, teacher: Teacher, verbose: bool = False) -> None:
         # The other brokers start later, so that the controller is known.
@@ -56,13 +56,12 @@ class BrokerRoom(ClusterRoom):
             self._cluster.add_broker()
 
     def dismiss(self) -> None:
-        """Resume all paused brokers."""
         self.teacher.all_seen()
         for broker_id in sorted(self._paused):
             self.resume(broker_id)
 
     def repair(self) -> None:
-        """Start, resume and register all brokers, and make broker 0 the controller."""
+        """Start the dead brokers, and make broker 0 the controller."""
         self.dismiss()
         dead = [broker for broker in self._cluster.brokers if not broker.alive]
         for broker in dead:
@@ -72,7 +71,7 @@ class BrokerRoom(ClusterRoom):
         self._make_controller(FIRST_CONTROLLER)
 
     def topic(self, name: str, leader: int, configs: Mapping[str, str] | None = None) -> TopicPartition:
-        """Create a topic with one partition that this broker leads, with all brokers in the ISR."""
+        """Create a partition that broker ``leader`` leads, with all brokers in the ISR."""
         self._cluster.wait_ready()  # a new controller may not have announced all live brokers yet
         tp = self._new_name(name)
         replicas = [leader, *(each for each in range(BROKERS) if each != leader)]
@@ -82,14 +81,13 @@ class BrokerRoom(ClusterRoom):
         return tp
 
     def kill(self, broker_id: int, *, expire: bool) -> None:
-        """Kill a broker with SIGKILL; ``expire``: end its session now instead of at the timeout."""
+        """``expire``: the session ends now instead of at the timeout."""
         self._cluster.brokers[broker_id].kill()
         self._paused.discard(broker_id)
         if expire:
             self.expire(broker_id)
 
     def expire(self, broker_id: int) -> None:
-        """End a broker's session if it has one."""
         found = self.znode(broker_path(broker_id))
         if found is not None:
             host, port = connect_string.parse(self.zookeeper).servers[0]
@@ -97,24 +95,22 @@ class BrokerRoom(ClusterRoom):
                 expire_session(host, port, found[1].ephemeral_owner)
 
     def restart(self, *broker_ids: int) -> None:
-        """Restart brokers without waiting for them."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].start()
 
     def pause(self, *broker_ids: int) -> None:
-        """SIGSTOP."""
+        """Stop the processes with SIGSTOP."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].pause()
             self._paused.add(broker_id)
 
     def resume(self, *broker_ids: int) -> None:
-        """SIGCONT."""
         for broker_id in broker_ids:
             self._cluster.brokers[broker_id].resume()
             self._paused.discard(broker_id)
 
     def producer(self, acks: str, retries: int | None = None) -> BlockingProducer:
-        """Make a producer; the caller closes it."""
+        """Make a producer, which the caller closes."""
         options = {} if retries is None else {"retries": retries}
         return BlockingProducer(
             None,
@@ -126,7 +122,7 @@ class BrokerRoom(ClusterRoom):
         )
 
     def read(self, tp: TopicPartition) -> list[str]:
-        """All records of a partition that a consumer can read now."""
+        """All records that a consumer can read now."""
         with BlockingReader(None, bootstrap_servers=self.bootstrap) as reader:
             reader.assign({tp: "earliest"})
             end = reader.end_offsets([tp])
@@ -135,7 +131,7 @@ class BrokerRoom(ClusterRoom):
             return [(record.value or b"").decode() for records in reader.batches(end) for record in records]
 
     def elect_unclean(self, tp: TopicPartition) -> None:
-        """Elect a replica outside the ISR."""
+        """Let a replica outside of the ISR become the leader."""
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             (refusal,) = admin.elect_leaders([tp], unclean=True).values()
         if refusal is not None:
@@ -147,19 +143,16 @@ class BrokerRoom(ClusterRoom):
             self.wait(lambda: reader.end_offsets([tp])[tp] >= count, f"{count} records in {tp}")
 
     def replica_log(self, broker_id: int, tp: TopicPartition) -> ReplicaLog:
-        """The content of a replica's files."""
         return read_log(self._cluster.brokers[broker_id].log_dir, tp)
 
     def controller_id(self) -> int | None:
-        """The broker id in ``/controller``; None without a controller."""
         return run_blocking(ControllerRegistry(self.client).current())
 
     def show_state(self, tp: TopicPartition) -> None:
-        """Show the state znode of a partition."""
         self.show_znode(state_path(*tp))
 
     def state(self, tp: TopicPartition) -> LeaderIsrAndControllerEpoch | None:
-        """Leader, ISR and epochs of a partition; None until the controller has written them."""
+        """None until the controller has written the state."""
         found = self.znode(state_path(*tp))
         return None if found is None else decode_state(*tp, found[0].encode(), found[1].version)
 
@@ -178,15 +171,12 @@ class BrokerRoom(ClusterRoom):
         return found[0]
 
     def wait_in_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
-        """Wait until a broker is in the ISR; returns the state."""
         return self.wait_state(tp, lambda state: broker_id in state.isr)
 
     def wait_out_of_isr(self, tp: TopicPartition, broker_id: int) -> LeaderIsrAndControllerEpoch:
-        """Wait until a broker is not in the ISR; returns the state."""
         return self.wait_state(tp, lambda state: broker_id not in state.isr)
 
     def wait_registered(self, *broker_ids: int) -> None:
-        """Wait until brokers have znodes in ``/brokers/ids`` again."""
         paths = [broker_path(broker_id) for broker_id in broker_ids]
         self.wait(lambda: None not in map(self.znode, paths), "brokers to register")
 

@@ -1,4 +1,4 @@
-"""The lesson's chapters. Each returns its measurements, for programs and tests."""
+"""Each chapter returns its measurements, for programs and tests."""
 
 import time
 from collections.abc import Callable
@@ -92,7 +92,7 @@ def two_groups(room: Classroom) -> dict[str, Any]:
 
 
 def eager_and_cooperative(room: Classroom) -> dict[str, Any]:
-    """The same kill in an eager and a cooperative group, repeated."""
+    """The same kill in both groups, repeated."""
     teacher = room.teacher
     teacher.chapter(3, "The same kill, eager and cooperative")
     teacher.say(
@@ -171,7 +171,7 @@ CHAPTERS: dict[int, Chapter] = {
 
 
 def _kill(room: Classroom, group: Group, again: bool) -> Kill:
-    """Kill ben in the group and observe the effects; ``again``: let a new ben join."""
+    """Kill ben and observe the effects; ``again``: let a new ben join."""
     time.sleep(BEFORE_S)
     ben = group.member("ben")
     kill = Kill(time.time(), frozenset(tp.partition for tp in ben.owned))
@@ -186,12 +186,10 @@ def _kill(room: Classroom, group: Group, again: bool) -> Kill:
 
 
 def _kills(group: Group) -> list[GroupRebalance]:
-    """The rebalances after the kills."""
     return [summary for summary in group.timeline.summaries if summary.members.expired]
 
 
 def _measured(group: Group, lag: list[float], killed_at: int) -> dict[str, Any]:
-    """The effects of the kills on a group; ``lag``: of the partitions that ben did not own."""
     summaries = _kills(group)
     stayed = [each.silent_ms or 0 for summary in summaries for each in summary.stayed]
     silences = [each.silent_ms or 0 for summary in summaries for each in summary.silences]

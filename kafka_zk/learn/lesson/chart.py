@@ -8,13 +8,13 @@ _FULL = "█"
 
 
 def lags(written_s: Iterable[float], got_s: Iterable[float], times_s: Sequence[float]) -> list[int]:
-    """The number of records that are written but not delivered, at each time."""
+    """Records written but not delivered, at each time."""
     written, got = sorted(written_s), sorted(got_s)
     return [bisect_left(written, time_s) - bisect_left(got, time_s) for time_s in times_s]
 
 
 def bar(value: float, full: float, width: int) -> str:
-    """A bar of at most ``width`` characters, in eighths; ``full`` is the value of a full bar."""
+    """The bar is drawn in eighths of a character; ``full`` is the value of a full one."""
     eighths = round(min(max(value, 0) / full, 1.0) * width * 8) if full else 0
     whole, rest = divmod(eighths, 8)
     return _FULL * whole + (_EIGHTHS[rest] if rest else "")
@@ -27,7 +27,7 @@ def lag_chart(
     marks: Mapping[int, str],
     width: int,
 ) -> Iterator[str]:
-    """Yield lines: the time, the number of new records, and each group's lag as a bar and a number.
+    """Each line has the time, the number of new records, and each group's lag as a bar and a number.
 
     Args:
         groups: name -> lag at each time.

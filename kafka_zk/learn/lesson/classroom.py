@@ -40,11 +40,7 @@ MakeMember = Callable[["Group", str], LessonMember]
 
 
 class Group:
-    """The members of one group and their events.
-
-    Args:
-        make_member: creates a member with a given name.
-    """
+    """``make_member``: creates a member with a given name."""
 
     def __init__(
         self,
@@ -68,7 +64,7 @@ class Group:
         self._steps = StepLines(name, self.timeline)
 
     def new_member(self, name: str) -> LessonMember:
-        """Make a member that has not joined yet."""
+        """A member that has not joined yet."""
         self.members.append(self._make_member(self, name))
         return self.members[-1]
 
@@ -77,23 +73,21 @@ class Group:
         return [member for member in self.members if member.alive]
 
     def settled(self) -> bool:
-        """True if every partition has an owner, and the members' shares differ by at most one."""
+        """Every partition has an owner, and the members' shares differ by at most one."""
         shares = [len(member.owned) for member in self.living]
         return sum(shares) == self.partitions and max(shares) - min(shares) <= 1
 
     def member(self, name: str) -> LessonMember:
-        """The live member of that name."""
         return next(member for member in self.living if member.name == name)
 
     def firsts(self) -> dict[tuple[int, int], float]:
-        """When each record (partition, offset) was first delivered, in wall-clock seconds."""
         firsts: dict[tuple[int, int], float] = {}
         for got in sorted((got for member in self.members for got in list(member.got)), key=lambda got: got.got_s):
             firsts.setdefault((got.partition, got.offset), got.got_s)
         return firsts
 
     def news(self, verbose: bool = False) -> Iterator[str]:
-        """Yield a line for each rebalance since the last call; with ``verbose``, every step except watches."""
+        """A line for each rebalance since the last call; ``verbose``: every step except watches."""
         self._told += [0] * (len(self.members) - len(self._told))
         for number, member in enumerate(self.members):
             events = member.events[self._told[number] :]
@@ -113,7 +107,7 @@ class Group:
         """Process events from other sources than the members."""
 
     def picture(self, width: int) -> Iterator[str]:
-        """Yield the picture, partitions by time, from the first delivery until now."""
+        """Partitions by time, from the first delivery until now."""
         history = self.timeline.rebalances.deliveries.history
         first_ms = began_ms(history)
         if first_ms is not None:
@@ -122,7 +116,7 @@ class Group:
 
 
 class BrokerGroup(Group):
-    """A broker group, whose coordinator also reports events in a trace."""
+    """The coordinator also reports events in a trace."""
 
     def __init__(
         self,
@@ -141,7 +135,7 @@ class BrokerGroup(Group):
         self._assigned = True  # the latest generation has its assignment
 
     def settled(self) -> bool:
-        """True if also the coordinator's report has arrived, which comes a moment after the members'."""
+        """Also waits for the coordinator's report, which comes a moment after the members'."""
         self._follow()
         return self._assigned and super().settled()
 
@@ -162,7 +156,7 @@ class BrokerGroup(Group):
 
 
 class Classroom:
-    """One broker, one ZooKeeper, and all members; a context manager.
+    """One broker, one ZooKeeper, and all members.
 
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if a group does not settle.
     """
@@ -207,7 +201,7 @@ class Classroom:
         self._cluster.stop()
 
     def topic(self, name: str, partitions: int) -> str:
-        """Create a topic; returns its name, with a number if the name was used before."""
+        """Returns the name, with a number if it was used before."""
         unique = self._unique(name)
         with BlockingAdmin(None, bootstrap_servers=self.bootstrap) as admin:
             admin.create_topic(unique, partitions, 1)
@@ -220,7 +214,7 @@ class Classroom:
         return made
 
     def broker_group(self, name: str, topic: str, partitions: int, strategy: str) -> BrokerGroup:
-        """Create a broker group with this name, with a number if the name was used before."""
+        """A name that was used before gets a number."""
         unique = self._unique(name)
         member, clock = self._broker_member, self.teacher.clock
         made = BrokerGroup(unique, topic, partitions, strategy, member, self._trace, clock)
@@ -228,13 +222,13 @@ class Classroom:
         return made
 
     def news(self, group: Group) -> list[str]:
-        """``Group.news``, after all pending events are processed."""
         self._thread.call(_nothing)
         return list(group.news(self.verbose))
 
     def rebalance(self, group: Group, known: int) -> GroupRebalance:
-        """Wait until more than ``known`` rebalances are over; returns the latest. Reports may arrive after the group
-        has settled.
+        """Wait until more than ``known`` rebalances are over; return the latest.
+
+        The reports of a rebalance may arrive after the group has settled.
         """
 
         def is_over() -> bool:
@@ -246,25 +240,25 @@ class Classroom:
         return group.timeline.summaries[-1]
 
     def join(self, group: Group, name: str) -> LessonMember:
-        """Add a member and wait until the group has settled. Watches that fire meanwhile pass the gate."""
+        """Returns when the group has settled; watches that fire meanwhile pass the gate."""
         member = group.new_member(name)
         member.join()
         self.settle(group)
         return member
 
     def leave(self, group: Group, member: LessonMember) -> None:
-        """Let a member leave and wait until the group has settled."""
+        """Returns when the group has settled."""
         member.close()
         self.settle(group)
 
     def settle(self, *groups: Group) -> None:
-        """Open the gate for one watch at a time until the groups have settled."""
+        """The gate opens for one watch at a time."""
         if not self.gate.open_until(lambda: all(group.settled() for group in groups), time.monotonic() + PATIENCE_S):
             names = " and ".join(group.name for group in groups)
             raise LessonFailed(f"the group {names} did not settle within {PATIENCE_S} s")
 
     def dismiss(self) -> None:
-        """Let all members of all groups leave, without showing the watches."""
+        """All members leave, without showing the watches."""
         self.teacher.all_seen()
         self.gate.closed, self.gate.delay_s = False, 0.0
         self.gate.release()

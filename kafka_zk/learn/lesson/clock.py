@@ -8,11 +8,7 @@ from kafka_zk.base.clock import wall_ms
 
 
 class LessonClock:
-    """A clock that can be stopped.
-
-    Args:
-        now_ms: the wall clock, in ms.
-    """
+    """``now_ms``: the wall clock, in ms."""
 
     def __init__(self, now_ms: Callable[[], int] = wall_ms) -> None:
         self._now_ms = now_ms
@@ -36,7 +32,6 @@ class LessonClock:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Stop the clock within the block."""
         self.hold()
         try:
             yield
@@ -44,6 +39,5 @@ class LessonClock:
             self.resume()
 
     def lesson_ms(self, wall_ms: int) -> int:
-        """The lesson's time for a recent wall-clock time."""
         with self._lock:
             return (min(wall_ms, self._since_ms) if self._holders else wall_ms) - self._held_ms

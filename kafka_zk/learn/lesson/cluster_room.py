@@ -1,4 +1,4 @@
-"""What chapters need with every cluster: showing znodes, waiting, and following events."""
+"""What chapters need with every cluster."""
 
 import time
 from abc import ABC, abstractmethod
@@ -32,7 +32,7 @@ _SHOWN = (ControllerEvent, ReplicaEvent, RegistryEvent)
 
 
 class ClusterRoom(ABC):
-    """A cluster and a ZooKeeper; a context manager. ``client``: for the lesson's own reads and writes.
+    """``client``: for the lesson's own reads and writes.
 
     Raises: EmbeddedError, KafkaError, RegistryError; LessonFailed if an expected event does not come in time.
     """
@@ -73,15 +73,14 @@ class ClusterRoom(ABC):
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Bring the started cluster into the state that the chapters begin with."""
+        """The chapters begin with this state."""
 
     def _new_name(self, topic: str) -> TopicPartition:
-        """A partition of a topic with this name; a name that was used before gets a number."""
+        """A name that was used before gets a number."""
         count = self._topics[topic] = self._topics.get(topic, 0) + 1
         return TopicPartition(topic if count == 1 else f"{topic}-{count}", 0)
 
     def znode(self, path: str) -> tuple[str, ZnodeStat] | None:
-        """The data and stat of a znode; None if it does not exist."""
         try:
             data, stat = run_blocking(self.client.get(path))
         except NoNode:
@@ -89,7 +88,7 @@ class ClusterRoom(ABC):
         return (data or b"").decode(), stat
 
     def show_znode(self, path: str, data_matters: bool = True) -> None:
-        """Show a line about a znode: data and version (if ``data_matters``), and the session of an ephemeral znode."""
+        """``data_matters``: show data and version."""
         found = self.znode(path)
         if found is None:
             self.teacher.show(f"{path}  is not there")
@@ -101,7 +100,7 @@ class ClusterRoom(ABC):
         self.teacher.show(f"{path}  {', '.join(told)}")
 
     def wait(self, done: Callable[[], bool], what: str) -> None:
-        """Wait, and process events meanwhile. Raises LessonFailed."""
+        """Wait for ``done`` while processing events. Raises LessonFailed."""
         end_s = time.monotonic() + PATIENCE_S
         while not done():
             if time.monotonic() > end_s:
@@ -110,7 +109,7 @@ class ClusterRoom(ABC):
 
     @contextmanager
     def watched(self, kinds: tuple[type[Event], ...] = _SHOWN) -> Iterator["News"]:
-        """The events in the cluster during the block. ``kinds``: the events to take from the brokers' traces."""
+        """Collect the events of the block. ``kinds``: the events to take from the brokers' traces."""
         news = News(TraceFollower(self._trace, from_start=False), self.verbose, self.client.process, kinds)
         observer = ClusterObserver(self.client, news.add)
         self.client.process(POLL_MS)
@@ -121,8 +120,6 @@ class ClusterRoom(ABC):
 
 
 class News:
-    """The events in znodes and traces after ``begin``."""
-
     def __init__(
         self,
         follower: TraceFollower,
@@ -140,7 +137,7 @@ class News:
         """All events since ``begin``."""
 
     def begin(self) -> None:
-        """Start over: times are in seconds since now."""
+        """Times are in seconds since now."""
         self._since_ms = int(time.time() * 1000)
         self.all.clear()
         self._events = ClusterEvents()
@@ -151,18 +148,16 @@ class News:
             self.all.append(event)
 
     def seconds(self, time_ms: int | None = None) -> str:
-        """The seconds since ``begin`` at a time, by default now."""
         return f"{((time_ms or int(time.time() * 1000)) - self._since_ms) / 1000:4.1f} s"
 
     def read(self) -> list[Event]:
-        """Read the traces. Returns all events since ``begin``."""
         for traced in self._follower.read():
             if isinstance(traced.event, self._kinds):
                 self.add(traced.event)
         return self.all
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each event."""
+        """One line for each event."""
         self._process(_LATE_MS)
         self.read()
         yield from ClusterLines(self._events, verbose=self._verbose, time_text=self.seconds).lines()

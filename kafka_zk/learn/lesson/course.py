@@ -10,7 +10,7 @@ Chapter = Callable[[Rooms], dict[str, Any]]
 
 
 def run(rooms: Rooms, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> dict[str, Any]:
-    """Run these chapters. Returns the reports of the completed ones."""
+    """Returns the reports of completed chapters."""
     report: dict[str, Any] = {}
     position = 0
     while position < len(numbers):

@@ -20,12 +20,10 @@ from kafka_zk.registry.client.client import EventType, Operation, RegistryClient
 T = TypeVar("T")
 
 _TOGETHER_S = 0.05
-"""Fires within this time are shown together, because one change reaches several members."""
+"""Fires within this time are shown together: one change reaches several members."""
 
 
 class Fire(NamedTuple):
-    """A member's watch that has fired."""
-
     member: str
     event: WatchedEvent
     deliver: Callable[[], None]
@@ -51,14 +49,13 @@ class Gate:
         self.clock = clock
         self._waiting: queue.SimpleQueue[Fire] = queue.SimpleQueue()
         self.observe: Observe = ignore
-        """Receives the members' events on the reactor thread, with wall-clock times."""
+        """The members' events on the reactor thread, with wall-clock times."""
         self.closed = True
-        """True: fires wait for ``open_until``. False: they pass without being shown."""
+        """True: fires wait for ``open_until``. False: they pass unshown."""
         self.delay_s = 0.0
         """Additional delay of ZooKeeper's messages to members."""
 
     def arrived(self, fire: Fire) -> None:
-        """Receive a watch that has fired."""
         if self.closed and fire.event.type is not EventType.NONE:
             self.clock.hold()
             self._waiting.put(fire)
@@ -80,7 +77,6 @@ class Gate:
                 return False
 
     def release(self) -> None:
-        """Deliver all waiting fires without showing them."""
         while not self._waiting.empty():
             self._pass_on([self._waiting.get()])
 
@@ -101,7 +97,7 @@ class Gate:
 
 
 class GatedClient:
-    """A client whose watches pass a gate, and whose ZooKeeper can appear slow.
+    """Watches pass a gate, and ZooKeeper can appear slow.
 
     If ``gate.delay_s`` is not 0, every response and watch is delayed by that time.
 
@@ -143,7 +139,6 @@ class GatedClient:
         return self._late(self._client.multi(operations))
 
     def _late(self, answer: Awaitable[T]) -> Awaitable[T]:
-        """Deliver the response or error after the delay, in order."""
         if not self._gate.delay_s:
             return answer
         late: Deferred[T] = Deferred()

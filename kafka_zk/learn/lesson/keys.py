@@ -1,4 +1,4 @@
-"""The keys that a reader presses at a stop."""
+"""Keys that a reader presses at a stop."""
 
 import os
 import sys
@@ -11,8 +11,6 @@ import click
 
 
 class Key(Enum):
-    """The keys of a stop."""
-
     GO_ON = "go on"
     SKIP = "skip"
     BACK = "back"
@@ -27,12 +25,11 @@ Ask = Callable[[], Key]
 
 
 def ask() -> Key:
-    """Wait for a key on a terminal, else for a line of stdin. The end of the input is ``QUIT``."""
+    """The end of the input is ``QUIT``."""
     return _ask_on_terminal() if sys.stdin.isatty() else _ask_for_lines()
 
 
 def _ask_on_terminal() -> Key:
-    """Ask on a terminal and then remove the prompt."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     tty.setcbreak(terminal, termios.TCSANOW)  # keeps keys that were pressed early; Ctrl-C still interrupts

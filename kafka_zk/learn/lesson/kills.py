@@ -17,7 +17,7 @@ _STEP_S = 0.005
 
 
 class Written(NamedTuple):
-    """A record that was passed to the producer, and the time in wall-clock seconds."""
+    """``time_s``: when the producer got the record, wall-clock."""
 
     partition: int
     written_s: float
@@ -33,7 +33,7 @@ class Kill(NamedTuple):
 def usual_lag(
     kills: Collection[Kill], written: Collection[Written], firsts: Mapping[tuple[int, int], float]
 ) -> list[float]:
-    """The median lag over all kills at each of ``TIMES_MS``, for partitions that the killed member did not own.
+    """Median over all kills at each of ``TIMES_MS``, for partitions that the killed member did not own.
 
     Args:
         firsts: when each record (partition, offset) was first delivered.
@@ -47,7 +47,7 @@ def usual_lag(
 
 
 def average_input(kills: Collection[Kill], written: Collection[Written]) -> list[int]:
-    """The average number of records written in the interval before each of ``TIMES_MS``."""
+    """Records written in the interval before each of ``TIMES_MS``."""
     counts = [0] * len(TIMES_MS)
     for kill in kills:
         for each in written:

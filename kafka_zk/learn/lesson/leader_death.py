@@ -13,7 +13,7 @@ LEADER = 1
 
 
 def leader_dies(room: BrokerRoom) -> dict[str, Any]:
-    """Kill the leader of a partition and follow it in ZooKeeper, until the leader is back."""
+    """The leader dies and comes back, seen in ZooKeeper."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "A leader dies")
     teacher.say(

@@ -31,7 +31,7 @@ class Got(NamedTuple):
 
 
 class LessonMember(ABC):
-    """A member. Call its methods on the lesson's thread. ``got`` and ``events`` only grow."""
+    """Call its methods on the lesson's thread. ``got`` and ``events`` only grow."""
 
     consumer: ZookeeperConsumer | Consumer
 
@@ -46,7 +46,6 @@ class LessonMember(ABC):
 
     @property
     def owned(self) -> list[TopicPartition]:
-        """The partitions that the member owns now; none after its end."""
         return self.consumer.assignment() if self.alive else []
 
     def join(self) -> None:
@@ -63,7 +62,6 @@ class LessonMember(ABC):
         """End the member like a crash."""
 
     def close(self) -> None:
-        """Leave the group."""
         self.alive = False
         self._thread.call(self.consumer.close)
 
@@ -82,7 +80,7 @@ class LessonMember(ABC):
 
 
 class ZookeeperMember(LessonMember):
-    """A member of a ZooKeeper group. Its watches pass the gate."""
+    """A member whose watches pass the gate."""
 
     consumer: ZookeeperConsumer
 
@@ -107,7 +105,7 @@ class ZookeeperMember(LessonMember):
         self.consumer.subscribe([topic])
 
     def kill(self) -> None:
-        """End the session without releasing anything, like a crash after which the session expires."""
+        """The session ends without releasing anything, as it expires after a crash."""
 
         async def end_session() -> None:
             assert self._client is not None, "it has joined"

@@ -1,4 +1,4 @@
-"""``kafka-zk lesson --web``: the chapters on a page, while the lesson runs on another thread."""
+"""``kafka-zk lesson --web``: the lesson runs on another thread."""
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +35,7 @@ class LessonPage:
         self._recording, self._clusters, self._service = self._thread.call(self._started, port)
 
     def teach(self, folder: Path, chapters: Mapping[int, Chapter], numbers: Sequence[int]) -> None:
-        """Run these chapters, with clusters in ``folder``. Raises the errors of ``course.run``."""
+        """``folder``: for the data of the clusters. Raises the errors of ``course.run``."""
         teacher = StepTeacher(self._take, self._keep, self._open_room, self._clusters.heard)
         with Rooms(folder, teacher) as rooms:
             course.run(rooms, chapters, numbers)
@@ -114,12 +114,10 @@ class _Clusters:
         return [*cleared, *found]
 
     def close(self) -> None:
-        """No effect: no file stays open between two reads."""
+        """No file stays open between two reads."""
 
 
 class _Traces:
-    """Events in the traces of brokers and of the members in this process."""
-
     def __init__(self) -> None:
         self.told: deque[Event] = deque()
         self.zxid_shift = 0

@@ -21,7 +21,7 @@ from kafka_zk.security.acl import ResourceType as Resource
 
 CHAPTER = 10
 WRITER, LEADER = 0, 1
-"""The broker of the admin client, and the leader of the topic."""
+"""Brokers: of the admin client, and the leader of the topic."""
 BYTE_RATE = 100_000
 RECORD_BYTES, RECORDS = 10_000, 60
 _KINDS = (ClientsSeen, Denied, Reread)
@@ -29,7 +29,7 @@ _PREFIX = "let"
 
 
 def permissions(room: SecuredRoom) -> dict[str, Any]:
-    """Show an ACL and a quota that one broker writes and another enforces, and a denial with its reason."""
+    """One broker writes an ACL and a quota, and another enforces them; a denial has a reason."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "What you may do, and how much")
     teacher.say(
@@ -52,7 +52,6 @@ def permissions(room: SecuredRoom) -> dict[str, Any]:
 
 
 def _refused(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> str:
-    """Show that without an ACL, everything is denied."""
     room.teacher.tell(f"{ALICE} sends a record to the topic {tp.topic}. No ACL allows it:")
     news.begin()
     try:
@@ -67,7 +66,6 @@ def _refused(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
 
 
 def _connected(room: SecuredRoom, news: News) -> dict[str, int]:
-    """Show who is connected to the broker of alice's request."""
     room.teacher.tell(f"She is still connected. This is what broker {WRITER} sees of its clients:")
     found: dict[str, int] = {}
 
@@ -89,7 +87,7 @@ def _connected(room: SecuredRoom, news: News) -> dict[str, int]:
 
 
 def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> dict[str, Any]:
-    """Show that an ACL written by one broker reaches the other through a znode watch."""
+    """An ACL that one broker writes reaches the other through a znode watch."""
     teacher = room.teacher
     pattern = Pattern(Resource.TOPIC, tp.topic, PatternType.LITERAL)
     acl = Acl(f"User:{ALICE}", WILDCARD, Operation.WRITE, Permission.ALLOW)
@@ -117,7 +115,7 @@ def _allowed(room: SecuredRoom, news: News, producer: BlockingProducer, tp: Topi
 
 
 def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
-    """Show that a Deny overrides every Allow, and that the denial names it."""
+    """A Deny overrides every Allow, and the denial names it."""
     teacher = room.teacher
     teacher.tell(
         f"{ADMIN} lets everyone read topics that begin with {_PREFIX!r} (--prefixed), but denies {BOB} this topic. "
@@ -150,7 +148,6 @@ def _denied(room: SecuredRoom, news: News, tp: TopicPartition) -> str:
 
 
 def _read(reader: BlockingReader, tp: TopicPartition) -> str:
-    """The records of a partition, or the error code."""
     try:
         reader.assign({tp: "earliest"})
         end = reader.end_offsets([tp])
@@ -160,7 +157,7 @@ def _read(reader: BlockingReader, tp: TopicPartition) -> str:
 
 
 def _throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> dict[str, Any]:
-    """Send the same records without and with a quota, which brokers read from ZooKeeper."""
+    """The same records without and with a quota, which brokers read from ZooKeeper."""
     teacher = room.teacher
     size = RECORDS * RECORD_BYTES
     teacher.tell(
@@ -199,7 +196,6 @@ def _throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: To
 
 
 def _send_all(producer: BlockingProducer, tp: TopicPartition) -> float:
-    """Send the records and wait for their acknowledgements. Returns the seconds."""
     begin_s = time.monotonic()
     for future in [producer.send(tp.topic, bytes(RECORD_BYTES), partition=0) for _ in range(RECORDS)]:
         future.result()
@@ -211,7 +207,6 @@ def _rate(size: int, seconds: float) -> str:
 
 
 def _wait_throttled(room: SecuredRoom, news: News, producer: BlockingProducer, tp: TopicPartition) -> ThrottledClient:
-    """Send records until the leader reports that it holds the client back: it has applied the quota by then."""
     found: list[ThrottledClient] = []
 
     def is_throttled() -> bool:
@@ -225,7 +220,6 @@ def _wait_throttled(room: SecuredRoom, news: News, producer: BlockingProducer, t
 
 
 def _show_denial(room: SecuredRoom, news: News, user: str) -> str:
-    """Wait for a denial of a user and show it. Returns its reason."""
     found: list[Denied] = []
 
     def is_denied() -> bool:
@@ -240,7 +234,6 @@ def _show_denial(room: SecuredRoom, news: News, user: str) -> str:
 
 
 def _show_reread(room: SecuredRoom, news: News, parent: str) -> None:
-    """Wait until both brokers have read a parent of notifications again, and show that."""
     actors: set[str] = set()
 
     def is_read() -> bool:

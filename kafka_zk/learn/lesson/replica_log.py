@@ -24,7 +24,7 @@ class ReplicaLog(NamedTuple):
 
 
 def read_log(log_dir: Path, tp: TopicPartition) -> ReplicaLog:
-    """Read a replica's log. Raises OSError."""
+    """Raises OSError."""
     folder = log_dir / str(tp)
     data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
     records = {

@@ -14,7 +14,7 @@ Room = TypeVar("Room", Classroom, BrokerRoom, SecuredRoom)
 
 
 class Rooms:
-    """Opens the room that a chapter needs, and closes the previous one; a context manager.
+    """The previous room is closed; a context manager.
 
     Raises the errors of the rooms.
     """
@@ -27,7 +27,6 @@ class Rooms:
         self._closing = ExitStack()
 
     def classroom(self) -> Classroom:
-        """The cluster for chapters about consumer groups."""
         return self._room(Classroom, "groups", "A ZooKeeper and a broker start …", "/consumers")
 
     def broker_room(self) -> BrokerRoom:
@@ -37,7 +36,6 @@ class Rooms:
         return room
 
     def secured_room(self) -> SecuredRoom:
-        """The cluster for chapters about security."""
         opens = "A ZooKeeper and two brokers to which clients log in start …"
         return self._room(SecuredRoom, "secured", opens, "/kafka-acl")
 

@@ -1,4 +1,4 @@
-"""The cluster for the lesson's chapter on ACLs and quotas: two brokers to which every client logs in."""
+"""The cluster for the lesson's chapter on ACLs and quotas."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -44,7 +44,6 @@ class SecuredRoom(ClusterRoom):
             self._cluster.add_user(user)
 
     def dismiss(self) -> None:
-        """Remove all ACLs and the lesson's quotas."""
         self.teacher.all_seen()
         with self.admin(0) as admin:
             admin.acls.remove_acls([EVERYTHING])
@@ -58,11 +57,11 @@ class SecuredRoom(ClusterRoom):
         return tp
 
     def admin(self, broker_id: int) -> BlockingAdmin:
-        """An administrator that first asks this broker. The caller closes it."""
+        """Make a client that asks this broker first. The caller closes it."""
         return BlockingAdmin(None, **self._options(ADMIN, broker_id))
 
     def producer(self, user: str) -> BlockingProducer:
-        """Create a producer for a user. The caller closes it."""
+        """Make a producer, which the caller closes."""
         return BlockingProducer(
             None,
             acks="all",
@@ -72,16 +71,15 @@ class SecuredRoom(ClusterRoom):
         )
 
     def reader(self, user: str) -> BlockingReader:
-        """Create a reader for a user. The caller closes it."""
+        """Make a reader, which the caller closes."""
         return BlockingReader(None, **self._options(user, 0))
 
     def quotas(self, user: str) -> dict[str, str]:
-        """The quotas in a user's znode, without its credentials."""
         found = run_blocking(ConfigRegistry(self.client).entity("users", user))
         return {key: value for key, value in found.items() if key not in MECHANISMS}
 
     def wait_obeyed(self, broker_id: int, acls: Mapping[Pattern, Collection[Acl]]) -> None:
-        """Wait until the broker decides by these ACLs. It lists the ACLs that it has loaded."""
+        """The broker decides by these ACLs when it lists them."""
         with self.admin(broker_id) as admin:
 
             def is_loaded() -> bool:
@@ -91,7 +89,6 @@ class SecuredRoom(ClusterRoom):
             self.wait(is_loaded, f"broker {broker_id} to load the ACLs")
 
     def last_child(self, parent: str) -> str:
-        """The path of the child with the highest name."""
         names, _ = run_blocking(self.client.children(parent))
         return f"{parent}/{max(names)}"
 

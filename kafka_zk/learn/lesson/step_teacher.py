@@ -1,4 +1,4 @@
-"""A lesson as steps of a recording, for the page. It never stops; readers take the steps at their own pace."""
+"""A lesson as steps of a recording, which never stops; readers of the page have their own pace."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -70,14 +70,14 @@ class StepTeacher(Teacher):
             self._steps[-1] = self._steps[-1]._replace(picture=(*self._steps[-1].picture, *lines))
 
     def aside(self, line: str) -> None:
-        """Ignored: the page shows its own address."""
+        """The page shows its own address."""
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
         self._end_step()
         self._open_room(zookeeper_data, trace)
 
     def all_seen(self) -> None:
-        """End the step. The rest of the chapter belongs to no step."""
+        """The rest of the chapter belongs to no step."""
         self._end_step()
 
     def observe(self, event: Event) -> None:
@@ -86,7 +86,6 @@ class StepTeacher(Teacher):
         self._heard(event)
 
     def finish(self) -> None:
-        """End the lesson."""
         self._end_step()
         self._keep(Lesson(TITLE, SAID, tuple(self._steps), finished=True))
 
@@ -96,7 +95,6 @@ class StepTeacher(Teacher):
         self._is_open = True
 
     def _end_step(self) -> int:
-        """End the open step. Returns the last entry."""
         seq = self._take()
         if self._is_open:
             last = self._steps[-1]
@@ -106,7 +104,6 @@ class StepTeacher(Teacher):
         return seq
 
     def _meanings(self) -> Sequence[str]:
-        """The meanings of the kinds of watches that fired for the first time."""
         fired, self._fired = self._fired, []
         found = []
         for path in fired:

@@ -56,7 +56,6 @@ class Teacher:
 
     @property
     def width(self) -> int:
-        """Width of the text, in characters."""
         return min(_MAX_WIDTH, shutil.get_terminal_size((_MAX_WIDTH, 24)).columns)
 
     def chapter(self, number: int, title: str) -> None:
@@ -65,7 +64,7 @@ class Teacher:
         self._write(click.style(f"{number}. {title}", bold=True, fg="cyan"))
 
     def say(self, text: str) -> None:
-        """Write an explanation, then stop."""
+        """Stops after the explanation."""
         self._write("")
         self._paragraph(text)
         self._stop()
@@ -76,27 +75,27 @@ class Teacher:
         self._paragraph(text)
 
     def show(self, line: str) -> None:
-        """Write an observation."""
+        """An observation."""
         for part in textwrap.wrap(
             line, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT + "  ", drop_whitespace=False
         ) or [""]:
             self._write(part.rstrip())
 
     def aside(self, line: str) -> None:
-        """Write a line that does not belong to the lesson."""
+        """Show a line that does not belong to the lesson."""
         self.show(line)
 
     def room_opened(self, zookeeper_data: Path, trace: Path) -> None:
-        """A cluster has started, with these folders of ZooKeeper's data and the brokers' traces."""
+        """``trace``: of the brokers."""
 
     def all_seen(self) -> None:
-        """The chapter is over; only cleaning up follows."""
+        """Only cleaning up follows."""
 
     def observe(self, event: Event) -> None:
         """Receive a member's event, on the reactor thread."""
 
     def picture(self, lines: Iterable[str]) -> None:
-        """Write lines that must not be wrapped."""
+        """Show lines that must not be wrapped."""
         for line in lines:
             self._write(f"{_INDENT}{line}".rstrip())
 
@@ -113,7 +112,7 @@ class Teacher:
         self._write(textwrap.fill(text, self.width, initial_indent=_INDENT, subsequent_indent=_INDENT))
 
     def _stop(self) -> None:
-        """Wait for the reader. Raises ChapterLeft."""
+        """Raises ChapterLeft."""
         if not self._pause:
             return
         self._stops += 1
@@ -137,7 +136,6 @@ def meaning_of(path: str) -> tuple[str, str]:
 
 
 def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
-    """Yield the kind of each change, and ``ids changed: anna, ben`` with the members that it reaches."""
     members: dict[tuple[str, EventType], dict[str, None]] = {}
     for fire in fires:
         members.setdefault((fire.event.path, fire.event.type), {})[fire.member] = None
@@ -152,6 +150,5 @@ def _told_together(fires: list[Fire]) -> Iterator[tuple[str, str]]:
 
 
 def _within_group(folder: str) -> list[str]:
-    """The parts of ``/consumers/<group>/…`` after the group; all parts of other paths."""
     parts = folder.split("/")
     return parts[3:] if parts[:2] == ["", "consumers"] else parts

@@ -1,4 +1,4 @@
-"""The lesson's chapter on why and where a follower truncates its log (KIP-101)."""
+"""Why and where a follower truncates its log (KIP-101)."""
 
 import time
 from typing import Any
@@ -12,7 +12,7 @@ NEXT, LEADER, THIRD = 0, 1, 2
 
 
 def truncation(room: BrokerRoom) -> dict[str, Any]:
-    """A dead leader's log contains a record that no other replica has; then the broker returns."""
+    """A dead leader's log has a record that no other replica has; then the broker returns."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Why a follower truncates")
     teacher.say(
@@ -60,7 +60,7 @@ def truncation(room: BrokerRoom) -> dict[str, Any]:
 
 
 def _diverge(room: BrokerRoom, tp: TopicPartition) -> None:
-    """The old leader dies with a record that no other replica has."""
+    """The old leader dies with a record of its own."""
     with room.producer("1") as producer:
         for value in (b"a", b"b"):
             producer.send(tp.topic, value, partition=0).result()
@@ -81,5 +81,4 @@ def _show(room: BrokerRoom, broker_id: int, tp: TopicPartition) -> ReplicaLog:
 
 
 def _end_of(log: ReplicaLog, epoch: int) -> int:
-    """The start offset of the next epoch after ``epoch``."""
     return min(offset for other, offset in log.epochs.items() if other > epoch)

@@ -1,4 +1,4 @@
-"""The same changes in a ZooKeeper group and in a broker group, side by side."""
+"""The same changes in both kinds of groups, side by side."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ _LABEL, _CELL = 10, 11
 
 
 class Change(NamedTuple):
-    """A change of both groups. ``name``: the header of its columns."""
+    """``name``: the header of its columns."""
 
     name: str
     sentence: str
@@ -29,7 +29,7 @@ CHANGES = (
 
 
 def same_change_twice(room: Classroom) -> dict[str, Any]:
-    """Join, leave, kill: compare requests, silence of each partition, and who decides."""
+    """Join, leave, kill: requests, silence of each partition, and who decides."""
     teacher = room.teacher
     teacher.chapter(4, "The same change, twice")
     teacher.say(
@@ -96,7 +96,6 @@ def _who_decides(room: Classroom, found: Mapping[str, Mapping[str, GroupRebalanc
 
 
 def _changed(room: Classroom, group: Group, change: Change) -> GroupRebalance:
-    """Make the change and return its rebalance."""
     known = len(group.timeline.summaries)
     change.do(room, group)
     return room.rebalance(group, known)

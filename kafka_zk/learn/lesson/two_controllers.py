@@ -12,7 +12,7 @@ EPOCH = "/controller_epoch"
 
 
 def two_controllers(room: BrokerRoom) -> dict[str, Any]:
-    """Pause the controller for longer than its session timeout, then send its late orders."""
+    """A controller is paused for longer than its session timeout; then its late orders arrive."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "Two controllers and the epoch")
     teacher.say(

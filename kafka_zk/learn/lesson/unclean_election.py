@@ -1,4 +1,4 @@
-"""The lesson's chapter on unclean leader election: no leader, or a leader that lacks records."""
+"""Unclean leader election: no leader, or a leader that lacks records."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ CONTROLLER, LEADER, THIRD = 0, 1, 2
 
 
 def unclean_election(room: BrokerRoom) -> dict[str, Any]:
-    """Kill the whole ISR and elect a broker outside the ISR."""
+    """The whole ISR dies; a broker outside of it is elected."""
     teacher = room.teacher
     teacher.chapter(CHAPTER, "An unclean election loses what it must")
     teacher.say(

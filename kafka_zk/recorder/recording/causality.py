@@ -1,4 +1,4 @@
-"""Finds the cause of each entry of a recording: edges from effect to cause, found as entries arrive. Pure.
+"""Finds the cause of each entry of a recording as entries arrive. Pure.
 
 An edge is *certain* if ZooKeeper or the process itself states it: a watch fires for a change of its znode, a read
 follows a watch that fired, ephemeral znodes end with their session, an event names its change's zxid. Other edges are
@@ -25,9 +25,9 @@ CLOSELY_MS = 5_000
 ACTED_MS = 30_000
 """Maximum age of an operator's act that is a likely cause of a session's end; or the session timeout, if longer."""
 LATE_END_MS = 5_000
-"""How long after its timeout ZooKeeper may end a session, because it checks once per tick."""
+"""ZooKeeper checks once per tick, so it may end a session late."""
 TOLD_LATE_MS = 2_000
-"""How long after its effect an act may be reported."""
+"""An act may be reported after its effect."""
 _ENDS_SESSIONS = frozenset(("kill", "pause", "expire", "cut", "delay", "fill-disk", "leave", "crash"))
 _UNDOES = {"resume": ("pause",), "mend": ("cut", "delay"), "free-disk": ("fill-disk",)}
 _OF_CLIENTS = (ClientsSeen, Denied)
@@ -56,7 +56,7 @@ class _Act(NamedTuple):
 
 
 class Causality:
-    """Remembers the latest entries by path and by process, in bounded memory."""
+    """Latest entries by path and by process, in bounded memory."""
 
     def __init__(self) -> None:
         self._data_changed: dict[str, int] = {}
@@ -69,9 +69,7 @@ class Causality:
         self._ended: dict[str, _Told] = {}
 
     def of_change(self, actor: str, time_ms: int, session_end: int | None) -> Cause | None:
-        """The cause of a change by this process. ``session_end``: the entry of a session's end that caused the
-        change.
-        """
+        """``session_end``: the entry of a session's end that caused the change."""
         if session_end is not None:
             return Cause(session_end, certain=True)
         last = self._last.get(process_of(actor))
@@ -80,25 +78,23 @@ class Causality:
         return Cause(last.seq, certain=False)
 
     def of_session_end(self, actor: str, time_ms: int, timeout_ms: int) -> Cause | None:
-        """The cause of the end of this process's session. ``timeout_ms``: of the session, 0 if unknown."""
+        """``timeout_ms``: 0 if unknown."""
         act = self._acts.pop(actor, None)  # an act ends only one session
         if act is None or time_ms - act.time_ms > max(ACTED_MS, timeout_ms + LATE_END_MS):
             return None
         return Cause(act.seq, certain=False)
 
     def ended(self, seq: int, actor: str, time_ms: int) -> None:
-        """This entry ended the process's session without a known cause."""
+        """The cause of this session's end is not known yet."""
         _remember(self._ended, actor, _Told(seq, time_ms))
 
     def changed(self, seq: int, zxid: int, path: str, *, created_or_deleted: bool) -> None:
-        """This entry changed a znode."""
         _remember(self._data_changed, path, seq)
         _remember(self._by_zxid, zxid, seq)
         if created_or_deleted:
             _remember(self._children_changed, path.rpartition("/")[0] or "/", seq)
 
     def of_event(self, event: Event) -> Cause | None:
-        """The cause of an event."""
         found: int | None = None
         if isinstance(event, _OF_CLIENTS):
             return None
@@ -123,9 +119,7 @@ class Causality:
         return Cause(last.seq, certain=False)
 
     def told(self, seq: int, event: Event) -> int | None:
-        """Remember an event. If it is an operator's act that caused an earlier entry (the end of a session), return
-        that entry's number.
-        """
+        """The entry of the session's end that this event, an operator's act, has caused."""
         ended = None
         if isinstance(event, WatchFired):
             _remember(self._fired, (event.actor, event.path), seq)
@@ -138,7 +132,6 @@ class Causality:
         return ended
 
     def _acted(self, seq: int, act: OperatorActed) -> int | None:
-        """The entry of the session's end that this act caused, if it is already recorded."""
         target = _target(act)
         if target in self._acts and self._acts[target].action in _UNDOES.get(act.action, ()):
             del self._acts[target]
@@ -152,14 +145,11 @@ class Causality:
 
 
 def _target(act: OperatorActed) -> str:
-    """The process that the act targeted, by its session's name: ``broker 1`` is broker-1, ``board/anna`` is the member
-    board_anna.
-    """
+    """``broker 1`` is broker-1, ``board/anna`` is the member board_anna."""
     return act.target.replace("broker ", "broker-", 1) if "/" not in act.target else act.target.replace("/", "_", 1)
 
 
 def _remember(known: dict[Key, Value], key: Key, value: Value) -> None:
-    """Set the value as the latest, and drop the oldest beyond the limit."""
     known.pop(key, None)
     known[key] = value
     if len(known) > _KEPT:

@@ -14,7 +14,7 @@ _SCHEMA = "".join((
 
 
 def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
-    """Open a recording, or create one unless ``read_only``. Raises NoRecording."""
+    """A missing recording is created, unless ``read_only``. Raises NoRecording."""
     if read_only and path is not None and not path.is_file():
         raise NoRecording(f"{path} does not exist")
     name = ":memory:" if path is None else f"{path.absolute().as_uri()}?mode=ro" if read_only else str(path)
@@ -40,6 +40,5 @@ def open_database(path: Path | None, *, read_only: bool) -> sqlite3.Connection:
 
 
 def used_bytes(database: sqlite3.Connection) -> int:
-    """Bytes used in the database, without free pages."""
     sizes = [database.execute(f"pragma {name}").fetchone()[0] for name in ("page_size", "page_count", "freelist_count")]
     return int(sizes[0] * (sizes[1] - sizes[2]))

@@ -11,12 +11,12 @@ Document = dict[str, Any]
 
 
 def text(data: bytes | None) -> str | None:
-    """Decode bytes. Invalid UTF-8 becomes lone surrogates, which ``data_of`` restores."""
+    """Invalid UTF-8 becomes lone surrogates, which ``data_of`` restores."""
     return None if data is None else data.decode(errors="surrogateescape")
 
 
 def storable(told: str) -> str:
-    """Replace lone surrogates, which SQLite rejects and traces may contain."""
+    """SQLite rejects lone surrogates, which traces may contain."""
     return told.encode(errors="replace").decode()
 
 
@@ -34,7 +34,7 @@ def znode_of(document: list[Any] | None) -> Znode | None:
 
 
 def shown_znode(path: str, document: list[Any] | None) -> Znode | None:
-    """Like ``znode_of``, with secrets masked (recordings of earlier versions contain them)."""
+    """Secrets are masked (recordings of earlier versions contain them)."""
     znode = znode_of(document)
     return None if znode is None else znode._replace(data=masked(path, znode.data))
 
@@ -44,7 +44,7 @@ def change_document(change: Change) -> Document:
 
 
 def without_secrets(path: str, told: str) -> str:
-    """The JSON of an entry with secrets masked (recordings of earlier versions contain them)."""
+    """``told``: the JSON of an entry (recordings of earlier versions contain secrets)."""
     if not may_hold_secrets(path):
         return told
     document = json.loads(told)

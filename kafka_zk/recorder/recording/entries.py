@@ -20,9 +20,9 @@ _WATCHES = f"{_SET_WATCHES}, 'WatchFired', 'WatchGone'"
 _SESSION_CHANGES = f"'{SESSION_BEGAN}', '{SESSION_ENDED}'"
 _FROM_ZOOKEEPER = f"{SQL_CHANGES}, {_SESSION_CHANGES}"
 _MOST_OUT_OF_ORDER = 500
-"""Maximum number of entries that are recorded after later ones."""
+"""Number of entries that may be recorded after later ones."""
 _MOST_WATCHES = 100_000
-"""Number of latest entries that are searched for watches."""
+"""Watches are searched in this number of latest entries."""
 SCHEMA = """
 create table if not exists entries (
     seq integer primary key, time_ms integer, actor text, kind text, path text, zxid integer, session integer,
@@ -45,9 +45,7 @@ SHOWN = COLUMNS.replace("doc", "without_secrets(path, doc)")
 
 
 class Entry(NamedTuple):
-    """One write or event.
-
-    ``kind``: a ZooKeeper kind of this module, or the class of an event. ``path``: "" for most events. ``session``: 0
+    """``kind``: a ZooKeeper kind of this module, or the class of an event. ``path``: "" for most events. ``session``: 0
     for events. ``cause``: number of the causing entry, None if unknown. ``certain``: see ``causality``.
     """
 
@@ -64,7 +62,7 @@ class Entry(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """Number of an actor's entries in an interval that begins at ``from_ms``."""
+    """``count``: an actor's entries in an interval that begins at ``from_ms``."""
 
     actor: str
     from_ms: int
@@ -87,7 +85,7 @@ class Entries:
     # --- writing ---
 
     def add(self, entry: Entry) -> None:
-        """Append the entry, whose number must be ``count`` + 1."""
+        """The entry's number must be ``count`` + 1."""
         seq, time_ms, actor, kind, path, zxid, session, cause, certain, document = entry
         names = (documents.storable(actor), kind, documents.storable(path))
         row = (seq, time_ms, *names, zxid, signed(session), cause, int(certain), json.dumps(document))
@@ -95,27 +93,24 @@ class Entries:
         self.count = seq
 
     def set_likely_cause(self, seq: int, cause: int) -> None:
-        """Set an entry's cause that became known later."""
+        """The cause became known later."""
         self._database.execute("update entries set cause = ?, certain = 0 where seq = ?", (cause, seq))
 
     def forget_until(self, last: int) -> None:
-        """Remove the entries up to ``last``."""
         self._database.execute("delete from entries where seq <= ?", (last,))
         self.first = last + 1
 
     def numbered(self, first: int, last: int, limit: int) -> list[Entry]:
-        """At most ``limit`` entries in an interval of numbers."""
         return self._entries("where seq between ? and ? order by seq limit ?", first, last, limit)
 
     def entry(self, seq: int) -> Entry | None:
         return next(iter(self._entries("where seq = ?", seq)), None)
 
     def effects(self, seq: int, limit: int) -> list[Entry]:
-        """The entries that this one caused."""
         return self._entries("where cause = ? order by seq limit ?", seq, limit)
 
     def whole(self, seq: int) -> int:
-        """The last entry of this entry's transaction. The states between the entries of a transaction never existed."""
+        """The last entry of the transaction. The states between the entries of a transaction never existed."""
         entry = self.entry(seq)
         if entry is None or not entry.zxid:
             return seq
@@ -130,7 +125,6 @@ class Entries:
         return 0 if found is None else int(found[0])
 
     def changes_of(self, path: str, seq: int, limit: int) -> list[Entry]:
-        """The latest changes of a znode up to entry ``seq``, newest first."""
         return self._entries(
             f"where path = ? and path != '' and seq <= ? and kind in ({SQL_CHANGES}) order by seq desc limit ?",
             path, seq, limit,
@@ -160,13 +154,11 @@ class Entries:
         return standing(map(SetWatch._make, watches), map(Lifetime._make, sessions))
 
     def times(self) -> tuple[int, int] | None:
-        """Time of the first and the last entry; None without entries."""
         # Two subqueries: for min and max in one query, SQLite would read the whole index.
         first, last = self._row("select (select min(time_ms) from entries), (select max(time_ms) from entries)")
         return None if first is None else (first, last)
 
     def between(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """At most ``limit`` entries in an interval, by time."""
         return self._entries("where time_ms between ? and ? order by time_ms, seq limit ?", from_ms, to_ms, limit)
 
     def seq_at(self, time_ms: int) -> int:
@@ -179,7 +171,7 @@ class Entries:
         return int(seq)
 
     def first_from(self, time_ms: int) -> int:
-        """The first entry at or after ``time_ms``; 0 without one."""
+        """The first entry from this time on; 0 without one."""
         found = self._row("select seq from entries where time_ms >= ? order by time_ms, seq limit 1", time_ms)
         return 0 if found is None else int(found[0])
 
@@ -188,7 +180,7 @@ class Entries:
         return int(count)
 
     def density(self, from_ms: int, to_ms: int, width_ms: int) -> list[Bucket]:
-        """Number of entries by actor and interval, if there are more entries than can be drawn."""
+        """Entries by actor and interval, if there are more than can be drawn."""
         rows = self._database.execute(
             "select actor, ((time_ms - ?) / ?) * ? + ?, count(*) from entries where time_ms between ? and ? "
             "group by 1, 2 order by 2",
@@ -197,7 +189,6 @@ class Entries:
         return [Bucket(*row) for row in rows]
 
     def kinds_between(self, from_ms: int, to_ms: int) -> dict[str, int]:
-        """Number of entries of each kind."""
         return dict(
             self._database.execute(
                 "select kind, count(*) from entries where time_ms between ? and ? group by kind", (from_ms, to_ms)
@@ -205,20 +196,18 @@ class Entries:
         )
 
     def group_steps(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest rebalance events of coordinators in this interval, in order."""
+        """The latest rebalance events of coordinators, sorted by time."""
         return self._latest(f"kind in ({_GROUP_STEPS})", from_ms, to_ms, limit)
 
     def operator_acts(self, from_ms: int, to_ms: int, limit: int) -> list[Entry]:
-        """The latest operator acts in this interval, in order."""
         return self._latest("kind = 'OperatorActed'", from_ms, to_ms, limit)
 
     def clients_seen(self, seq: int) -> list[Entry]:
-        """The last report of each broker about its clients, up to this entry."""
+        """Each broker's last report about its clients, up to this entry."""
         latest = "select max(seq) from entries where kind = 'ClientsSeen' and seq <= ? group by actor"
         return self._entries(f"where seq in ({latest}) order by actor", seq)
 
     def denials(self, seq: int, limit: int) -> list[Entry]:
-        """The denials by brokers up to this entry, newest first."""
         return self._entries("where kind = 'Denied' and seq <= ? order by seq desc limit ?", seq, limit)
 
     def _latest(self, condition: str, from_ms: int, to_ms: int, limit: int) -> list[Entry]:

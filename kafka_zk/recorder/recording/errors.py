@@ -2,4 +2,4 @@
 
 
 class NoRecording(Exception):
-    """A file is not a recording, or has another version; ``str()`` says which."""
+    """The file is no recording, or has another version; ``str()`` says which."""

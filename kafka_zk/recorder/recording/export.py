@@ -1,4 +1,4 @@
-"""Exports part of a recording as a new recording."""
+"""Exports a part of a recording."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from kafka_zk.recorder.recording.znode_history import put_checkpoint
 
 
 def export(recording: Recording, path: Path, first: int, last: int) -> None:
-    """Write the entries from ``first`` to ``last``, and the znodes before ``first``, to a new file.
+    """A new file with the entries from ``first`` to ``last``, and the znodes before.
 
     Raises: OSError, sqlite3.Error.
     """

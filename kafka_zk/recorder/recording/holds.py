@@ -35,7 +35,7 @@ class Hold(NamedTuple):
 
 
 def hold(change: Change) -> Hold | None:
-    """The new holder of a lane after a change, or None."""
+    """A lane's new holder after a change."""
     path, znode = change.path, change.after
     if found := _STATE.fullmatch(path):
         return _leader(found[1], int(found[2]), znode)
@@ -51,12 +51,12 @@ def hold(change: Change) -> Hold | None:
 
 
 def assigned_lanes(group: str) -> str:
-    """The prefix of the lanes of a broker-coordinated group."""
+    """The prefix of a broker-coordinated group's lanes."""
     return f"{group}: "
 
 
 def assigned(event: AssignmentCompleted | MemberDeparted, held: Mapping[str, str]) -> Iterable[Hold]:
-    """The new holders of a group's partitions. ``held``: the group's lanes with their previous holders."""
+    """``held``: the group's lanes with their previous holders."""
     if isinstance(event, MemberDeparted):
         return [Hold("assigned", lane, NOBODY) for lane, holder in held.items() if holder == event.member]
     now = {

@@ -61,7 +61,6 @@ class Recording:
         self._load({})
 
     def _load(self, names: Mapping[int, str]) -> None:
-        """Continue after the last entry. ``names``: known names of sessions."""
         self.entries = Entries(self.database)
         self.spans = Spans(self.database)
         self.znodes = ZnodeHistory(self.database, self.entries)
@@ -72,7 +71,7 @@ class Recording:
         self.database.close()
 
     def add(self, events: Iterable[Event], transactions: Iterable[Transaction]) -> None:
-        """Store events and transactions that arrived since the last call.
+        """Add everything that arrived since the last call.
 
         Raises: sqlite3.Error (for example a full disk); then this call has stored nothing.
         """
@@ -127,7 +126,6 @@ class Recording:
             self._add_change(transaction, change, end)
 
     def _timeout_ms(self, session: int) -> int:
-        """The negotiated timeout of the session; 0 if its start is not recorded."""
         found = self.entries.first_of_session(session)
         return int(found.document["timeout_ms"]) if found is not None and found.kind == SESSION_BEGAN else 0
 
@@ -144,7 +142,6 @@ class Recording:
     def _add_zookeeper(
         self, transaction: Transaction, kind: str, path: str, cause: Cause | None, document: Document
     ) -> int:
-        """Add a ZooKeeper entry. Returns its number."""
         zxid, time_ms, session = transaction.zxid, transaction.time_ms, transaction.session
         seq, certain = cause or (None, False)
         actor = self.sessions.actor_of(session)
@@ -153,7 +150,7 @@ class Recording:
         return entry.seq
 
     def _forget_oldest(self) -> None:
-        """Drop the oldest entries. The znodes before the remaining ones stay in a checkpoint."""
+        """A checkpoint keeps the znodes that precede the remaining entries."""
         last = self.entries.first + (self.entries.count - self.entries.first) // _FORGOTTEN_SHARE
         kept = self.entries.entry(last + 1)
         assert kept is not None, "there are later ones"
@@ -165,12 +162,11 @@ class Recording:
 
     @property
     def used_bytes(self) -> int:
-        """Size of the recorded data."""
         return used_bytes(self.database)
 
     @property
     def misses(self) -> str:
-        """What the recording has dropped, as text; "" for nothing."""
+        """What was dropped, as text."""
         if self.entries.first == 1 or not self.is_bounded:
             return ""
         size_mb = MOST_IN_MEMORY_BYTES >> 20

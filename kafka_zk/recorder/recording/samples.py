@@ -15,7 +15,7 @@ create table if not exists samples (
 ) without rowid;
 """
 MOST_SAMPLES = 500_000
-"""Maximum number of stored samples, about 25 MB; the oldest are dropped."""
+"""About 25 MB; the oldest samples are dropped."""
 _FORGOTTEN_SHARE = 8
 _COUNTED_EVERY = 1_000
 
@@ -58,7 +58,7 @@ class Samples:
         return len(new)
 
     def end(self, beginning: str, time_ms: int) -> None:
-        """End the series with this prefix for good, because their source no longer exists."""
+        """End these series, because their source no longer exists."""
         self.add(time_ms, dict.fromkeys(self.at(time_ms, [beginning])), for_good=True)
 
     def at(self, time_ms: int, beginnings: Iterable[str], limit: int = MOST_SAMPLES) -> dict[str, int]:
@@ -87,7 +87,6 @@ class Samples:
         return [*([first] if first else ()), *(Sample(*row) for row in rows)]
 
     def names(self, beginning: str, limit: int) -> list[str]:
-        """The names of series with this prefix."""
         if not self._there:
             return []
         rows = self._database.execute(

@@ -10,9 +10,7 @@ _MEMBER = re.compile(r"/consumers/[^/]+/ids/([^/]+)")
 
 
 def session_name(change: Change) -> str | None:
-    """The process whose session created this znode: ``broker-0``, or a consumer id. None if the znode does not name
-    it.
-    """
+    """``broker-0``, or a consumer id, for the session that created this znode. None if the znode does not name it."""
     if change.after is None or not change.after.session:
         return None
     if found := _BROKER.fullmatch(change.path):
@@ -22,7 +20,6 @@ def session_name(change: Change) -> str | None:
 
 
 def unnamed(session: int) -> str:
-    """The name of a session of an unknown process."""
     return f"session {session & (1 << 64) - 1:#x}"
 
 

@@ -7,18 +7,17 @@ from kafka_zk.recorder.recording.session_names import signed, unnamed
 
 
 class Sessions:
-    """The names of one recording's sessions. Raises sqlite3.Error."""
+    """Raises sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection, known: Mapping[int, str]) -> None:
         self._database = database
         self._names = dict(known)
 
     def known(self) -> dict[int, str]:
-        """A copy of the known names."""
         return dict(self._names)
 
     def actor_of(self, session: int) -> str:
-        """The process of the session, or a generated name."""
+        """A generated name, if the process is unknown."""
         if session not in self._names:
             row = self._database.execute(
                 "select actor from entries where session = ? and session != 0 limit 1", (signed(session),)
@@ -27,7 +26,7 @@ class Sessions:
         return self._names[session]
 
     def owner(self, znode_session: int) -> str:
-        """The owner of an ephemeral znode; "" for other znodes, whose session is 0."""
+        """Other znodes have session 0 and no owner."""
         return self.actor_of(znode_session) if znode_session else ""
 
     def name(self, session: int, actor: str) -> None:
@@ -37,7 +36,7 @@ class Sessions:
             self._database.execute("update entries set actor = ? where session = ?", (actor, signed(session)))
 
     def keep(self, owners: Container[int]) -> None:
-        """Forget sessions without entries, except these."""
+        """Forget other sessions that have no entries."""
         recorded = {session for (session,) in self._database.execute("select distinct session from entries")}
         self._names = {
             session: name

@@ -57,7 +57,7 @@ class Move(NamedTuple):
 
 
 class Spans:
-    """The spans of one recording. Raises: sqlite3.Error."""
+    """Raises: sqlite3.Error."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database
@@ -76,11 +76,10 @@ class Spans:
         self._database.execute("insert into spans (kind, lane, holder, note, from_ms) values (?, ?, ?, ?, ?)", values)
 
     def forget_before(self, time_ms: int) -> None:
-        """Remove the spans that ended before ``time_ms``."""
         self._database.execute("delete from spans where to_ms < ?", (time_ms,))
 
     def assigned(self, stem: str) -> dict[str, str]:
-        """The current holder of each lane of a broker-coordinated group, whose lanes begin with ``stem``."""
+        """Lane -> current holder; the lanes of a broker-coordinated group begin with ``stem``."""
         rows = self._database.execute(
             "select lane, holder from spans where kind = 'assigned' and lane between ? and ? and to_ms is null "
             "and holder != ''",
@@ -89,7 +88,6 @@ class Spans:
         return {lane: holder for lane, holder in rows if ": " not in lane.removeprefix(stem)}
 
     def holders(self, kind: str, limit: int) -> dict[str, str]:
-        """The current holder of each held lane of a kind."""
         rows = self._database.execute(
             "select lane, holder from spans where kind = ? and to_ms is null and holder != '' limit ?", (kind, limit)
         )
@@ -107,14 +105,13 @@ class Spans:
         return [LaneGroup(*row) for row in rows]
 
     def of_group(self, group: LaneGroup, from_ms: int, to_ms: int, limit: int, *, unheld: bool = False) -> list[Span]:
-        """The spans of a group of lanes that overlap this interval. ``unheld``: only those without a holder."""
+        """The spans that overlap this interval. ``unheld``: only spans without a holder."""
         return self._spans(
             f"kind = ? and lane between ? and ? and {_STEM} = ?{' and holder = ' + repr('') if unheld else ''}",
             (group.kind, group.stem, f"{group.stem}{_LAST}", group.stem), from_ms, to_ms, limit,
         )  # fmt: skip
 
     def single(self, from_ms: int, to_ms: int, limit: int) -> list[Span]:
-        """The spans of the controller, brokers and members that overlap this interval."""
         return self._spans("kind in ('controller', 'broker', 'member')", (), from_ms, to_ms, limit)
 
     def _spans(self, condition: str, values: tuple[str, ...], from_ms: int, to_ms: int, limit: int) -> list[Span]:
@@ -126,7 +123,7 @@ class Spans:
         return [Span(*row) for row in rows]
 
     def moves(self, from_ms: int, to_ms: int, limit: int) -> list[Move]:
-        """The latest spans that begin in this interval, in order, with the previous holders of their lanes."""
+        """The latest ``limit`` moves of this interval, sorted by time."""
         rows = self._database.execute(
             "select kind, lane, holder, (select holder from spans as p where p.kind = s.kind and p.lane = s.lane "
             "and p.id < s.id order by p.id desc limit 1), from_ms, to_ms from spans as s "

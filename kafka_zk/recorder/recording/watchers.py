@@ -1,4 +1,4 @@
-"""Finds the watches that are set at a moment: those of live sessions. Pure.
+"""The watches that are set at a moment: those of live sessions. Pure.
 
 Traces do not say in which session a watch was set, so the latest session of the process is assumed. A restarted broker
 has two sessions until ZooKeeper ends the old one.
@@ -27,7 +27,7 @@ class Lifetime(NamedTuple):
 
 
 def standing(watches: Iterable[SetWatch], sessions: Iterable[Lifetime]) -> dict[str, list[str]]:
-    """The watchers of each path, in the order of ``watches``. A watch without a known session counts as set."""
+    """A watch without a known session counts as set."""
     latest_first: dict[str, list[Lifetime]] = {}
     for session in sorted(sessions, key=lambda each: each.began_ms, reverse=True):
         latest_first.setdefault(session.process, []).append(session)

@@ -21,7 +21,7 @@ SCHEMA = "create table if not exists checkpoints (seq integer primary key, znode
 
 
 class ZnodeHistory:
-    """The znodes of one recording: the current ones, and those after any entry.
+    """The current znodes, and those after any entry.
 
     Raises: sqlite3.Error.
     """
@@ -35,20 +35,20 @@ class ZnodeHistory:
 
     @property
     def sessions(self) -> set[int]:
-        """The sessions that own an ephemeral znode now."""
+        """They own an ephemeral znode now."""
         return {znode.session for znode in self._now.znodes.values()}
 
     def now(self, path: str) -> Znode | None:
         return self._now.znodes.get(path)
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Apply a transaction to the current znodes. Returns its changes, each of which becomes an entry."""
+        """Each change of a transaction becomes an entry."""
         changes = self._now.take(transaction)
         self._since_checkpoint += len(changes)
         return changes
 
     def after(self, seq: int) -> ZnodeTree:
-        """All znodes after this entry. Read-only, and valid until the next call."""
+        """Read-only, and valid until the next call."""
         seq = max(self._entries.first - 1, min(seq, self._entries.count))
         near, packed = self._database.execute(
             "select seq, znodes from checkpoints where seq <= ? order by seq desc limit 1", (seq,)
@@ -65,16 +65,14 @@ class ZnodeHistory:
         return self._tree
 
     def checkpoint_if_due(self) -> None:
-        """Store a checkpoint, so rarely that all checkpoints together are at most about twice as large as the
-        changes.
-        """
+        """All checkpoints together are at most about twice as large as the changes."""
         if self._since_checkpoint >= max(_LEAST_BETWEEN_CHECKPOINTS, len(self._now.znodes) // 2):
             self._since_checkpoint = 0
             with self._database:
                 put_checkpoint(self._database, self._entries.count, self._now)
 
     def begin_after(self, seq: int) -> None:
-        """Store a checkpoint after this entry and remove earlier ones."""
+        """Earlier checkpoints are removed."""
         tree = self.after(seq)
         self._database.execute("delete from checkpoints where seq <= ?", (seq,))
         put_checkpoint(self._database, seq, tree)
@@ -89,7 +87,6 @@ class ZnodeHistory:
 
 
 def put_checkpoint(database: sqlite3.Connection, seq: int, tree: ZnodeTree) -> None:
-    """Store all znodes after this entry."""
     znodes = {path: znode_document(znode) for path, znode in tree.znodes.items()}
     packed = zlib.compress(json.dumps(znodes).encode(), 1)
     database.execute("insert or replace into checkpoints values (?, ?)", (seq, packed))

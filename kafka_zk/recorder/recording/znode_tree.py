@@ -17,7 +17,7 @@ from kafka_zk.recorder.zookeeper_files.transaction_log import (
 
 
 class Change(NamedTuple):
-    """One znode before and after a change. None: the znode did not exist."""
+    """None: the znode did not exist."""
 
     path: str
     before: Znode | None
@@ -38,10 +38,8 @@ class ZnodeTree:
             self.apply(Change(path, None, znode))
 
     def take(self, transaction: Transaction) -> list[Change]:
-        """Apply a transaction and return its changes.
-
-        Operations that do not match (such as deleting an unknown znode, if the log is incomplete) are applied as far as
-        possible.
+        """Operations that do not match (such as deleting an unknown znode, if the log is incomplete) are applied as far
+        as possible.
         """
         changes = []
         for operation in transaction.operations:
@@ -52,7 +50,7 @@ class ZnodeTree:
         return changes
 
     def apply(self, change: Change) -> None:
-        """Set the znode to ``after``, whatever it was before."""
+        """Apply a change, whatever the znode was before."""
         before = self.znodes.get(change.path)
         if before is not None and before.session:
             self._ephemerals[before.session].discard(change.path)

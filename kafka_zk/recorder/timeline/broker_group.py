@@ -4,8 +4,7 @@ A rebalance begins with the group's state PreparingRebalance. It ends when every
 which in a cooperative group takes two generations. An eager member gives up all partitions before it joins, so they are
 silent from its JoinGroup until the assignment; a cooperative member gives up only those it loses. Members' own reports
 of stops and starts (``rebalance.events``) take precedence. Without brokers' events, observed states and the records of
-generations are used; a silence then begins when the rebalance was observed. Pure. Tests:
-tests/kafka_zk/recorder/timeline/test_broker_group.py.
+generations are used; a silence then begins when the rebalance was observed. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,7 +37,7 @@ _WITHOUT_MEMBERS = (GroupState.EMPTY.value, GroupState.DEAD.value)
 
 
 class BrokerGroupRebalances(Rebalances):
-    """The rebalances of one group, whose events use short names of members (``member_names``)."""
+    """Events use short names of members (``member_names``)."""
 
     coordinated_by: ClassVar[CoordinatedBy] = CoordinatedBy.BROKER
 
@@ -51,14 +50,14 @@ class BrokerGroupRebalances(Rebalances):
         self._seen_in: object = None  # the rebalance in which the last generation's record was seen
         self._record_due_ms: int | None = None  # until then the record of a stable group may still arrive
         self._deliver_themselves: set[str] = set()  # members that report their stops and starts
+
     def add(self, event: Event, request_count: int | None = None) -> None:
-        """Add an event. Requests are counted from the coordinator's events; ``request_count`` is ignored."""
+        """Requests are counted from the coordinator's events; ``request_count`` is ignored."""
         if isinstance(event, DeliveryStarted | DeliveryStopped):
             self._deliver_themselves.add(event.actor)
         super().add(event)
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
-        """The finished rebalance, if nothing more happens before ``now_ms``."""
         if self._record_due_ms is not None and now_ms < self._record_due_ms:
             return None
         return super().advance(now_ms)
@@ -156,11 +155,9 @@ class BrokerGroupRebalances(Rebalances):
                 self._start(time_ms, member, new)
 
     def _without_reports(self, members: Iterable[str]) -> list[str]:
-        """The members that do not report their stops and starts."""
         return [member for member in members if member not in self._deliver_themselves]
 
     def _asked(self, member: str) -> None:
-        """Count a member's request to the coordinator."""
         self._requests[member] = self._requests.get(member, 0) + 1
 
     # -- events of the observer --
@@ -204,5 +201,4 @@ class BrokerGroupRebalances(Rebalances):
 
 
 def _given_back(held: tuple[TopicPartition, ...], seen: SeenMember) -> set[TopicPartition]:
-    """The partitions that the member gives up when it joins."""
     return set(held).difference(seen.owned)

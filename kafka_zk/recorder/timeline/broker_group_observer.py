@@ -25,11 +25,11 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 _TIMEOUT_MS = 2_000
 _FIRST_LOOK_S = 20.0
-"""The first request for a group creates ``__consumer_offsets``, which takes a moment."""
+"""The first request for a group creates ``__consumer_offsets``."""
 
 
 class BrokerGroupObserver:
-    """Reports on one group. Each ``poll`` reads its state. A context manager that calls ``close``.
+    """``poll`` reads the group's state. A context manager that calls ``close``.
 
     Raises: KafkaError if the first read of the group fails.
     """
@@ -54,7 +54,7 @@ class BrokerGroupObserver:
             raise
 
     def poll(self, timeout_ms: int) -> None:
-        """Wait ``timeout_ms`` for records, then read the state. A missing response is not an error."""
+        """Wait ``timeout_ms`` for records, then read the state; a missing response is no error."""
         for record in self._reader.poll(timeout_ms):
             self._take(record)
         asked_ms = wall_ms()
@@ -65,14 +65,11 @@ class BrokerGroupObserver:
             self.trouble = str(error)
 
     def close(self) -> None:
-        """Stop reporting."""
         self._reader.close()
         self._admin.close()
 
     def _begin(self) -> bool:
-        """Read the state and the records after it, and report each member once. Returns True if the group has no
-        member.
-        """
+        """Report each member once. Return True if the group has none."""
         self._describe_first()
         count = len(self._reader.partitions_for(OFFSETS_TOPIC).partitions)
         tp = TopicPartition(OFFSETS_TOPIC, partition_for(self._group, count))

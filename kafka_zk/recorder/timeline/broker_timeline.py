@@ -1,6 +1,4 @@
-"""The timeline of one broker-coordinated group. Pure. Tests:
-tests/kafka_zk/recorder/timeline/test_broker_timeline.py.
-"""
+"""The timeline of one broker-coordinated group. Pure."""
 
 from kafka_zk.broker.group.events import CoordinatorEvent
 from kafka_zk.rebalance.events import RebalanceEvent
@@ -12,9 +10,7 @@ from kafka_zk.recorder.timeline.trace_file import Traced
 
 
 class BrokerTimeline(Timeline):
-    """Accepts events of brokers, members and an observer, ignores those of other groups or of no group, and shortens
-    the members' names.
-    """
+    """Ignores events of other groups or of no group, and shortens the members' names."""
 
     def __init__(self, group_id: str) -> None:
         super().__init__(BrokerGroupRebalances())
@@ -22,7 +18,6 @@ class BrokerTimeline(Timeline):
         self._names = MemberNames()
 
     def add(self, traced: Traced) -> None:
-        """Add an event, unless it belongs to another group or to none."""
         if self._is_about_the_group(traced):
             super().add(traced._replace(event=self._names.in_event(traced.event)))
 

@@ -1,4 +1,4 @@
-"""Finds the causes of a rebalance: members that joined or left, and other causes that members report. Pure."""
+"""Finds the causes of a rebalance. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -18,14 +18,13 @@ class MemberChanges(NamedTuple):
     gone: tuple[str, ...] = ()  # gone without traces, for an unknown reason
 
     def sentences(self) -> Iterator[str]:
-        """One sentence for each change, such as ``g_anna came``."""
         yield from (f"{member} came" for member in (*self.joined, *self.returned))
         yield from (f"{member} left" for member in self.left)
         yield from (f"{member} is gone" for member in (*self.expired, *self.gone))
 
 
 class MemberChange:
-    """Collects the changes of members during one rebalance."""
+    """What happened to the members during one rebalance."""
 
     def __init__(self) -> None:
         self._came: dict[str, bool] = {}  # True for former members
@@ -33,7 +32,6 @@ class MemberChange:
         self._gone: dict[str, None] = {}
 
     def __bool__(self) -> bool:
-        """True if a member joined or left."""
         return bool(self._came or self._left or self._gone)
 
     def came(self, member: str, *, before: bool) -> None:
@@ -43,11 +41,11 @@ class MemberChange:
         self._left[member] = None
 
     def gone(self, member: str) -> None:
-        """The member's registration was deleted; ``left`` may follow."""
+        """``left`` may follow."""
         self._gone[member] = None
 
     def infer(self, causes: Iterable[str], present: Collection[str]) -> None:
-        """Add changes that only the members' reported causes name."""
+        """Infer changes that only the members' reported causes name."""
         for cause in causes:
             for member, verb in _MEMBERSHIP.findall(cause):
                 if verb == "came" and member in present and member not in self._came:
@@ -58,7 +56,6 @@ class MemberChange:
                     self.gone(member)
 
     def result(self, traced: Collection[str]) -> MemberChanges:
-        """``traced``: the members that write traces."""
         vanished = [member for member in self._gone if member not in self._left]
         return MemberChanges(
             tuple(member for member, before in self._came.items() if not before),
@@ -70,7 +67,7 @@ class MemberChange:
 
 
 def other_causes(causes: Iterable[str], changes: MemberChanges) -> Iterator[str]:
-    """The causes that the changes of members do not explain."""
+    """Causes that the changes of members do not explain."""
     explained = any(changes)
     for cause in causes:
         if _MEMBERSHIP.sub("", cause).strip(", ") == "":

@@ -1,7 +1,7 @@
 """A cluster's events as lines of text, by time. Pure: the time is an argument.
 
 Events of several processes arrive slightly out of order, so each is delayed for a moment. Equal events of one process
-for several partitions share a line. Tests: tests/kafka_zk/recorder/timeline/test_cluster_lines.py.
+for several partitions share a line.
 """
 
 import heapq
@@ -22,7 +22,7 @@ HOLD_BACK_MS = 400
 TOGETHER_MS = 100
 """Maximum time between equal sentences of one process that share a line."""
 REMEMBERED_COUNT = 8
-"""Number of reported states of a partition that are remembered."""
+"""Reported states per partition."""
 NAMED_COUNT = 6
 _WHO_WIDTH = 12
 
@@ -36,7 +36,7 @@ class _Line:
 
 
 class ClusterEvents:
-    """Collects events and returns them sorted by time, without observed states that a controller has reported."""
+    """Events sorted by time, without the states that a controller has already reported."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, Event]] = []
@@ -51,7 +51,7 @@ class ClusterEvents:
                 written.append((info.leader, info.leader_epoch, tuple(info.isr)))
 
     def due(self, now_ms: int | None = None) -> Iterator[Event]:
-        """The events due at ``now_ms`` (None: all)."""
+        """The events that are due at ``now_ms`` (None: all)."""
         while self._waiting and (now_ms is None or self._waiting[0][0] <= now_ms - HOLD_BACK_MS):
             event = heapq.heappop(self._waiting)[2]
             if not isinstance(event, LeadershipSeen) or not self._is_told(event):
@@ -76,7 +76,7 @@ class ClusterLines:
         self._time_text = time_text
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """The lines due at ``now_ms`` (None: all)."""
+        """The lines that are due at ``now_ms`` (None: all)."""
         for line in self._grouped(self._events.due(now_ms)):
             more = len(line.items) - NAMED_COUNT
             named = ", ".join(line.items[:NAMED_COUNT]) + (f" and {more} more" if more > 0 else "")

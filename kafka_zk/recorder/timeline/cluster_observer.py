@@ -1,4 +1,4 @@
-"""Observes a cluster's znodes from outside and reports changes as events: brokers, controller, leaders and ISRs.
+"""Reports changes of a cluster's znodes as events: brokers, controller, leaders and ISRs.
 
 Only a broker's trace contains its reasons and its requests. As with every watch, several changes between two reads are
 reported as one.
@@ -20,7 +20,7 @@ from kafka_zk.registry.znodes import topics as znodes
 from kafka_zk.registry.znodes.topics import TopicAssignment
 
 MAX_PARTITIONS = 500
-"""Maximum number of watched partition states. Each costs a watch at the server, and a read at every change."""
+"""Each watched state costs a watch at the server, and a read at every change."""
 
 
 class ClusterObserver:
@@ -34,7 +34,7 @@ class ClusterObserver:
         self._topics: dict[str, Watcher] = {}
         self._states: dict[TopicPartition, Watcher] = {}
         self.unwatched: set[TopicPartition] = set()
-        """Partitions beyond MAX_PARTITIONS, whose state is not watched."""
+        """Beyond MAX_PARTITIONS."""
         self._watchers: list[Watcher] = [
             BrokerRegistry(client).watch(self._brokers_read),
             ControllerRegistry(client).watch(self._controller_read),
@@ -42,7 +42,6 @@ class ClusterObserver:
         ]
 
     def close(self) -> None:
-        """Stop reporting."""
         for watcher in (*self._watchers, *self._topics.values(), *self._states.values()):
             watcher.close()
 

@@ -1,4 +1,4 @@
-"""The member that delivers each partition, now and before. Pure."""
+"""Which member delivers each partition, now and before. Pure."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kafka_zk.base.types import TopicPartition
 
 HISTORY = 1_000
-"""Number of remembered changes of a partition."""
+"""Remembered changes per partition."""
 
 
 class Silence(NamedTuple):
@@ -40,11 +40,8 @@ class Stop(NamedTuple):
 
 
 class Deliveries:
-    """The deliveries of one group."""
-
     def __init__(self) -> None:
         self.by: dict[TopicPartition, str] = {}
-        """The member that delivers each partition now."""
         self.stopped: dict[TopicPartition, Stop] = {}
         """Partitions that were delivered, but are not now."""
         self.history: dict[TopicPartition, deque[Change]] = {}
@@ -53,11 +50,9 @@ class Deliveries:
         return tuple(tp for tp, deliverer in self.by.items() if deliverer == member)
 
     def before(self) -> dict[TopicPartition, str]:
-        """The current or last member of each partition."""
         return {**self.by, **{tp: stop.before for tp, stop in self.stopped.items()}}
 
     def stop(self, time_ms: int, member: str, partitions: Iterable[TopicPartition], *, noticed: bool) -> None:
-        """Stop the partitions that this member delivers."""
         for tp in partitions:
             if self.by.get(tp) == member:
                 del self.by[tp]
@@ -65,7 +60,7 @@ class Deliveries:
                 self._remember(tp, time_ms, None)
 
     def start(self, time_ms: int, member: str, partition: TopicPartition) -> Silence | None:
-        """The member delivers the partition. Returns the silence that ends, if the partition was delivered before."""
+        """Return the silence that ends, if the partition was delivered before."""
         before = self.by.get(partition)
         self.by[partition] = member
         stop = self.stopped.pop(partition, None)
@@ -82,7 +77,7 @@ class Deliveries:
 
 
 def together(silences: Iterable[Silence]) -> Silence:
-    """Combine consecutive silences of one partition."""
+    """Join consecutive silences of one partition."""
     first, *others = silences
     for each in others:
         known = [ms for ms in (first.silent_ms, each.silent_ms) if ms is not None]

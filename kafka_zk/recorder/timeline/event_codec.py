@@ -37,7 +37,6 @@ def _events_of(module: ModuleType) -> Iterator[type[Event]]:
 
 
 EVENT_TYPES: dict[str, type[Event]] = {kind.__name__: kind for module in _MODULES for kind in _events_of(module)}
-"""Classes of events by their names in traces."""
 
 
 class UnknownEvent(ValueError):
@@ -45,7 +44,6 @@ class UnknownEvent(ValueError):
 
 
 def encode(event: Event) -> dict[str, Any]:
-    """The event as a JSON object."""
     document = {each.name: _plain(getattr(event, each.name)) for each in fields(event)}
     return {"event": type(event).__name__, **document}
 
@@ -79,7 +77,6 @@ def _plain(value: Any) -> Any:
 
 
 def _parser(hint: Any) -> Callable[[Any], Any]:
-    """A function that reads a value of this type from JSON."""
     if hint in _PLAIN:
         return _PLAIN[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -105,14 +102,12 @@ def _text(value: Any) -> str:
 
 
 def _integer(value: Any) -> int:
-    """A signed or unsigned integer of 64 bits."""
     if type(value) is not int or not -(1 << 63) <= value < 1 << 64:
         raise ValueError(f"{value!r} is not a 64-bit integer")
     return value
 
 
 def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
-    """For ``tuple[X, ...]``, or for a tuple with a type per position."""
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         every = _parser(arguments[0])
         return lambda value: tuple(every(each) for each in value)
@@ -121,7 +116,6 @@ def _tuple_parser(arguments: tuple[Any, ...]) -> Callable[[Any], Any]:
 
 
 def _parts_parser(kind: Any) -> Callable[[Any], Any]:
-    """For a dataclass or a named tuple."""
     parsers = {name: _parser(hint) for name, hint in get_type_hints(kind).items()}
     return lambda value: kind(**{name: parse(value[name]) for name, parse in parsers.items()})
 

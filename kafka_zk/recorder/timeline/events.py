@@ -14,7 +14,6 @@ from kafka_zk.base.types import TopicPartition
 from kafka_zk.registry.client.events import RegistryEvent
 
 OBSERVER = "observer"
-"""The actor of these events."""
 FIRST_LOOK = "there at the first look"
 """The cause of everything that existed when the observer began."""
 

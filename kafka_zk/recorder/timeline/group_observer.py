@@ -1,4 +1,4 @@
-"""Observes a group's znodes from outside and reports changes as events: members, owners, the leader's assignments.
+"""Reports changes of a group's znodes as events: members, owners, the leader's assignments.
 
 Only a member's trace contains its reasons. As with every watch, several changes between two reads are reported as one.
 """
@@ -61,11 +61,10 @@ class GroupObserver:
 
     @property
     def has_no_members(self) -> bool:
-        """True if the members were read and there are none."""
+        """The members were read, and there are none."""
         return self._members is not None and not self._members
 
     def close(self) -> None:
-        """Stop reporting."""
         self._closed = True
         for watcher in (*self._watchers, *(self._topics or {}).values()):
             watcher.close()

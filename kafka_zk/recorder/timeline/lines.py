@@ -1,7 +1,4 @@
-"""A timeline as lines of text: one per rebalance, or every step. Pure.
-
-Tests: tests/kafka_zk/recorder/timeline/test_lines.py.
-"""
+"""A timeline as lines of text: one per rebalance, or every step. Pure."""
 
 import time
 from collections.abc import Iterator
@@ -21,7 +18,7 @@ from kafka_zk.registry.znodes.consumers import consumer_of
 
 _WHO_WIDTH = 10
 _OF_CLUSTERS = (ControllerEvent, ReplicaEvent, TransactionChanged)
-"""Events in a broker's trace that concern no group."""
+"""They concern no group."""
 _LONG_MS = 2_000
 """A longer rebalance is reported before it ends."""
 
@@ -37,7 +34,7 @@ class RebalanceLines:
         self._reported_long: int | None = None  # start of the rebalance that was reported as long
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """The lines due at ``now_ms`` (None: all)."""
+        """The lines that are due at ``now_ms`` (None: all)."""
         for told in self._timeline.due(now_ms):
             if isinstance(told, GroupRebalance):
                 yield from self._first_look(told.began_ms)
@@ -59,7 +56,7 @@ class RebalanceLines:
             yield f"{_time_of_day(event.time_ms)}  {self._names.member(event.actor)}: {said.mark.value}{said}"
 
     def _first_look(self, now_ms: int | None) -> Iterator[str]:
-        """The initial owners, once, except members with traces, which report more."""
+        """Members with traces are left out, because they report more."""
         found = {member: tps for member, tps in self._found.items() if member not in self._timeline.rebalances.traced}
         self._found.clear()
         if found:
@@ -68,7 +65,7 @@ class RebalanceLines:
             yield f"{prefix}at the first look {enumerated(has)}"
 
     def _unfinished(self, now_ms: int | None) -> Iterator[str]:
-        """The pending parts of a rebalance, if it takes long (reported once) or is not over at the end (None)."""
+        """``now_ms`` None means the end of the timeline."""
         rebalances = self._timeline.rebalances
         began_ms = rebalances.began_ms
         if began_ms is None:
@@ -97,12 +94,11 @@ class StepLines:
         self._timeline = timeline
 
     def lines(self, now_ms: int | None = None) -> Iterator[str]:
-        """The lines due at ``now_ms`` (None: all)."""
+        """The lines that are due at ``now_ms`` (None: all)."""
         for told in self._timeline.due(now_ms):
             yield from self.of(told)
 
     def of(self, told: Told) -> Iterator[str]:
-        """The lines of one event or rebalance."""
         if isinstance(told, GroupRebalance):
             indent = " " * 11
             strategy = f" ({told.strategy})" if told.strategy else ""

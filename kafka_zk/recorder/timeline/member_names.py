@@ -17,18 +17,16 @@ _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _MEMBER_ID = re.compile(rf"(?P<name>[^\s:]+)-(?P<uuid>{_UUID})")
 _UUID_CHARACTERS = 4
 _NAMING = ("member", "leader", "old_member")
-"""The fields of events that contain a member id."""
+"""They contain a member id."""
 
 
 class MemberNames:
-    """The names of one group's members."""
-
     def __init__(self) -> None:
         self._names: dict[str, str] = {}  # by member id
         self._present: dict[str, str] = {}  # name -> member id, for current members
 
     def in_event(self, event: Event) -> Event:
-        """The event with short names instead of member ids."""
+        """Replace member ids by short names."""
         if isinstance(event, GenerationSeen):
             return self._in_generation(event)
         if not isinstance(event, CoordinatorEvent):
@@ -42,7 +40,7 @@ class MemberNames:
         return replace(event, **named)
 
     def name(self, member_id: str) -> str:
-        """The member's name, assigned at the first call."""
+        """The member's short name, assigned at the first call."""
         if member_id not in self._names:
             parts = _MEMBER_ID.fullmatch(member_id)
             name = parts["name"] if parts else member_id

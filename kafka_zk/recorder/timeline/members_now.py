@@ -1,4 +1,4 @@
-"""The current partitions and the last event of each member of a group. Pure."""
+"""Each member's current partitions and last event. Pure."""
 
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class MemberNow(NamedTuple):
 
 
 class MembersNow:
-    """The members of one group. Call ``add`` with every event that its timeline yields."""
+    """Call ``add`` with every event of the group's timeline."""
 
     def __init__(self, group_id: str, rebalances: Rebalances) -> None:
         self._names = GroupNames(group_id)
@@ -40,7 +40,7 @@ class MembersNow:
         self._tell_themselves: set[str] = set()
 
     def add(self, told: Told) -> None:
-        """Add an event. Commits are ignored. The observer's events count only for members without a trace."""
+        """Commits are ignored. The observer's events count only for members without a trace."""
         if isinstance(told, GroupRebalance) or isinstance(told.event, Committed):
             return
         event = told.event
@@ -71,7 +71,6 @@ class MembersNow:
             self._last[member] = LastEvent(event.time_ms, str(said))
 
     def rows(self) -> list[MemberNow]:
-        """The current members, sorted."""
         deliveries = self._rebalances.deliveries
         return [
             MemberNow(member, tuple(sorted(deliveries.held_by(member))), self._last.get(member))

@@ -10,8 +10,6 @@ _GENERATED_ID = re.compile(r".*-[0-9]{13}-([0-9a-f]{8})")
 
 
 class Names:
-    """Full names of members and paths."""
-
     def member(self, consumer_id: str) -> str:
         return consumer_id
 
@@ -43,7 +41,7 @@ class GroupNames(Names):
 
 
 def short_name(group_id: str, consumer_id: str) -> str:
-    """The random end of a generated consumer id, or the part after the group's name."""
+    """The random end of a generated id, or what follows the group's name."""
     generated = _GENERATED_ID.fullmatch(consumer_id)
     return generated[1] if generated else consumer_id.removeprefix(f"{group_id}_")
 

@@ -5,8 +5,8 @@
          0 s       10 s
          a anna  b ben  d dora  · silent
 
-Each column is an interval. A dot means that the partition was silent at some moment of the interval, however short. A
-letter names the last member that delivered it.
+Each column is an interval. A dot means that the partition was silent at some moment of it. A letter names the last
+member that delivered it.
 """
 
 import string
@@ -37,7 +37,6 @@ def letters(names: Iterable[str]) -> dict[str, str]:
 def picture(
     group_id: str, history: Mapping[TopicPartition, Sequence[Change]], from_ms: int, to_ms: int, width: int
 ) -> Iterator[str]:
-    """The lines, at most ``width`` characters wide; none without changes."""
     shown = dict(sorted(history.items())[:_ROWS])
     label_width = max((len(str(tp)) for tp in shown), default=0)
     columns = width - label_width - 2
@@ -56,7 +55,6 @@ def picture(
 
 
 def began_ms(history: Mapping[TopicPartition, Sequence[Change]]) -> int | None:
-    """The time of the first delivery; None without one."""
     return min((changes[0].time_ms for changes in history.values() if changes), default=None)
 
 

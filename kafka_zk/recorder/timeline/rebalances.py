@@ -5,7 +5,6 @@ members that began one are done, every stopped partition is delivered again, and
 because members and the observer notice a change at different times. A change without any reaction ends the rebalance
 after ``UNANSWERED_MS``, and partitions without a member do after ``STUCK_MS``. Owner znodes show the deliveries of
 members without a trace. Events arrive in the order of their times.
-Tests: tests/kafka_zk/recorder/timeline/test_rebalances.py.
 """
 
 from collections.abc import Iterable
@@ -47,15 +46,13 @@ STUCK_MS = 5_000
 
 
 class CoordinatedBy(StrEnum):
-    """What coordinates a group."""
-
     ZOOKEEPER = "zookeeper"
     BROKER = "broker"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
-    """One rebalance of a group. Members are named by consumer id."""
+    """Members are named by consumer id."""
 
     number: int
     began_ms: int
@@ -72,7 +69,6 @@ class GroupRebalance:
 
     @property
     def moved(self) -> tuple[Silence, ...]:
-        """Silences of partitions that changed hands."""
         return tuple(each for each in self.silences if each.after is not None and each.after != each.before)
 
     @property
@@ -119,7 +115,7 @@ class Rebalances:
         self._members: set[str] = set()
         self._former: set[str] = set()  # current and former members
         self.traced: set[str] = set()
-        """The members that write traces."""
+        """Members that write traces."""
         self._busy: set[str] = set()
         self._reported_stopped: set[TopicPartition] = set()  # by a rebalance without a member for them
         self._requests: dict[str, int] = {}
@@ -130,26 +126,24 @@ class Rebalances:
 
     @property
     def in_progress(self) -> bool:
-        """True if a rebalance has begun and is not over."""
         return self._round is not None
 
     @property
     def began_ms(self) -> int | None:
-        """When the current rebalance began; None without one."""
         return self._round.began_ms if self._round is not None else None
 
     @property
     def busy(self) -> tuple[str, ...]:
-        """The members that have begun a rebalance and are not done, sorted."""
+        """They have begun a rebalance and are not done."""
         return tuple(sorted(self._busy))
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The current members, sorted."""
+        """The current ones, sorted."""
         return tuple(sorted(self._members))
 
     def add(self, event: Event, request_count: int | None = None) -> None:
-        """Add an event. ``request_count``: number of requests that its member has sent so far."""
+        """``request_count``: requests that the event's member has sent so far."""
         if isinstance(event, RebalanceEvent):
             self.traced.add(event.actor)
             self._of_member(event)
@@ -161,7 +155,7 @@ class Rebalances:
             self._round.requests_after |= self._requests
 
     def advance(self, now_ms: int) -> GroupRebalance | None:
-        """The finished rebalance, if nothing more happens before ``now_ms``."""
+        """A finished rebalance, if nothing more happens before ``now_ms``."""
         if self._round is None or self._awaits_members():
             return None
         unless_stuck_ms = QUIET_MS if self._round.answered else UNANSWERED_MS
@@ -169,12 +163,11 @@ class Rebalances:
         return self._finish(self._round) if now_ms - self._round.last_ms >= needed_ms else None
 
     def end(self) -> GroupRebalance | None:
-        """The finished rebalance, if nothing more happens at all."""
+        """A finished rebalance, if nothing more happens at all."""
         over = self._round is not None and not self._awaits_members() and not self._waits()
         return self._finish(self._round) if over and self._round is not None else None
 
     def _awaits_members(self) -> bool:
-        """True if members have begun and are not done."""
         return bool(self._busy)
 
     def _waits(self) -> bool:
@@ -244,7 +237,7 @@ class Rebalances:
     # -- the rebalance --
 
     def _begin(self, time_ms: int, *, answers: bool | None) -> _Round:
-        """``answers``: True for a reaction to a change, False for a change, None otherwise."""
+        """``answers``: True for a reaction to a change, False for a change."""
         if self._round is None:
             known = {member: count for member, count in self._requests.items() if member not in self._newcomers}
             self._round = _Round(time_ms, time_ms, self.deliveries.before(), known)
@@ -270,7 +263,6 @@ class Rebalances:
         self.deliveries.stop(time_ms, member, self.deliveries.held_by(member), noticed=True)
 
     def _forget(self, time_ms: int, member: str) -> None:
-        """Remove a member of an old trace that left before the observer began."""
         self._members.discard(member)
         self._busy.discard(member)
         held = self.deliveries.held_by(member)
@@ -328,5 +320,4 @@ class Rebalances:
         )
 
     def _cause(self, cause: str | int) -> str:
-        """The text of a cause; for a generation, the leader's cause, which may arrive last."""
         return self._generations.get(cause, f"generation {cause}") if isinstance(cause, int) else cause

@@ -1,7 +1,6 @@
 """The sentence for each event, whose subject is the event's actor: one table. Pure.
 
-The terminal, the page and the simulator share these sentences. They omit different ones, name members differently, and
-put different text before a sentence.
+The terminal, the page and the simulator share these sentences. They omit different ones, and name members differently.
 """
 
 import enum
@@ -30,8 +29,6 @@ STARTED = "started"
 
 
 class Mark(enum.Enum):
-    """The kind of a sentence; None for most."""
-
     DETAIL = "detail"
     """Only for readers who want every step."""
     WARNING = "WARNING: "
@@ -50,7 +47,6 @@ class Sentence(NamedTuple):
         return self.text.replace("{}", items) if self.items else self.text
 
     def __str__(self) -> str:
-        """The complete sentence without the mark."""
         return self.with_items(", ".join(self.items))
 
 
@@ -61,7 +57,7 @@ _FULL = Names()
 
 
 def sentence(event: Event, names: Names = _FULL) -> Sentence | None:
-    """The sentence of an event; None if it repeats another event."""
+    """None if the event repeats another one."""
     say = _TABLE.get(type(event))
     said = None if say is None else say(event, names)
     return Sentence(said) if isinstance(said, str) else said
@@ -242,7 +238,7 @@ _TRANSACTIONS = {
     TransactionState.COMPLETE_ABORT: "has aborted the transaction of {}",
 }
 _RARE_IN_TRANSACTIONS = (TransactionState.EMPTY, TransactionState.PREPARE_ABORT)
-"""Other states occur in every transaction."""
+"""The other states occur in every transaction."""
 
 
 def _transaction_changed(event: TransactionChanged, names: Names) -> Sentence | None:
@@ -291,12 +287,10 @@ def _because(cause: str) -> str:
 
 
 _TABLE: dict[type[Event], _Say[Any]] = dict([
-    # watches and sessions
     _row(WatchFired, _watch_fired),
     _row(Reread, _reread),
     _row(WatchArmed, lambda e, names: _detail("sets a watch on {}", names.path(e.path))),
     _row(SessionChanged, lambda e, names: _SESSION[e.state]),
-    # members of ZooKeeper groups
     _row(group.MemberRegistered, lambda e, names: f"registered in session {e.session_id:#x}"),
     _row(group.StrategyChosen, _strategy_chosen),
     _row(group.RebalanceStarted, lambda e, names: f"REBALANCE begins: {e.cause}"),
@@ -326,7 +320,6 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(group.GroupNotUnderstood, _caused_warning),
     _row(group.SettingsDoubtful, _caused_warning),
     _row(group.MemberLeft, lambda e, names: "has left"),
-    # groups seen from outside
     _row(seen.FirstLook, lambda e, names: f"begins; in the group: {names.members(e.members)}"),
     _row(seen.MemberSeen, _member_seen),
     _row(seen.MemberGone, lambda e, names: f"ids: {names.member(e.consumer_id)} is gone"),
@@ -335,7 +328,6 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(seen.AssignmentSeen, _assignment_seen),
     _row(seen.StateSeen, lambda e, names: f"the group is {e.state}"),
     _row(seen.GenerationSeen, _generation_seen),
-    # coordinators of brokers' groups
     _row(coordinator.RebalancePrepared, lambda e, names:
         f"REBALANCE begins after generation {e.generation}: {e.cause}"),
     _row(coordinator.MemberIdAssigned, lambda e, names: f"{e.member} gets a member id to join with"),
@@ -348,7 +340,6 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(coordinator.MemberDeparted, lambda e, names: f"{e.member} is removed: {e.cause}"),
     _row(coordinator.StaticMemberReturned, lambda e, names:
         f"static member {e.group_instance_id} is back and keeps its place; its old member id is fenced"),
-    # clusters seen from outside
     _row(cluster.BrokerSeen, lambda e, names: Sentence("/brokers/ids: {} registered", (str(e.broker_id),))),
     _row(cluster.BrokerGone, lambda e, names: Sentence("/brokers/ids: {} gone, with its session", (str(e.broker_id),))),
     _row(cluster.ControllerSeen, _controller_seen),
@@ -357,7 +348,6 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(cluster.WatchSeen, lambda e, names: _detail("watches {} according to ZooKeeper", e.path)),
     _row(cluster.WatchGone, lambda e, names: _detail("no longer watches {} according to ZooKeeper", e.path)),
     _row(cluster.OperatorActed, lambda e, names: Sentence(f"{e.action} {{}}", (e.target,))),
-    # controllers
     _row(controller.ControllerElected, lambda e, names:
         f"is elected controller, epoch {e.epoch}: it wrote /controller and /controller_epoch"),
     _row(controller.ControllerReady, lambda e, names:
@@ -375,7 +365,6 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
         Sentence("has deleted topic {}: logs and znodes are gone", (e.topic,))),
     _row(controller.RequestSent, _request_sent),
     _row(controller.RequestFailed, _request_failed),
-    # replicas and transactions
     _row(replica.RoleChanged, _role_changed),
     _row(replica.IsrChanged, lambda e, names: _detail(
         "counts the high watermark over the new ISR of {}", f"{e.partition} (ISR {_ids(e.isr)})")),
@@ -385,7 +374,6 @@ _TABLE: dict[type[Event], _Say[Any]] = dict([
     _row(replica.ControllerIgnored, lambda e, names: _safeguard(
         f"ignores a request of controller epoch {e.controller_epoch}: it knows epoch {e.known_epoch}")),
     _row(TransactionChanged, _transaction_changed),
-    # clients
     _row(Denied, _denied),
     _row(ClientsSeen, _clients_seen),
 ])  # fmt: skip

@@ -13,7 +13,7 @@ from kafka_zk.recorder.timeline.rebalances import CoordinatedBy, GroupRebalance
 T = TypeVar("T")
 
 _LISTED = 12
-"""More partitions are counted instead of listed."""
+"""More partitions are only counted."""
 _COUNTED = {
     CoordinatedBy.ZOOKEEPER: ("ZooKeeper requests", "watches fired"),
     CoordinatedBy.BROKER: ("requests to the coordinator", "heartbeats that told of it"),
@@ -21,13 +21,10 @@ _COUNTED = {
 
 
 class Summaries:
-    """Summaries of one group's rebalances."""
-
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
 
     def line(self, summary: GroupRebalance) -> str:
-        """The whole summary in one line."""
         return f"{self.why(summary)}: {'; '.join(self._parts(summary))}"
 
     def why(self, summary: GroupRebalance) -> str:
@@ -44,7 +41,7 @@ class Summaries:
         return ", ".join([word for word in words if word] + [self._shortened(cause) for cause in others]) or "unknown"
 
     def details(self, summary: GroupRebalance) -> Iterator[str]:
-        """Details that the line omits: each silent partition, and requests and watches by member."""
+        """What the line omits: each silent partition, and requests and watches by member."""
         for each in sorted(summary.silences, key=lambda silence: -(silence.silent_ms or 0)):
             before, after = self.name(each.before), self.name(each.after or "")
             partition = listed([each.partition])
@@ -66,7 +63,7 @@ class Summaries:
         return short_name(self._group_id, member)
 
     def names(self, members: Sequence[str]) -> str:
-        """``anna, ben and cleo``, sorted; "" without members."""
+        """``anna, ben and cleo``, sorted."""
         return enumerated(sorted(map(self.name, members)))
 
     def _parts(self, summary: GroupRebalance) -> Iterator[str]:

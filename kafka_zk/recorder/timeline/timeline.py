@@ -2,7 +2,7 @@
 
 Events of several processes arrive slightly out of order, so each is delayed for a moment and sorted by time. A change
 reported by the observer or the leader comes before the members' reactions, even if these have an earlier time. The time
-is an argument. Tests: tests/kafka_zk/recorder/timeline/test_timeline.py.
+is an argument.
 """
 
 import heapq
@@ -25,29 +25,28 @@ Told = Traced | GroupRebalance
 
 
 class Timeline:
-    """The events of one group. ``rebalances``: for the group's kind; default: a ZooKeeper group."""
+    """``rebalances``: for the group's kind; default: a ZooKeeper group."""
 
     def __init__(self, rebalances: Rebalances | None = None) -> None:
         self.rebalances = rebalances or Rebalances()
         self.summaries: list[GroupRebalance] = []
-        """All finished rebalances."""
+        """Finished ones."""
         self.first_ms: int | None = None
         """The time of the first reported event."""
         self.listeners: list[Callable[[Told], None]] = []
-        """Called with everything that ``due`` yields, before it is yielded."""
+        """Called with everything that ``due`` is about to yield."""
         self._waiting: list[tuple[int, int, Traced]] = []
         self._numbers = itertools.count()
 
     @property
     def calm(self) -> bool:
-        """True if all events are reported and no rebalance is in progress."""
         return not self._waiting and not self.rebalances.in_progress
 
     def add(self, traced: Traced) -> None:
         heapq.heappush(self._waiting, (traced.event.time_ms, next(self._numbers), traced))
 
     def due(self, now_ms: int | None = None) -> Iterator[Told]:
-        """The events due at ``now_ms`` (None: all), and each rebalance after its end."""
+        """``now_ms`` None: all events. Each rebalance follows its last event."""
         for told in self._due(now_ms):
             for listener in self.listeners:
                 listener(told)
@@ -95,7 +94,7 @@ def document(told: Told) -> dict[str, Any]:
 
 
 def _causes_of(event: Event) -> Callable[[Event], bool] | None:
-    """A predicate for the events that must have preceded this one, regardless of their times."""
+    """Return a predicate for the events that must have preceded this one, whatever their times."""
     match event:
         case Reread() if event.path.endswith("/ids"):
             zxid = event.zxid

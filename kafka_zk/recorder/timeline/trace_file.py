@@ -13,14 +13,14 @@ SUFFIX = ".jsonl"
 
 
 class Traced(NamedTuple):
-    """An event, and the number of ZooKeeper requests that its member had sent by then (None: not counted)."""
+    """``request_count``: ZooKeeper requests that the event's member had sent by then (None: not counted)."""
 
     event: Event
     request_count: int | None
 
 
 class TraceWriter:
-    """Appends events to a file as they happen; any thread. Usable as an observer.
+    """Usable as an observer; any thread.
 
     Args:
         path: a file, or a directory for a file named after ``actor``.

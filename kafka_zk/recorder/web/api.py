@@ -1,4 +1,4 @@
-"""The page's queries to a recording, as JSON documents. The only I/O is the recording's."""
+"""The page's queries to a recording. The only I/O is the recording's."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ MOST_MOVES = 5_000
 MOST_EPISODES = 100
 LONGEST_COUNTED_MS = 600_000
 MOST_DATA = 20_000
-"""Maximum number of characters of a znode's data that are sent."""
+"""Characters of a znode's data that are sent."""
 BUCKETS = 400
 ASSIGNED = "AssignmentCompleted"
 MOST_LANE_GROUPS = 300
@@ -38,14 +38,14 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 class BadRequest(Exception):
-    """The query is invalid or names something that does not exist; ``str()`` gives the reason."""
+    """``str()`` gives the reason."""
 
 
 Query = Mapping[str, str]
 
 
 class RecordingApi:
-    """Responds to the page's queries, whose values are unchecked strings. Raises: BadRequest."""
+    """The values of queries are unchecked strings. Raises: BadRequest."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -85,7 +85,7 @@ class RecordingApi:
         return {**told, "znodes": rows}
 
     def znode(self, query: Query) -> Document:
-        """One znode after entry ``seq``: content, watchers and earlier changes."""
+        """Content, watchers and earlier changes."""
         seq, path = self._recording.entries.whole(self._seq(query)), query.get("path", "")
         changes = self._recording.entries.changes_of(path, seq, MOST_CHANGES)
         znode = self._recording.znodes.after(seq).znodes.get(path)
@@ -102,7 +102,7 @@ class RecordingApi:
         }
 
     def entries(self, query: Query) -> Document:
-        """Entries in an interval; counts, if they are too many to draw."""
+        """Counts, if there are too many entries to draw."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         count = self._recording.entries.count_between(from_ms, to_ms)
         if count > MOST_ENTRIES:
@@ -114,7 +114,7 @@ class RecordingApi:
         return {"count": count, "entries": [_short(entry) for entry in found]}
 
     def spans(self, query: Query) -> Document:
-        """The spans in an interval. Topics with many partitions are folded to the spans without a holder.
+        """Topics with many partitions are folded to the spans without a holder.
 
         ``open`` and ``close`` name groups of lanes, such as ``leader flights-``, to unfold or fold.
         """
@@ -132,7 +132,7 @@ class RecordingApi:
         return {"spans": [list(span) for span in spans], "groups": groups}
 
     def episodes(self, query: Query) -> Document:
-        """Failovers, rebalances and operator acts in an interval, with their silences. ``seq``: the first entry."""
+        """Failovers, rebalances and operator acts in an interval. ``seq``: the first entry."""
         from_ms, to_ms = _number(query, "from_ms"), _number(query, "to_ms")
         steps = [_group_step(each) for each in self._recording.entries.group_steps(from_ms, to_ms, MOST_MOVES)]
         found = episodes(self._recording.spans.moves(from_ms, to_ms, MOST_MOVES), steps, to_ms)
@@ -152,12 +152,12 @@ class RecordingApi:
         }
 
     def lesson(self, query: Query) -> Document:
-        """The steps of a recorded scenario; empty for other recordings."""
+        """Empty for recordings without a lesson."""
         lesson = self._lesson()
         return {**lesson._asdict(), "steps": [each._asdict() for each in lesson.steps]}
 
     def question(self, query: Query) -> Document:
-        """A question about the effect of ``step``, with the answer from the recording."""
+        """Ask about the effect of ``step``; the document contains the answer."""
         steps = self._lesson().steps
         number = _number(query, "step")
         if not 0 <= number < len(steps):
@@ -182,7 +182,7 @@ class RecordingApi:
         return {**document, "writes": writes, "watches": watches, "requests": requests}
 
     def export(self, query: Query, path: Path) -> None:
-        """Export an interval as a recording. Raises: OSError, sqlite3.Error."""
+        """Raises: OSError, sqlite3.Error."""
         first = self._recording.entries.first_from(_number(query, "from_ms"))
         last = self._recording.entries.seq_at(_number(query, "to_ms"))
         if not 0 < first <= last:
@@ -190,7 +190,6 @@ class RecordingApi:
         export(self._recording, path, first, last)
 
     def _coordinated(self, seq: int) -> list[Document]:
-        """The broker-coordinated groups, from the events of their coordinators."""
         groups: dict[str, Document] = {}
         at = self._recording.entries.entry(seq)
         for entry in self._recording.entries.group_steps(0, at.time_ms if at else 0, MOST_MOVES):
@@ -202,7 +201,6 @@ class RecordingApi:
         ]
 
     def entry(self, query: Query) -> Document:
-        """One entry with its causes, effects and explanation."""
         entry = self._recording.entries.entry(_number(query, "seq"))
         if entry is None:
             raise BadRequest(f"there is no entry {query.get('seq')}")
@@ -217,7 +215,7 @@ class RecordingApi:
         }
 
     def step(self, query: Query) -> Document:
-        """The next (``by`` 1) or the previous (-1) entry."""
+        """``by``: 1 for the next entry, -1 for the previous one."""
         seq = min(self._recording.entries.count, self._seq(query) + (1 if query.get("by") != "-1" else -1))
         entry = self._recording.entries.entry(max(self._recording.entries.first, seq))
         if entry is None:
@@ -225,14 +223,12 @@ class RecordingApi:
         return _short(entry)
 
     def at(self, query: Query) -> Document:
-        """The last entry at a time, or the first one of the recording."""
         return {"seq": max(self._recording.entries.first, self._recording.entries.seq_at(_number(query, "time_ms")))}
 
     def _seq(self, query: Query) -> int:
         return _number(query, "seq") if "seq" in query else self._recording.entries.count
 
     def _chain(self, entry: Entry) -> list[Entry]:
-        """The chain of causes of an entry, nearest first."""
         chain: list[Entry] = []
         seen = {entry.seq}
         cause = entry.cause
@@ -247,7 +243,6 @@ class RecordingApi:
 
 
 def _act(entry: Entry) -> Document:
-    """An operator's act as an episode."""
     document, at_ms = entry.document, entry.time_ms
     text = f"{document.get('action')} {document.get('target')}. Expect: {document.get('expected')}"
     episode = Episode("you", text, at_ms, at_ms, 0, lasts=False)._asdict()
@@ -276,7 +271,7 @@ def _short(entry: Entry) -> Document:
 
 
 def _shown_document(entry: Entry) -> Document:
-    """The document with session ids as text, as ZooKeeper's tools print them: the numbers exceed JavaScript's range."""
+    """Session ids are text, as ZooKeeper's tools print them: the numbers exceed JavaScript's range."""
     if entry.kind not in CHANGES:
         return {
             key: f"{value & (1 << 64) - 1:#x}" if key in _SESSION_IDS and isinstance(value, int) else value
@@ -294,7 +289,7 @@ def _cut(document: list[Any] | None) -> list[Any] | None:
 
 
 def _below(znodes: Iterable[str], parent: str) -> dict[str, int]:
-    """The children of ``parent``, each with its number of descendants."""
+    """Return the children of ``parent``, each with its number of descendants."""
     prefix = f"{parent.rstrip('/')}/"
     counts: dict[str, int] = {}
     for path in znodes:
@@ -305,7 +300,6 @@ def _below(znodes: Iterable[str], parent: str) -> dict[str, int]:
 
 
 def _several(query: Query, name: str) -> set[str]:
-    """Names, one per line."""
     return set(query.get(name, "").split("\n")) - {""}
 
 

@@ -1,4 +1,4 @@
-"""Polls the coordinators of brokers without traces, such as Apache Kafka's, for the assignments of their groups."""
+"""Polls the coordinators of brokers without traces, such as Apache Kafka's, for assignments."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
@@ -20,19 +20,14 @@ Assignments = Mapping[str, tuple[TopicPartition, ...]]
 
 
 class Groups(Protocol):
-    """The part of ``GroupAdmin`` that is used."""
-
     async def list_groups(self) -> Mapping[str, ListedGroup]: ...
 
     async def describe_groups(self, groups: Iterable[str]) -> Mapping[str, GroupDescription]: ...
 
 
 class AskedGroups:
-    """Remembers the last assignment of each group.
-
-    Args:
-        take: receives an ``AssignmentCompleted`` for each group whose assignment changed.
-        most: maximum number of groups to describe.
+    """``take``: receives an ``AssignmentCompleted`` for each group whose assignment changed. ``most``: maximum number
+    of groups to describe.
     """
 
     def __init__(self, take: Callable[[list[Event]], object], most: int) -> None:
@@ -42,7 +37,7 @@ class AskedGroups:
         self.names: tuple[str, ...] = ()
 
     async def ask(self, groups: Groups) -> None:
-        """Poll the groups and report changes. No effect if a coordinator does not respond."""
+        """Reports changes. No effect if a coordinator does not respond."""
         try:
             listed = await groups.list_groups()
             names = [name for name, each in listed.items() if each.protocol_type in _CONSUMERS][: self._most]

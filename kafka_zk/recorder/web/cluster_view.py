@@ -1,4 +1,4 @@
-"""The cluster at one moment, from its znodes: brokers, controller, partitions, groups. Pure.
+"""The cluster at one moment, from its znodes. Pure.
 
 Only facts in znodes appear. Znodes that cannot be parsed are listed.
 """
@@ -17,7 +17,7 @@ from kafka_zk.registry.znodes.json_codec import decode_object
 MOST_PARTITIONS = 1_000
 """Maximum number of shown partitions, for each topic and for all topics that are not unfolded."""
 MOST_UNASKED = 30
-"""A topic with more partitions is folded into counts until the user unfolds it."""
+"""Larger topics are folded into counts until the user unfolds them."""
 _BROKER = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC = re.compile(r"/brokers/topics/([^/]+)")
 _STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
@@ -27,12 +27,11 @@ _ADMIN = re.compile(r"/(?:admin/(?:delete_topics/.+|reassign_partitions|preferre
 
 
 def is_internal(topic: str) -> bool:
-    """True for Kafka's own topics."""
     return topic.startswith("__")
 
 
 def cluster_document(znodes: Mapping[str, Znode], opened: Collection[str] = ()) -> Document:
-    """The data of the page's cluster view. ``opened``: topics to show partition by partition."""
+    """``opened``: topics to show partition by partition."""
     view = _View(opened)
     for path, znode in znodes.items():
         view.see(path, znode)

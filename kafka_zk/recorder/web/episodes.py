@@ -19,7 +19,7 @@ IN_ZOOKEEPER, IN_BROKER = "group", "group of the broker"
 
 
 class GroupStep(NamedTuple):
-    """A coordinator's report about a group: a rebalance began (``began``), or ended with a new ``generation``."""
+    """A rebalance began (``began``), or ended with a new ``generation``."""
 
     group: str
     began: bool

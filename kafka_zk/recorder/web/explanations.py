@@ -92,7 +92,7 @@ _OF_ZOOKEEPER = {
 
 
 def explanation(kind: str) -> Explanation | None:
-    """The explanation of an entry's kind; None if this version does not know it."""
+    """None if this version does not know the kind."""
     if kind in _OF_ZOOKEEPER:
         return _OF_ZOOKEEPER[kind]
     event = EVENT_TYPES.get(kind)

@@ -1,4 +1,4 @@
-"""Finds silent sessions with ZooKeeper's ``cons`` command, where it is allowed.
+"""Silent sessions, according to ZooKeeper's ``cons`` command, where it is allowed.
 
 An idle client pings its server three times per session timeout. A session is *silent* if the server has received
 nothing for half of the timeout: its client is paused, cut off, or connecting to another server.
@@ -18,7 +18,7 @@ from kafka_zk.registry.client import connect_string
 WORD = "cons"
 HEARD_OF = "heard "
 MOST_CONNECTIONS = 1_000
-"""With more connections, polling stops because it costs the server too much."""
+"""More connections cost the server too much: polling stops."""
 HEARD, SILENT = 1, 0
 SILENT_SHARE = 0.5
 """Share of the session timeout."""
@@ -36,13 +36,9 @@ class SessionConnection(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """The state of a session.
-
-    Attributes:
-        received: packet counts of its connections; two counts while it moves to another server.
-        listed_ms: when ZooKeeper last listed a connection of it.
-        said_ms: when a count last changed, or when the session was first seen.
-        has_spoken: a count has changed at least once.
+    """``received``: packet counts of its connections; two counts while it moves to another server. ``listed_ms``: when
+    ZooKeeper last listed a connection of it. ``said_ms``: when a count last changed, or when the session was first
+    seen. ``has_spoken``: a count has changed at least once.
     """
 
     received: frozenset[int]
@@ -53,7 +49,7 @@ class _Known(NamedTuple):
 
 
 class Heartbeats:
-    """Polls and compares connections. ``look`` blocks and may run on any thread, ``tell`` runs on the recorder's.
+    """``look`` blocks and may run on any thread, ``tell`` runs on the recorder's.
 
     Args:
         zookeeper: a connection string; all its servers are polled.
@@ -66,7 +62,7 @@ class Heartbeats:
         self._too_many = False
 
     def look(self) -> list[SessionConnection] | None:
-        """All connections; None if a server does not respond or does not allow the command."""
+        """None if a server does not respond or does not allow the command."""
         if self._too_many:
             return None
         found: list[SessionConnection] = []
@@ -116,7 +112,7 @@ class Heartbeats:
 
 
 def series(session: int) -> str:
-    """The series of a session, whose id is written as in the cluster's documents."""
+    """Session ids are written as in the cluster's documents."""
     return f"{HEARD_OF}{session:#x}"
 
 

@@ -1,4 +1,4 @@
-"""Decides which lanes of partitions the timeline shows individually and which it folds by topic. Pure."""
+"""Which lanes of partitions the timeline folds by topic. Pure."""
 
 from collections.abc import Collection, Iterable
 from itertools import pairwise
@@ -8,7 +8,7 @@ from kafka_zk.recorder.recording.spans import LaneGroup
 from kafka_zk.recorder.web.cluster_view import is_internal
 
 MOST_UNASKED = 12
-"""A topic with more partitions is folded until the user unfolds it."""
+"""Larger topics are folded until the user unfolds them."""
 
 
 class Silence(NamedTuple):

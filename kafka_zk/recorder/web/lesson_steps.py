@@ -65,7 +65,7 @@ def decode(text: str) -> Lesson:
 
 
 def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Question | None:
-    """A question about a difference that the step made; None if there is nothing to guess."""
+    """None if the step left nothing to guess."""
     old, new = cluster_document(before), cluster_document(after)
     was, now = dict(_roles(old)), dict(_roles(new))
     brokers = [f"broker {each['id']}" for cluster in (old, new) for each in cluster["brokers"]]
@@ -79,7 +79,6 @@ def question(before: Mapping[str, Znode], after: Mapping[str, Znode]) -> Questio
 
 
 def _roles(cluster: Document) -> Iterator[tuple[tuple[str, str], str]]:
-    """The holder of each (question, kind)."""
     broker = cluster["controller"]["broker"]
     yield ("Which broker is the controller now?", "controller"), NONE if broker is None else f"broker {broker}"
     for topic in cluster["topics"]:

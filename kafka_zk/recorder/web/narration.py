@@ -10,7 +10,7 @@ _MOST_CHARACTERS = 240
 
 
 def line(entry: Entry) -> str:
-    """The entry in a few words, cut to the length of a line."""
+    """The sentence, cut to the length of a line."""
     told = _line(entry)
     return told if len(told) <= _MOST_CHARACTERS else told[: _MOST_CHARACTERS - 1] + "…"
 
@@ -49,6 +49,5 @@ def _data(document: Document) -> str:
 
 
 def _session(entry: Entry) -> str:
-    """The session by the name of its process, if known."""
     unknown = unnamed(entry.document["session"])
     return unknown if entry.actor == unknown else f"the session of {entry.actor}"

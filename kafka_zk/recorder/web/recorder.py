@@ -16,15 +16,15 @@ from kafka_zk.registry.client.errors import RegistryError
 
 INTERVAL_S = 0.1
 RETRY_POLLS = 10
-"""Number of polls skipped after a failure."""
+"""Polls skipped after a failure."""
 MOST_KEPT = 100_000
-"""Maximum number of entries that wait for disk space; later ones are counted and dropped."""
+"""Entries that wait for disk space; later ones are counted and dropped."""
 
 _log = Logger()
 
 
 class Recorder:
-    """Polls the sources. Reports failures in ``problem`` and retries. The cluster never waits for the recorder.
+    """Failures are reported in ``problem`` and retried. The cluster never waits for the recorder.
 
     Args:
         on_news: called after each poll that found entries.
@@ -49,9 +49,9 @@ class Recorder:
         self._transactions: list[Transaction] = []
         self._passed_over = 0
         self.lost_count = 0
-        """Number of entries dropped because the disk was full for too long."""
+        """Entries dropped because the disk was full for too long."""
         self.problem = ""
-        """Why recording is interrupted; "" otherwise."""
+        """Why recording is interrupted."""
 
     def start(self) -> "Deferred[Any]":
         done: Deferred[Any] = self._loop.start(INTERVAL_S)
@@ -63,17 +63,15 @@ class Recorder:
         self._source.close()
 
     def take(self, events: list[Event]) -> None:
-        """Add events from another source to the next poll."""
+        """Keep events of another source for the next poll."""
         if self._waiting and len(self._waiting) + len(events) > MOST_KEPT:
             self.lost_count += len(events)
         else:
             self._waiting += events
 
     def poll(self) -> None:
-        """Record new entries.
-
-        Traces are read before the log: a process reports a change after making it, so the log then contains the change.
-        While the log lags, traces wait until it reaches their time.
+        """Traces are read before the log: a process reports a change after making it, so the log then contains the
+        change. While the log lags, traces wait until it reaches their time.
         """
         if self._passed_over:
             self._passed_over -= 1
@@ -111,7 +109,6 @@ class Recorder:
             self.take(self._traces.read())
 
     def _due(self, transactions: list[Transaction]) -> list[Event]:
-        """Take the traces whose changes have been read."""
         found = self._waiting
         self._waiting = []
         if self._source.behind:

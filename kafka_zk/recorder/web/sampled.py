@@ -40,7 +40,6 @@ def _addresses(recording: Recording, protocol: str) -> tuple[str, ...]:
 
 
 def _in_zookeeper(recording: Recording) -> dict[tuple[str, TopicPartition], int]:
-    """Committed offsets of ZooKeeper groups, for partitions with an owner."""
     found = {}
     for lane in recording.spans.holders("owner", MOST_PARTITIONS):
         group, _, name = lane.rpartition(": ")

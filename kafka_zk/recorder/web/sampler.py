@@ -23,19 +23,14 @@ TIMEOUT_MS = 1_500
 MOST_PARTITIONS = 1_000
 MOST_GROUPS = 20
 ROUNDS_BETWEEN_GROUPS = 3
-"""Number of rounds between two polls of groups without traces."""
+"""Rounds between two polls of groups without traces."""
 
 _log = Logger()
 
 
 class Wanted(NamedTuple):
-    """What to poll.
-
-    Attributes:
-        brokers: addresses of live brokers, ``host:port``.
-        leaders: by partition.
-        in_zookeeper: committed offsets that are known from ZooKeeper.
-        groups: broker-coordinated groups.
+    """``brokers``: addresses of live brokers, ``host:port``. ``leaders``: addresses by partition. ``in_zookeeper``:
+    committed offsets that are known from ZooKeeper. ``groups``: broker-coordinated groups.
     """
 
     brokers: tuple[str, ...]
@@ -45,15 +40,13 @@ class Wanted(NamedTuple):
 
 
 class Asked(Protocol):
-    """The part of ``Admin`` that is used."""
-
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, Any]: ...
 
     async def close(self) -> None: ...
 
 
 class Sampler:
-    """Polls without waiting for failed brokers. Its errors do not affect the recorder.
+    """A sampler does not wait for failed brokers, and its errors do not affect the recorder.
 
     Args:
         wanted: called in each round.
@@ -139,13 +132,13 @@ def series(
 
 
 def _add(sums: dict[str, int | None], name: str, value: int | None) -> None:
-    """Add to a sum, which is unknown if any part is."""
+    """A sum is unknown if any part is."""
     known = sums.get(name, 0)
     sums[name] = None if value is None or known is None else known + value
 
 
 async def _ends(admin: Asked, wanted: Wanted) -> dict[TopicPartition, int | None]:
-    """The end offsets, one request per leader, so that a failed leader affects only its own partitions."""
+    """One request per leader: a failed one affects only its own partitions."""
     by_leader: dict[str, list[TopicPartition]] = {}
     for tp, leader in wanted.leaders.items():
         by_leader.setdefault(leader, []).append(tp)

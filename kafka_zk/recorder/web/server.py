@@ -50,7 +50,7 @@ _log = Logger()
 
 
 class WebServer:
-    """The server of one recording.
+    """Serves one recording.
 
     Args:
         describe: returns the recording's summary for the page.
@@ -85,29 +85,27 @@ class WebServer:
         self._root = root
 
     def site(self, reactor: Any) -> BoundedSite:
-        """The site. Only commands to break brokers have a body."""
+        """Only commands to break brokers have a body."""
         return BoundedSite(self._root, reactor, posts=True, max_body_bytes=_MOST_BODY_BYTES)
 
     def listen(self, reactor: Any, port: int) -> int:
-        """Listen and return the port. Raises: twisted's CannotListenError."""
+        """Returns the port. Raises: twisted's CannotListenError."""
         listening: int = reactor.listenTCP(port, self.site(reactor), interface=LOOPBACK).getHost().port
         return listening
 
     def publish(self) -> None:
-        """Notify pages that there are new entries or a problem."""
+        """There are new entries or a problem."""
         self._news.tell()
 
 
 class _Resource(resource.Resource):
-    """Twisted's resource, which has no type annotations."""
+    """Has no type annotations in Twisted."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
 
 
 class _Checked(_Resource):
-    """Checks host, origin and token of every request."""
-
     def __init__(self, reading_token: str) -> None:
         super().__init__()
         self._reading_token = reading_token
@@ -133,7 +131,7 @@ class _Checked(_Resource):
 
 
 class _StaticFile(_Resource):
-    """Like ``twisted.web.static.Data``, whose import raises a DeprecationWarning."""
+    """The import of ``twisted.web.static.Data`` raises a DeprecationWarning."""
 
     def __init__(self, content: bytes, content_type: str) -> None:
         super().__init__()
@@ -171,7 +169,7 @@ class _Question(_Resource):
 
 
 class _Export(_Resource):
-    """Exports an interval as a file to download."""
+    """An interval as a file."""
 
     isLeaf = True
 
@@ -195,7 +193,7 @@ class _Export(_Resource):
 
 
 class _Code(_Resource):
-    """The kafka-zk modules that explanations name, as text."""
+    """Kafka-zk modules that explanations name, as text."""
 
     isLeaf = True
 
@@ -234,7 +232,7 @@ class _Break(_Resource):
 
 
 def _order(body: bytes) -> Document | None:
-    """Parse a command: an action with strings, integers and lists of strings as arguments. None if invalid."""
+    """Parse a command: an action with strings, integers and lists of strings as arguments. None if it is invalid."""
     try:
         wanted = json.loads(body)
     except (ValueError, RecursionError):
@@ -251,7 +249,7 @@ def _is_plain(value: Any) -> bool:
 
 
 class _News(_Resource):
-    """Server-sent events with the recording's summary, after which the page queries the rest."""
+    """Server-sent events with the recording's summary; the page queries the rest."""
 
     isLeaf = True
 
@@ -305,12 +303,11 @@ class _Listener:
             self._request.write(line)
 
     def stopProducing(self) -> None:
-        """The browser disconnected; notifyFinish reports this, too."""
+        """notifyFinish reports the disconnect, too."""
         self._paused = True
 
 
 def _header(request: Any, name: str) -> str:
-    """The last header of this name as text; "" without one."""
     found = request.requestHeaders.getRawHeaders(name.encode())
     return str(found[-1].decode(errors="replace")) if found else ""
 

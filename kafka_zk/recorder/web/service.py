@@ -31,7 +31,7 @@ _log = Logger()
 WATCH_TABLE_INTERVAL_S = 3.0
 HEARTBEATS_INTERVAL_S = 1.0
 HEARTBEAT_S = 1.0
-"""Interval at which the page receives the time if nothing happens."""
+"""The page receives the time this often if nothing happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class WebService:
                 self._look(reactor, HEARTBEATS_INTERVAL_S, beats.look, lambda each: self._take_heartbeats(each, beats))
 
     def record_now(self) -> int:
-        """Record everything that the cluster has reported so far. Returns the last entry's number."""
+        """Everything reported so far; returns the last entry's number."""
         if self._recorder is not None:
             self._recorder.poll()
         return self._recording.entries.count
@@ -115,7 +115,6 @@ class WebService:
         self._recording.close()
 
     def describe(self) -> Document:
-        """The recording's summary for the page."""
         first_ms, last_ms = self._recording.entries.times() or (0, 0)
         problem = self._recorder.problem if self._recorder is not None else ""
         if self._recorder is not None and self._recorder.lost_count:
@@ -137,7 +136,6 @@ class WebService:
         }
 
     def _misses(self) -> Iterator[str]:
-        """Sentences about what the recording may lack."""
         if self._cluster is not None:
             yield self._cluster.source.misses
             if self._cluster.watch_table is not None:
@@ -145,7 +143,7 @@ class WebService:
         yield self._recording.misses
 
     def _look(self, reactor: Any, interval_s: float, look: Callable[[], Any], take: Callable[[Any], object]) -> None:
-        """Repeatedly run ``look`` on a thread, because it waits for ZooKeeper, and pass the result to ``take``."""
+        """Run ``look`` repeatedly on a thread, because it waits for ZooKeeper, and pass the result to ``take``."""
 
         def found(what: Any) -> None:
             if loop.running:  # otherwise the recording is closed

@@ -1,4 +1,4 @@
-"""Sources of a recording's entries: a server's transaction log, watches on the whole tree, and traces."""
+"""A server's transaction log, watches on the whole tree, and traces."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ SESSION_TIMEOUT_MS = 10_000
 PROCESS_MS = 20
 MOST_AT_ONCE = 10_000
 MOST_TRACE_BYTES = 4 * 1024 * 1024
-"""Limit per file and read."""
+"""Per file and read."""
 
 
 class Source(Protocol):
@@ -47,8 +47,6 @@ class Source(Protocol):
 
 
 class Traces(Protocol):
-    """Events in the traces of processes."""
-
     def read(self) -> list[Event]:
         """New events. Raises: OSError."""
 
@@ -81,7 +79,7 @@ class LogSource:
         return f"the changes up to zxid {self._purged_until:#x}: ZooKeeper purged that part of its log"
 
     def read(self) -> list[Transaction]:
-        """At most ``MOST_AT_ONCE`` transactions, so that a long log does not block the page."""
+        """A long log must not block the page."""
         read = self._read = self._read or self._follower.read(MOST_AT_ONCE)
         restored = self._restored(read)  # if this fails, the next call continues with the rest
         self._read = []
@@ -91,7 +89,7 @@ class LogSource:
         return [_within(self._chroot, each) for each in found] if self._chroot else found
 
     def _restored(self, read: list[Transaction]) -> list[Transaction]:
-        """Before the first transactions: the znodes whose history is no longer in the log."""
+        """Return the znodes whose history is no longer in the log, as the first transactions."""
         missing_until = self._follower.missing_until
         if self._purged_until or missing_until <= self._after_zxid:
             return []
@@ -105,7 +103,7 @@ class LogSource:
         return [Transaction(snapshot.zxid, min(changed_ms, first_ms), 0, (Restored(snapshot.znodes),))]
 
     def close(self) -> None:
-        """No effect: no file stays open between two reads."""
+        """No file stays open between two reads."""
 
 
 class WatchSource:
@@ -122,7 +120,6 @@ class WatchSource:
 
     @property
     def session_id(self) -> int | None:
-        """The source's own session; None without one."""
         return self._client.session_id
 
     def read(self) -> list[Transaction]:
@@ -135,7 +132,7 @@ class WatchSource:
 
 
 class TraceSource:
-    """Events in files and folders that brokers and members write with ``--trace``."""
+    """Files and folders that brokers and members write with ``--trace``."""
 
     def __init__(self, *paths: Path, from_start: bool) -> None:
         self._followers = [TraceFollower(path, from_start) for path in paths]
@@ -143,7 +140,7 @@ class TraceSource:
         self._found: list[Event] = []  # events read before a file that could not be read
 
     def read(self) -> list[Event]:
-        """New events, in bounded parts of a long trace. Raises: OSError; the next call continues there."""
+        """A long trace is read in bounded parts. Raises: OSError; the next call continues there."""
         self._unread = self._unread or list(self._followers)
         while self._unread:
             self._found += [traced.event for traced in self._unread[0].read(MOST_TRACE_BYTES)]
@@ -153,7 +150,7 @@ class TraceSource:
 
 
 def without_secrets(transaction: Transaction, chroot: str = "") -> Transaction:
-    """The transaction with its secrets masked. ``chroot``: a prefix that its paths lack."""
+    """``chroot``: a prefix that its paths lack."""
     operations = tuple(_masked(chroot, each) for each in transaction.operations)
     return Transaction(transaction.zxid, transaction.time_ms, transaction.session, operations)
 

@@ -1,4 +1,4 @@
-"""Finds the watches of processes without traces with ZooKeeper's ``wchc`` command, where it is allowed.
+"""The watches of processes without traces, from ZooKeeper's ``wchc`` command, where it is allowed.
 
 Each server knows only the watches of its own clients, so all servers are polled. They report data watches but not child
 watches.
@@ -18,14 +18,14 @@ from kafka_zk.registry.client import connect_string
 WORD = "wchc"
 CAUSE = "reported by ZooKeeper"
 MOST_WATCHES = 20_000
-"""Limit beyond which polling stops, because it costs the server too much; also if a response is too long."""
+"""More watches, or a too long response, cost the server too much: polling stops."""
 
 Watches = frozenset[tuple[int, str]]
-"""Pairs of a session (as a signed number) and a path that it watches."""
+"""A session (as a signed number) and a path that it watches."""
 
 
 class WatchTable:
-    """Polls watches and reports changes. ``look`` blocks and may run on any thread, ``tell`` runs on the recorder's.
+    """``look`` blocks and may run on any thread, ``tell`` runs on the recorder's.
 
     Args:
         zookeeper: a connection string.
@@ -39,7 +39,6 @@ class WatchTable:
         self._too_many = False
         self._known: dict[tuple[int, str], str] = {}
         self.misses = ""
-        """Why watches may be missing; "" if all are known."""
 
     def look(self) -> Watches | None:
         """All current watches of the servers that respond; None if unknown (see ``misses``)."""
@@ -71,8 +70,8 @@ class WatchTable:
         return frozenset((session, inside) for session, path in others if (inside := self._inside(path)) is not None)
 
     def tell(self, watches: Watches, name: Callable[[int], str]) -> list[Event]:
-        """Changes since the last call. ``name``: returns the process of a session. A process with two sessions watches
-        a path while either does.
+        """Report changes since the last call. ``name``: returns the process of a session. A process with two sessions
+        watches a path while either does.
         """
         now_ms, before = wall_ms(), self._known
         self._known = {each: name(each[0]) for each in watches}

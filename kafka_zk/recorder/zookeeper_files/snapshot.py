@@ -4,6 +4,7 @@ The server continues while it writes a snapshot, so a snapshot may include later
 
 Source: FileSnap.java, DataTree.java, EphemeralType.java and zookeeper.jute@3.9.
 """
+
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,7 +43,7 @@ class Snapshot(NamedTuple):
 
 
 def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
-    """The oldest complete snapshot at or after transaction ``least_zxid``; None without one. Raises: OSError."""
+    """The oldest complete one at or after transaction ``least_zxid``. Raises: OSError."""
     files = sorted((_zxid(file), file) for file in (data_dir / "version-2").glob("snapshot.*") if _zxid(file) >= 0)
     for zxid, file in files:
         if zxid >= least_zxid and (znodes := _znodes(file.read_bytes())) is not None:
@@ -51,7 +52,6 @@ def oldest_snapshot(data_dir: Path, least_zxid: int) -> Snapshot | None:
 
 
 def _zxid(file: Path) -> int:
-    """The zxid in the file's name; -1 if the file is not a snapshot."""
     try:
         return int(file.suffix[1:], 16)
     except ValueError:
@@ -59,7 +59,6 @@ def _zxid(file: Path) -> int:
 
 
 def _znodes(data: bytes) -> dict[str, Znode] | None:
-    """The znodes; None if the file is incomplete or has another format."""
     try:
         return _parse(data) if data.startswith(_MAGIC) else None
     except struct.error:
@@ -86,6 +85,6 @@ def _parse(data: bytes) -> dict[str, Znode]:
 
 
 def _session(owner: int) -> int:
-    """The session that owns the znode; 0 for containers and TTL znodes, which store other values in this field."""
+    """Containers and TTL znodes store other values in this field."""
     is_other = owner == _CONTAINER or (owner >> 56) & 0xFF == _TTL_BYTE
     return 0 if is_other else owner

@@ -1,4 +1,4 @@
-"""Reads every write of a ZooKeeper server, with its session, from the server's transaction log.
+"""Reads a ZooKeeper server's transaction log: every write, with its session.
 
 Watches miss states of a znode and do not report the writer; the log contains both. A transaction is in the file before
 its client gets the response. Paths are absolute and include the chroot.
@@ -66,7 +66,7 @@ class SessionClosed:
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """Not from a log: all znodes of a snapshot, which replace all earlier ones."""
+    """All znodes of a snapshot, which replace all earlier ones; not from a log."""
 
     znodes: Mapping[str, Znode]
 
@@ -103,7 +103,7 @@ class TransactionLogFollower:
         """
 
     def read(self, limit: int | None = None) -> list[Transaction]:
-        """New transactions, oldest first, at most ``limit`` (None: all). Raises: OSError."""
+        """The transactions, oldest first; ``limit`` None: all. Raises: OSError."""
         found: list[Transaction] = []
         for file in self._unread_files():
             if file != self._file:
@@ -121,9 +121,6 @@ class TransactionLogFollower:
         return [file for file in self._files if _first_zxid(file) >= _first_zxid(self._file)]
 
     def _list_files(self) -> None:
-        """List the files if the folder changed, or if its last change is so recent that another one could have the same
-        time.
-        """
         changed_ns = self._folder.stat().st_mtime_ns if self._folder.is_dir() else 0
         if changed_ns == self._listed_ns:
             return
@@ -162,9 +159,6 @@ def _first_zxid(file: Path) -> int:
 
 
 def _transactions(data: bytes) -> Iterator[tuple[int, Transaction]]:
-    """Complete transactions, each with the position after it. Preallocated zeros, or a torn record with a wrong
-    checksum, end the file.
-    """
     position = 0
     while position + _RECORD.size <= len(data):
         checksum, size = _RECORD.unpack_from(data, position)
@@ -202,7 +196,6 @@ def _operations(kind: int, body: bytes) -> Iterator[Operation]:
 
 
 def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
-    """Type and body of each operation in a MultiTxn."""
     (count,) = INT.unpack_from(body)
     position = INT.size
     for _ in range(count):
@@ -212,9 +205,6 @@ def _parts(body: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _paths(body: bytes) -> tuple[str, ...] | None:
-    """The paths in a CloseSessionTxn. None from servers before 3.6 or with closeSessionTxn.enabled=false, whose body is
-    empty or has only the digest of the tree.
-    """
     if len(body) in (0, _DIGEST_BYTES):
         return None
     (count,) = INT.unpack_from(body)

@@ -29,12 +29,10 @@ class TreeWatcher:
         self._watch("/")
 
     def read(self) -> list[Transaction]:
-        """Transactions since the last call."""
         seen, self._seen = self._seen, []
         return seen
 
     def close(self) -> None:
-        """Stop reporting."""
         for watchers in self._watchers.values():
             for watcher in watchers:
                 watcher.close()

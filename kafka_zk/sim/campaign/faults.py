@@ -1,4 +1,4 @@
-"""The kinds of faults: how each is applied to its target and undone."""
+"""Faults: how each is applied to its target and undone."""
 
 import errno
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from kafka_zk.sim.world.clients import GROUP
 from kafka_zk.sim.world.world import SimBroker
 
 LAG_S = 12
-"""How long a follower is cut off from its leader."""
+"""A follower is cut off from its leader for this time."""
 BUSY_DISK_S = (8.0, 12.0)
-"""How long a busy disk takes to sync a file (minimum, maximum)."""
+"""Time in which a busy disk syncs a file (minimum, maximum)."""
 
 Act = Callable[[Targets, str], Callable[[], None]]
-"""Applies a fault to a target and returns the callable that undoes it."""
+"""Applies a fault and returns the callable that undoes it."""
 
 
 def _nothing() -> None:
@@ -108,7 +108,6 @@ def _break_connections(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _cut(run: Targets, name: str) -> Callable[[], None]:
-    """Cut the connection to one other host or to all, in one or both directions."""
     network = run.world.network
     others = [other for other in run.hosts() if other != name]
     for other in others if run.random.random() < 0.3 else [run.random.choice(others)]:
@@ -132,7 +131,7 @@ def _failing(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _clock(run: Targets, name: str) -> Callable[[], None]:
-    """Move the wall clock and change the clock's rate from now on."""
+    """The wall clock jumps, and the clock's rate changes."""
     process = run.broker(name).process
     if process is not None:
         process.set_clock(run.random.uniform(0.95, 1.05), run.random.choice((-3_600_000, -5_000, 5_000, 3_600_000)))
@@ -158,14 +157,13 @@ def _leave(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _delete_claim(run: Targets, name: str) -> Callable[[], None]:
-    """Delete the owner znodes of a member, as a person with a ZooKeeper shell might."""
     for tp in run.owned(name):
         run.delete_znode(znodes.owner_path(GROUP, *tp))
     return _nothing
 
 
 def _late_orders(run: Targets, name: str) -> Callable[[], None]:
-    """Delay an order of the controller to the broker until after later orders of another controller."""
+    """A controller's order arrives after later orders of another controller."""
     world = run.world
     others = [broker.name for broker in world.brokers.values() if broker.name != name]
     controller = _controller(run)
@@ -194,7 +192,6 @@ def _leader(run: Targets, tp: TopicPartition) -> str | None:
 
 
 def _pair(run: Targets, name: str) -> tuple[str, str] | None:
-    """Two brokers other than the controller, the second one ``name`` if possible; None if there are no two."""
     controller = _controller(run)
     names = [broker.name for broker in run.world.brokers.values() if broker.is_started and broker.name != controller]
     if controller is None or len(names) < 2:
@@ -205,7 +202,6 @@ def _pair(run: Targets, name: str) -> tuple[str, str] | None:
 
 
 def _lag(run: Targets, name: str) -> Callable[[], None]:
-    """Cut a follower off from a leader for longer than it may lag; both still reach the controller."""
     pair = _pair(run, name)
     if pair is None:
         return _nothing
@@ -217,8 +213,8 @@ def _lag(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _depose(run: Targets, name: str) -> Callable[[], None]:
-    """Delete ``/controller`` while the controller is paused and an AlterPartition waits for it. When it resumes, its
-    session is still alive, but another controller exists.
+    """``/controller`` is deleted while the controller is paused and an AlterPartition waits for it. When it resumes,
+    its session is still alive, but another controller exists.
     """
     pair = _pair(run, name)
     controller = _controller(run)
@@ -245,7 +241,7 @@ def _depose(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _outlived(run: Targets, name: str) -> Callable[[], None]:
-    """Let all other brokers die, then this one, the only one in sync. The others return before it."""
+    """All other brokers die, then this one, the only one in sync; the others return before it."""
     names = [broker.name for broker in run.world.brokers.values()]
     others = [other for other in names if other != name]
     for other in others:
@@ -258,8 +254,7 @@ def _outlived(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unnoticed(run: Targets, name: str) -> Callable[[], None]:
-    """Let the controller's machine lose power and its broker return before its session expires, so that no controller
-    notices.
+    """The controller's machine loses power, and its broker returns before its session expires: no controller notices.
     """
     controller = _controller(run)
     if controller is None or not run.broker(controller).is_alive:
@@ -270,7 +265,7 @@ def _unnoticed(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unsynced(run: Targets, name: str) -> Callable[[], None]:
-    """Keep a broker's disk too busy to sync closed segments; then its machine loses power."""
+    """The disk is too busy to sync closed segments; then the machine loses power."""
     broker = run.broker(name)
     if not broker.is_started or broker.process is None:
         return _nothing
@@ -281,7 +276,7 @@ def _unsynced(run: Targets, name: str) -> Callable[[], None]:
 
 
 def _unfinished_commits(run: Targets, name: str) -> Callable[[], None]:
-    """Delay the markers of the next prepared commit on their way to a leader until the coordinator has moved."""
+    """The markers of the next prepared commit reach a leader only after the coordinator has moved."""
 
     def heard(event: Event) -> None:
         if not isinstance(event, TransactionChanged) or event.state is not TransactionState.PREPARE_COMMIT:
@@ -328,6 +323,6 @@ KINDS: dict[str, Act] = {
     "unfinished-commits": _unfinished_commits,
 }
 COMPOSED = ("late-orders", "lag", "depose", "outlived", "unnoticed", "unsynced", "unfinished-commits")
-"""Sequences that each exercise one safeguard of replication or transactions. Their durations are fixed."""
+"""Each exercises one safeguard of replication or transactions. Their durations are fixed."""
 DRAWN = tuple(kind for kind in KINDS if kind not in ("delete-claim", *COMPOSED))
-"""The kinds from which a seed draws by default. A new one would change the plans of all seeds."""
+"""A seed draws these by default. A new one would change the plans of all seeds."""

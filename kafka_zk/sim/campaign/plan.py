@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
     @staticmethod
     def parse(line: str) -> "Fault":
-        """Parse a line of a plan. Raises ValueError if it is invalid."""
+        """Raises ValueError if it is invalid."""
         found = _LINE.fullmatch(line.strip())
         if found is None:
             wanted = "when (ms), fault, target, duration (ms)"
@@ -44,13 +44,13 @@ class Fault(NamedTuple):
 
 
 class FaultsInForce:
-    """The faults in force. Each is undone once: at its end or by the peace."""
+    """Each fault is undone once: at its end or by the peace."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
     def begin(self, clock: Clock, fault: Fault, undo: Callable[[], None]) -> None:
-        """Register ``undo``, which is called when the fault ends, if it has a duration."""
+        """``undo`` is called when the fault ends, if it has a duration."""
         self._undo.append(undo)
         if fault.duration_ms:
             clock.callLater(fault.duration_ms / 1000, self._end, undo)
@@ -74,7 +74,7 @@ def drawn(
     end_ms: int,
     kinds: Sequence[str],
 ) -> list[Fault]:
-    """Draw three to ten faults before ``end_ms``, sorted. ``broker_members``: members of the broker group."""
+    """Three to ten faults before ``end_ms``, sorted. ``broker_members``: members of the broker group."""
     everybody = [*brokers, *members, *broker_members]
     targets_of: dict[str, Sequence[str]] = dict.fromkeys(KINDS, brokers)
     targets_of |= dict.fromkeys(_OF_MEMBERS, everybody[len(brokers) :])

@@ -76,8 +76,6 @@ BROKER = {
 
 @dataclass
 class Outcome:
-    """The result of a run."""
-
     seed: int
     plan: list[Fault]
     violations: list[str] = field(default_factory=list)
@@ -86,12 +84,12 @@ class Outcome:
 
     @property
     def operations(self) -> int:
-        """Number of facts caused by clients."""
+        """Facts caused by clients."""
         return sum(not isinstance(fact, Lifted | Happened | Stored) for fact in self.history.facts)
 
 
 class Run(Targets):
-    """The state of a run; faults act on it."""
+    """Faults act on it."""
 
     def __init__(self, seed: int, plan: Sequence[Fault] | None, kinds: Iterable[str]) -> None:
         super().__init__(seed)
@@ -146,7 +144,6 @@ class Run(Targets):
         self._in_force.begin(self.world.scheduler.clock, fault, KINDS[fault.kind](self, fault.target))
 
     def _supervise(self) -> None:
-        """Restart brokers that ended on their own, as a service manager does; after the peace, all that are down."""
         for broker in self.world.brokers.values():
             wanted = broker.has_given_up or (self._peaceful and not self._closing and not broker.is_alive)
             if wanted and not self._faulty:
@@ -155,7 +152,7 @@ class Run(Targets):
         self.world.scheduler.clock.callLater(1.5, self._supervise)
 
     def make_peace(self) -> None:
-        """Undo every fault and start every broker and member that is down."""
+        """Faults are undone, and brokers and members that are down start."""
         self._peaceful = True
         self._in_force.end_all()
         self._faulty.clear()
@@ -173,8 +170,8 @@ class Run(Targets):
     # -- peace ----------------------------------------------------------------------------------------------------
 
     def settle(self) -> tuple[dict[TopicPartition, list[Found]], OffsetsTopic]:
-        """Wait until every send is acknowledged and every record is delivered and committed. Returns the content of the
-        logs and of ``__consumer_offsets``. Raises Stuck after LIVENESS_MS.
+        """Returns the content of the logs and of ``__consumer_offsets``, once every send is acknowledged and every
+        record is delivered and committed. Raises Stuck after LIVENESS_MS.
         """
         world = self.world
         for producer in self.producers:
@@ -193,7 +190,6 @@ class Run(Targets):
         return logs, world.run(self._read_offsets_topic(), LIVENESS_MS)
 
     def _settle_broker_group(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Wait until the coordinator reports everything as committed. Raises Stuck after LIVENESS_MS."""
         world = self.world
         deadline_ms = world.now_ms + LIVENESS_MS
         while True:
@@ -238,7 +234,6 @@ class Run(Targets):
         return found
 
     def stop(self) -> None:
-        """Stop all clients and brokers orderly."""
         self._closing = True
         world = self.world
         closing: list[Any] = [producer.close() for producer in self.producers]
@@ -257,8 +252,8 @@ def play(
     kinds: Iterable[str] = DRAWN,
     prepare: Callable[[Run], None] = lambda run: None,
 ) -> Outcome:
-    """Play one run. ``plan``: faults to use instead of those that the seed draws from ``kinds``. ``prepare``: called
-    with the run before it begins.
+    """``plan``: faults to use instead of those that the seed draws from ``kinds``. ``prepare``: called with the run
+    before it begins.
     """
     run = Run(seed, plan, kinds)
     prepare(run)

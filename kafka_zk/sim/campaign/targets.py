@@ -1,4 +1,4 @@
-"""The targets of faults: the world of a run, its brokers, and its group members by name."""
+"""What faults act on: the world of a run, its brokers, and its group members by name."""
 
 import os
 from abc import ABC, abstractmethod
@@ -53,8 +53,6 @@ class Targets(ABC):
         return broker.client if broker.is_alive else None
 
     def broker_starter(self, name: str) -> Callable[[], None]:
-        """A callable that starts the broker unless it is running then."""
-
         def start() -> None:
             broker = self.broker(name)
             if not broker.is_alive:
@@ -81,7 +79,7 @@ class Targets(ABC):
             member.close().addErrback(self.world.failed)
 
     def replace_member(self, name: str) -> None:
-        """Start a new process under the name of a member that has ended."""
+        """A new process has the name of a member that has ended."""
         member = self.members.get(name)
         if member is not None and member.is_over:
             member.kill()
@@ -89,7 +87,7 @@ class Targets(ABC):
             self._join(name)
 
     def owned(self, name: str) -> list[TopicPartition]:
-        """The partitions that a member of the ZooKeeper group claimed, sorted."""
+        """Claimed by a member of the ZooKeeper group, sorted."""
         tree = self.world.zookeeper.tree
         owners = {tp: znodes.owner_path(GROUP, *tp) for tp in self._consumed()}
         return [
@@ -102,7 +100,6 @@ class Targets(ABC):
         self._tool.delete(path).addErrback(lambda failure: failure.trap(RegistryError))
 
     def later(self, delay_s: float, act: Callable[[], object]) -> None:
-        """Call ``act`` after a delay, unless the peace has begun."""
         self.world.scheduler.clock.callLater(delay_s, lambda: None if self._peaceful else act())
 
     def note(self, text: str) -> None:

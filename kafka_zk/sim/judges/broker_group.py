@@ -16,9 +16,7 @@ Owned = Mapping[str, tuple[TopicPartition, ...]]
 
 
 def generations(facts: Iterable[Fact], group_id: str, stored: Iterable[Assigned]) -> list[str]:
-    """Check owners. ``stored``: the generations in ``__consumer_offsets``, in addition to those that coordinators
-    reported.
-    """
+    """``stored``: the generations in ``__consumer_offsets``, in addition to those that coordinators reported."""
     facts = list(facts)
     told = [
         Assigned(fact.event.generation, fact.event.assignments)
@@ -71,7 +69,6 @@ def _had(member: str, tp: TopicPartition, generation: int, assigned: Mapping[int
 
 
 def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
-    """Check commits. ``kept``: the commits of the group, in log order."""
     broken = []
     last: dict[TopicPartition, int] = {}
     for tp, offset in kept:
@@ -94,7 +91,6 @@ def commits(facts: Iterable[Fact], kept: Sequence[Kept]) -> list[str]:
 
 
 def all_handed_out(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int]) -> list[str]:
-    """Check that the group delivered every record at least once."""
     seen: defaultdict[TopicPartition, set[int]] = defaultdict(set)
     for fact in facts:
         if isinstance(fact, HandedOut) and fact.generation >= 0:

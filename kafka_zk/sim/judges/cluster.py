@@ -14,8 +14,8 @@ from kafka_zk.sim.world.history import Acked, Chosen, Fact, Found, HandedOut, Ha
 
 
 def records(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """Check logs: acknowledged records are at their offsets, nothing appears twice, everything was sent, and the
-    records of one producer are in the order in which it sent them.
+    """Acknowledged records are at their offsets, nothing appears twice, everything was sent, and the records of one
+    producer are in order.
 
     ``logs``: all records at the end, of existing partitions. ``durable``: topics that lose nothing in a power loss;
     others may lose the end of a log.
@@ -81,7 +81,7 @@ def last_values(
 
 
 def seen(facts: Iterable[Fact], logs: Mapping[TopicPartition, list[Found]], durable: Collection[str]) -> list[str]:
-    """Check that each record that a consumer received is in the log at the end."""
+    """What a consumer received is in the log at the end."""
     broken = []
     there = {tp: {each.offset: each.value for each in found} for tp, found in logs.items() if tp.topic in durable}
     for fact in facts:
@@ -112,7 +112,7 @@ def controllers(facts: Iterable[Fact]) -> list[str]:
 
 
 def epochs(facts: Iterable[Fact]) -> list[str]:
-    """Check that a running broker never returns to an earlier leader epoch of a partition while the topic exists."""
+    """A running broker never returns to a partition's earlier leader epoch while the topic exists."""
     broken = []
     known: dict[tuple[str, TopicPartition], int] = {}
     for fact in facts:
@@ -134,7 +134,7 @@ def epochs(facts: Iterable[Fact]) -> list[str]:
 
 
 def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) -> list[str]:
-    """Check a ZooKeeper group: one owner at a time, offsets never decrease, every record is delivered at least once."""
+    """One owner at a time, offsets never decrease, every record is delivered at least once."""
     seen: list[zookeeper_group.Fact] = []
     for fact in facts:
         match fact:
@@ -152,7 +152,7 @@ def group(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None) 
 
 
 def by_partition(found: Iterable[Found]) -> dict[TopicPartition, list[Found]]:
-    """Group records by partition, sorted by offset."""
+    """The records of each partition, sorted by offset."""
     logs: defaultdict[TopicPartition, list[Found]] = defaultdict(list)
     for each in sorted(found, key=lambda each: (each.tp, each.offset)):
         logs[each.tp].append(each)

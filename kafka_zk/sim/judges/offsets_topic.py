@@ -11,14 +11,14 @@ from kafka_zk.sim.world.history import Assigned, Kept
 
 
 class OffsetsTopic(NamedTuple):
-    """All commits and generations of the group, in log order. Compaction removes nothing during a run."""
+    """All of the group's records, in log order. Compaction removes nothing during a run."""
 
     commits: list[Kept]
     generations: list[Assigned]
 
 
 async def read_offsets_topic(reader: Reader, partition_count: int, group_id: str) -> OffsetsTopic:
-    """Read the topic from beginning to end; closes the reader."""
+    """Closes the reader."""
     tps = [TopicPartition(OFFSETS_TOPIC, number) for number in range(partition_count)]
     ends = await reader.end_offsets(tps)
     reader.assign({tp: 0 for tp in tps})

@@ -28,7 +28,7 @@ class Kind(Enum):
 
 
 class Fact(NamedTuple):
-    """One fact. ``member``: a consumer id; "" for a value read from ZooKeeper."""
+    """``member``: a consumer id; "" for a value read from ZooKeeper."""
 
     time_ms: float
     member: str
@@ -39,7 +39,7 @@ class Fact(NamedTuple):
 
 
 def facts_of(event: object) -> Iterator[Fact]:
-    """The facts about ownership in an observer's event."""
+    """The event's facts about ownership."""
     match event:
         case events.Claimed():
             for partition, offset in event.offsets.items():
@@ -50,8 +50,8 @@ def facts_of(event: object) -> Iterator[Fact]:
 
 
 def violations(facts: Iterable[Fact], log_ends: Mapping[TopicPartition, int] | None = None) -> list[str]:
-    """All violations, in order. ``log_ends``: number of records by partition, all of which must be delivered by the
-    end; None skips this check.
+    """All violations, in the order of the facts. ``log_ends``: number of records by partition, all of which must be
+    delivered by the end; None skips this check.
     """
     holder: dict[TopicPartition, str] = {}
     last_token: dict[TopicPartition, int] = {}

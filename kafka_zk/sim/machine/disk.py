@@ -4,7 +4,7 @@ A write is visible immediately, as in a page cache, and durable after a sync. ``
 state that the next start finds: a file has its last synced content, plus any part of later writes, possibly with blocks
 of zeros; a name is as at the last sync of its directory, or as now. The model is stricter than real file systems, which
 order more than POSIX promises: it preserves only the order of removals and the atomicity of renames.
-``tests/soak/power.py`` does the same to real folders. Tests: tests/sim/test_disk.py.
+``tests/soak/power.py`` does the same to real folders.
 """
 
 import errno
@@ -50,7 +50,7 @@ class _Open(NamedTuple):
 
 
 class SimDisk(FileSystem):
-    """The disk. ``fault``: returns the error that an operation on a path raises now, or None."""
+    """``fault``: returns the error that an operation on a path raises now, or None."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -123,7 +123,7 @@ class SimDisk(FileSystem):
         self._locked[path] = descriptor
 
     def lock_inheritably(self, descriptor: int) -> None:
-        """No effect: no process inherits a descriptor here."""
+        """No process inherits a descriptor here."""
 
     def rename(self, path: str, target: str) -> None:
         self._meet("rename", path)
@@ -232,19 +232,18 @@ class SimDisk(FileSystem):
         self._locked_here -= {path for path in self._locked_here if _lies_in(path, folder)}
 
     def lose_power(self, folder: str, random: Random) -> None:
-        """Change a folder to the state after a power loss, and close its files."""
         self.close_all(folder)
         node = self._node(folder)
         if isinstance(node, _Directory):
             _after_power_loss(node, random)
 
     def everything(self, folder: str) -> dict[str, bytes]:
-        """The content of every file below a folder, by path."""
+        """Every file below a folder, by path."""
         node = self._node(folder)
         return dict(_walk(folder, node)) if isinstance(node, _Directory) else {}
 
     def durable_bytes(self, descriptor: int) -> int:
-        """Number of bytes at the start of a file that survive a power loss."""
+        """The beginning of a file that survives a power loss."""
         file = self._file(self._opened(descriptor))
         if file.content.startswith(file.durable):
             return len(file.durable)
@@ -286,7 +285,6 @@ class SimDisk(FileSystem):
         return parent.entries.get(name) if name else parent
 
     def _parent(self, path: str) -> tuple[_Directory, str]:
-        """The directory of a path, and the name in it; ("root", "") for the root."""
         if not path:
             raise _error(errno.ENOENT, path)
         *folders, name = [part for part in path.split("/") if part] or [""]
@@ -339,7 +337,7 @@ def _after_power_loss(directory: _Directory, random: Random) -> None:
 
 
 def _make_renames_atomic(found: dict[str, _Node], then: dict[str, _Node], now: dict[str, _Node]) -> None:
-    """Leave a renamed node exactly one of its names, as every journaling file system does."""
+    """A renamed node has exactly one of its names, as in every journaling file system."""
     new_names = {id(node): name for name, node in now.items()}
     for old_name, node in then.items():
         new_name = new_names.get(id(node), old_name)
@@ -353,7 +351,7 @@ def _make_renames_atomic(found: dict[str, _Node], then: dict[str, _Node], now: d
 
 
 def survivor(random: Random, name: str, durable: bytes, current: bytes) -> bytes:
-    """The content of a file after a power loss, given its durable and its current content."""
+    """A file after a power loss."""
     if current == durable:
         return durable
     if not current.startswith(durable):  # truncated and appended to, or rewritten: truncation keeps the common part
@@ -370,7 +368,7 @@ def _common_start(one: bytes, other: bytes) -> bytes:
 
 
 def _partly(random: Random, appended: bytes) -> bytes:
-    """What may remain of bytes that were not synced: a prefix, possibly with blocks of zeros."""
+    """A part of the bytes may remain, possibly with blocks of zeros."""
     kept = random.choice((0, len(appended), random.randint(0, len(appended))))
     data = bytearray(appended[:kept])
     if random.random() < 0.3:

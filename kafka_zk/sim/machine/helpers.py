@@ -1,7 +1,6 @@
 """Helper processes of the simulated world. Their work is done immediately; their messages arrive one by one.
 
 They run in their broker's process and die with it. Work and messages are pickled, as on a machine.
-Tests: tests/sim/test_helpers.py.
 """
 
 import pickle
@@ -50,7 +49,7 @@ class SimHelper:
         self._said.append(pickle.dumps((PROGRESS, content)))
 
     def receive(self) -> tuple[int, Any]:
-        """The next message. Raises EOFError when the helper has ended."""
+        """Raises EOFError when the helper has ended."""
         if not self.is_alive or not self._said:
             raise EOFError("the helper is gone")
         kind, content = pickle.loads(self._said.popleft())
@@ -65,8 +64,6 @@ class SimHelper:
 
 
 class SimHelpers:
-    """The helpers of one process."""
-
     def __init__(self, process: Process, random: Random) -> None:
         self._process = process
         self._random = random

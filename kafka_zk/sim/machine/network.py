@@ -5,7 +5,6 @@ piece, and has at most ``WINDOW_BYTES`` in transit; the rest waits in the sender
 refused, broken in the middle of a frame, slow, or silent. A cut delays the data from one host to another until it
 heals; neither side is notified. The kernel of a killed process closes its connections; a host that loses power falls
 silent.
-Tests: tests/sim/test_campaign.py.
 """
 
 from collections import deque
@@ -30,7 +29,7 @@ _EPHEMERAL_PORT = 40_000
 _DELAY_S = (0.00005, 0.001)
 """Minimum and maximum time that a piece takes."""
 _SPLIT_PROBABILITY = 0.05
-"""Probability that a piece arrives in two parts."""
+"""A piece arrives in two parts."""
 
 
 class SimPort:
@@ -62,7 +61,7 @@ class SimPort:
         return IPv4Address("TCP", *self.address)
 
     def take(self, accepted: Callable[[], None]) -> None:
-        """Queue an incoming connection in the kernel until the process accepts it."""
+        """An incoming connection waits in the kernel until the process accepts it."""
         self._backlog.append(accepted)
         self.process.receive(self._accept)
 
@@ -78,8 +77,6 @@ class SimPort:
 
 
 class SimNetwork:
-    """All hosts and the connections between them."""
-
     def __init__(self, scheduler: Scheduler, random: Random) -> None:
         self._clock = scheduler.clock
         self._random = random
@@ -111,11 +108,11 @@ class SimNetwork:
     # -- faults ---------------------------------------------------------------------------------------------------
 
     def cut(self, source: str, target: str) -> None:
-        """Delay everything that ``source`` sends to ``target`` from now on."""
+        """Everything that ``source`` sends to ``target`` is delayed from now on."""
         self._cuts[source, target] = None
 
     def heal(self) -> None:
-        """End all cuts and delays, and send the delayed data."""
+        """Cuts and delays end; the delayed data are sent."""
         self._cuts.clear()
         self._slow.clear()
         lingering, self._lingering = self._lingering, {}
@@ -128,7 +125,7 @@ class SimNetwork:
         self._slow[host] = delay_s
 
     def break_off(self, transport: SimTransport) -> None:
-        """Reset both sides. A random part of the first piece in transit still arrives, perhaps half a frame."""
+        """Reset both sides; a random part of the first piece in transit still arrives, perhaps half a frame."""
         peer = transport.peer
         for end in (transport, peer):
             if end is not None and end.connected:
@@ -138,11 +135,11 @@ class SimNetwork:
                 end.reset(ConnectionLost())
 
     def killed(self, process: Process) -> None:
-        """Close a killed process's connections and ports, as the kernel does."""
+        """The kernel closes the connections and ports."""
         self._take_away(process, tell=True)
 
     def lost_power(self, process: Process) -> None:
-        """Drop a process's connections and ports without notifying its peers."""
+        """The process's connections and ports vanish; its peers are not notified."""
         self._take_away(process, tell=False)
 
     def _take_away(self, process: Process, *, tell: bool) -> None:
@@ -161,7 +158,7 @@ class SimNetwork:
         self._clock.plan(self._random.uniform(*_DELAY_S), call, *args)
 
     def forget(self, transport: SimTransport) -> None:
-        """Forget a closed transport; its delayed pieces are still delivered later."""
+        """Its delayed pieces are still delivered later."""
         self.transports.pop(transport, None)
         if transport._stalled:
             self._lingering[transport] = None

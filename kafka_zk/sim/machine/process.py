@@ -3,7 +3,6 @@
 A process is killed or paused between two of its steps. Messages to a paused process wait. When it resumes, its own
 timers run first, so a zombie acts before it learns that its session has expired. Its clock may run fast or slow, and
 its wall clock may jump. It replaces a Twisted reactor (``seconds``, ``callLater``) and ``base.clock.Clock``.
-Tests: tests/sim/test_process.py.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from kafka_zk.sim.machine.scheduler import Scheduler
 
 T = TypeVar("T")
 THREAD_S = (0.00005, 0.002)
-"""Duration of work in a thread (minimum, maximum)."""
+"""Minimum and maximum."""
 LATE_S = 0.000_01
 """How late timers fire: late enough for code that counts whole milliseconds."""
 
@@ -50,7 +49,6 @@ class Timer:
         self.number = 0
 
     def reset(self, seconds: float) -> None:
-        """Plan the timer for ``seconds`` from now."""
         self._check()
         self._process.plan(self, self._process.seconds() + seconds)
 
@@ -62,11 +60,8 @@ class Timer:
 
 
 class Process:
-    """A simulated process.
-
-    Args:
-        failed: called with an exception of a timer or message; the process continues, as under Twisted.
-        epoch_ms: wall-clock time at the beginning.
+    """``failed``: called with an exception of a timer or message; the process continues, as under Twisted.
+    ``epoch_ms``: wall-clock time at the beginning.
     """
 
     def __init__(
@@ -116,7 +111,7 @@ class Process:
             self._plan_wake()
 
     def set_clock(self, rate: float = 1.0, jump_ms: int = 0) -> None:
-        """Change the rate of the clock from now on, and move the wall clock by ``jump_ms``."""
+        """Change the rate from now on, and move the wall clock by ``jump_ms``."""
         self._base_s, self._world_base_s = self.seconds(), self._clock.rightNow
         self._rate = rate
         self._wall_offset_ms += jump_ms
@@ -134,7 +129,6 @@ class Process:
             self._wake = self._clock.callLater((wait_s if wait_s > 0 else 0.0) + LATE_S, self._run_due)
 
     def _run_due(self) -> None:
-        """Run all timers that are due now, but not those that they schedule."""
         last = self._numbers
         now_s = self.seconds()
         timers = self._timers
@@ -153,7 +147,7 @@ class Process:
     # -- faults and messages --------------------------------------------------------------------------------------
 
     def receive(self, message: Callable[..., None], *args: object) -> None:
-        """Deliver a message from outside to the process: later if it is paused, never if it is dead."""
+        """Messages from outside come later if the process is paused, and never if it is dead."""
         if not self.is_alive:
             self._never.append(partial(message, *args))
         elif self.is_paused:
@@ -165,12 +159,12 @@ class Process:
                 self._failed(Failure())
 
     def pause(self) -> None:
-        """SIGSTOP."""
+        """Act like SIGSTOP."""
         self.is_paused = True
         self._plan_wake()
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Act like SIGCONT."""
         if not self.is_alive or not self.is_paused:
             return
         self.is_paused = False
@@ -180,12 +174,14 @@ class Process:
             self.receive(message)
 
     def kill(self) -> None:
-        """SIGKILL. Pending messages are kept: freeing them would run ``finally`` blocks of the process's coroutines."""
+        """Act like SIGKILL. Pending messages are kept: freeing them would run ``finally`` blocks of the process's
+        coroutines.
+        """
         self.is_alive = False
         self._plan_wake()
 
     def keep(self, what: object) -> None:
-        """Keep an object that only the operating system knows after a kill."""
+        """Only the operating system knows the object after a kill."""
         self._never.append(what)
 
     def run_in_thread(self, work: Callable[[], T], /) -> "Deferred[T]":

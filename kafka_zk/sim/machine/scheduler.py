@@ -21,7 +21,7 @@ class Stuck(AssertionError):
 
 
 class PlannedCall:
-    """Like Twisted's DelayedCall, but smaller: a run schedules hundreds of thousands."""
+    """Smaller than Twisted's DelayedCall: a run schedules hundreds of thousands."""
 
     __slots__ = ("_clock", "_is_cancelled", "args", "called", "func", "is_active", "time_s")
 
@@ -48,12 +48,10 @@ class PlannedCall:
         self.is_active = False
 
     def reset(self, seconds: float) -> None:
-        """Move the call to ``seconds`` from now."""
         self._check()
         self._clock.move(self, self._clock.rightNow + seconds)
 
     def delay(self, seconds: float) -> None:
-        """Delay the call by ``seconds``."""
         self._check()
         self._clock.move(self, self.time_s + seconds)
 
@@ -65,16 +63,16 @@ class PlannedCall:
 
 
 _Certain = tuple[Callable[..., object], tuple[object, ...]]
-"""A call that is never cancelled or moved: callable and arguments."""
+"""Never cancelled or moved: callable and arguments."""
 
 
 class VirtualClock(Clock):
-    """A Twisted clock with a wall clock that begins at ``epoch_ms``. A heap orders calls by time, then in the order in
-    which they were scheduled.
+    """The wall clock begins at ``epoch_ms``. A heap orders calls by time, then in the order in which they were
+    scheduled.
     """
 
     run_call: Callable[[Callable[..., object], tuple[object, ...]], None] | None = None
-    """Makes one call; set by a test that measures reactor turns."""
+    """Set by a test that measures reactor turns."""
 
     def __init__(self, epoch_ms: int = 0) -> None:
         super().__init__()
@@ -90,18 +88,17 @@ class VirtualClock(Clock):
         return call
 
     def plan(self, delay_s: float, what: Callable[..., object], *args: object) -> None:
-        """Like ``callLater``, but the call cannot be cancelled."""
+        """The call cannot be cancelled."""
         self._numbers += 1
         heappush(self._heap, (self.rightNow + delay_s, self._numbers, (what, args)))
 
     def move(self, call: PlannedCall, time_s: float) -> None:
-        """Move a call to another time. Its old heap entry is skipped."""
+        """The call's old heap entry is skipped."""
         call.time_s = time_s
         self._numbers += 1
         heappush(self._heap, (time_s, self._numbers, call))
 
     def next_due(self) -> float | None:
-        """Time of the next call; None if there is none."""
         heap = self._heap
         while heap:
             planned_s, _, call = heap[0]
@@ -111,7 +108,7 @@ class VirtualClock(Clock):
         return None
 
     def getDelayedCalls(self) -> list[PlannedCall]:  # type: ignore[override]
-        """The pending calls that can be cancelled."""
+        """The planned calls that can be cancelled."""
         planned = [call for _, _, call in self._heap if isinstance(call, PlannedCall)]
         return list({id(call): call for call in planned if call.is_active}.values())
 
@@ -119,14 +116,13 @@ class VirtualClock(Clock):
         self.advance_to(self.rightNow + amount)
 
     def advance_to(self, time_s: float) -> None:
-        """Set the time and run due calls. (A sum of floats may be slightly less than ``time_s``.)"""
+        """Run due calls. (A sum of floats may be slightly less than ``time_s``.)"""
         self.rightNow = max(self.rightNow, time_s)
         heap = self._heap
         while heap and heap[0][0] <= self.rightNow:
             self._run_next()
 
     def run_until(self, time_s: float) -> None:
-        """Run all calls until ``time_s``, each at its own time; then set the time to ``time_s``."""
         heap = self._heap
         while heap and (due_s := heap[0][0]) <= time_s:
             if due_s > self.rightNow:
@@ -157,7 +153,7 @@ class VirtualClock(Clock):
 
 
 class Scheduler:
-    """Owns ``clock``, which replaces a reactor's time, and ``random``."""
+    """``clock`` replaces a reactor's time."""
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -177,24 +173,24 @@ class Scheduler:
         return True
 
     def run_for(self, duration_ms: float, is_over: Callable[[], bool] = lambda: False) -> None:
-        """Let virtual time pass. Ends early if ``is_over``, called every virtual second, returns True."""
+        """Ends early if ``is_over``, called every virtual second, returns True."""
         end_s = self.clock.rightNow + duration_ms / 1000
         while self.clock.rightNow < end_s and not is_over():
             self.clock.run_until(min(self.clock.rightNow + 1, end_s))
 
     def run_until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
-        """Run until the condition is true. Raises Stuck after ``limit_ms`` of virtual time."""
+        """Raises Stuck after ``limit_ms`` of virtual time."""
         end = self.clock.seconds() + limit_ms / 1000
         while not condition():
             if self.clock.seconds() > end or not self.step():
                 raise Stuck(f"not so within {limit_ms} ms of virtual time (seed {self.seed})")
 
     def start(self, work: "Coroutine[Any, Any, T]") -> "Deferred[T]":
-        """Begin the work, which continues during the next ``run…``."""
+        """The work continues during the next ``run…``."""
         return ensureDeferred(work)
 
     def run(self, work: "Coroutine[Any, Any, T] | Deferred[T]", limit_ms: float = 60_000) -> T:
-        """Run until the work is done. Returns its result or raises its exception."""
+        """Returns the work's result or raises its exception."""
         outcome: list[Any] = []
         failures: list[Any] = []
         ensureDeferred(work).addCallbacks(outcome.append, failures.append)

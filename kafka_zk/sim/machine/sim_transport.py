@@ -1,7 +1,4 @@
-"""One end of a connection in the simulated network: its send queue, bytes in transit, and received bytes.
-
-Tests: tests/sim/test_campaign.py.
-"""
+"""One end of a connection in the simulated network: its send queue, bytes in transit, and received bytes."""
 
 import struct
 from collections import deque
@@ -28,8 +25,6 @@ Address = tuple[str, int]
 
 
 class Wire(Protocol):
-    """The transport's interface to the network."""
-
     def later(self, call: Callable[..., object], *args: object) -> None: ...
 
     def send(self, sender: "SimTransport", data: bytes | None) -> None: ...
@@ -38,7 +33,7 @@ class Wire(Protocol):
 
 
 class _QueuedSlice:
-    """The rest of a slice that is being sent. Keeps a reference to the slice until all is sent."""
+    """Being sent; keeps a reference to the slice until all is sent."""
 
     __slots__ = ("file_slice", "position", "remaining_bytes")
 
@@ -80,7 +75,7 @@ class SimTransport:
     def receive_into(
         self, decoder: FrameDecoder, received: Callable[[int], None], pool: MemoryPool | None = None
     ) -> None:
-        """Ignored: all data are passed to ``dataReceived``."""
+        """All data are passed to ``dataReceived``."""
 
     def write_frame(self, parts: Sequence[Part]) -> None:
         if not self.connected or self.disconnecting:
@@ -128,13 +123,11 @@ class SimTransport:
         return self._sent_bytes - self._under_way_bytes
 
     def loseConnection(self) -> None:
-        """Close the connection when the queue has been sent."""
         if self.connected and not self.disconnecting:
             self.disconnecting = True
             self._send_queue()
 
     def abortConnection(self) -> None:
-        """Close the connection now; the peer sees a reset."""
         if self.connected and not self._finished:
             self._finished = True
             self._stalled.clear()
@@ -166,7 +159,6 @@ class SimTransport:
     # -- sending --------------------------------------------------------------------------------------------------
 
     def _send_queue(self) -> None:
-        """Send as much of the queue as the window has room for."""
         while self._queue and self._under_way_bytes < WINDOW_BYTES and self.connected:
             data = self._next_piece()
             if data is None:
@@ -191,7 +183,7 @@ class SimTransport:
             self.process.callLater(0, drained)
 
     def _next_piece(self) -> bytes | None:
-        """Take the next piece off the queue; None if a file ends before its slice does."""
+        """None if a file ends before its slice does."""
         parts: list[bytes] = []
         room_bytes = PIECE_BYTES
         while self._queue and room_bytes > 0:
@@ -211,7 +203,6 @@ class SimTransport:
         return item[:room_bytes]
 
     def _read_off(self, item: _QueuedSlice, room_bytes: int) -> bytes:
-        """Read from a slice; empty if the file cannot be read."""
         try:
             data = files.pread(item.file_slice.fileno(), min(item.remaining_bytes, room_bytes), item.position)
         except OSError:
@@ -229,7 +220,7 @@ class SimTransport:
         return not (self._queue or self.on_drained is not None or self.disconnecting)
 
     def send_more(self) -> None:
-        """Continue to send after the peer has made room in the window."""
+        """The peer has made room in the window."""
         has_work = self._queue or self.on_drained is not None or self.disconnecting
         if has_work and self.connected and not self._held:
             self._send_queue()
@@ -237,7 +228,7 @@ class SimTransport:
     # -- receiving ------------------------------------------------------------------------------------------------
 
     def arrived(self, data: bytes | None) -> None:
-        """A piece arrives at this host; None is the end of the stream."""
+        """None is the end of the stream."""
         if not self.connected:
             return
         if data is None:
@@ -247,7 +238,6 @@ class SimTransport:
         self.process.receive(self._read)
 
     def reset(self, reason: Exception) -> None:
-        """A reset arrives from the peer or the network."""
         if self.connected:
             self._end_of_stream = reason
             self.process.receive(self._read)
@@ -265,7 +255,7 @@ class SimTransport:
             self.end(self._end_of_stream)
 
     def end(self, reason: Exception) -> None:
-        """Close this side and notify its protocol."""
+        """Notifies the protocol."""
         if not self.connected:
             return
         self.connected = False
@@ -275,7 +265,7 @@ class SimTransport:
         self.protocol.connectionLost(Failure(reason))
 
     def vanish(self) -> None:
-        """Drop this side, because its process is gone. Its protocol is not notified, so its coroutines never end."""
+        """The process is gone: its protocol is not notified, so its coroutines never end."""
         self.connected = False
         self._stalled.clear()
         self._network.forget(self)
@@ -289,7 +279,6 @@ class SimTransport:
 
 
 def _joined(size_bytes: int, parts: Sequence[Part]) -> bytes | None:
-    """A whole frame as bytes; None if part of it is in a file."""
     data = [_FRAME_SIZE.pack(size_bytes)]
     for part in parts:
         if not isinstance(part, _DATA):

@@ -1,7 +1,6 @@
 """The facts of a scenario as lines of text: an actor, and a sentence from the recorder's table. Pure.
 
 Sentences of safeguards that acted begin with SAFEGUARD. Routine events are omitted by default.
-Tests: tests/sim/test_scenarios.py.
 """
 
 import re
@@ -52,7 +51,6 @@ class Told(NamedTuple):
 
 
 def told(fact: Fact, everything: bool = False) -> Told | None:
-    """The line for a fact; None if it is omitted."""
     match fact:
         case Sent():
             return Told(fact.time_ms, fact.actor, f"sends {_value(fact.value)} to {fact.tp}")

@@ -1,7 +1,6 @@
 """Plays a scenario and yields the trace: commands, events, expectations, and violations that the judges find.
 
 The trace arrives line by line; scenario files contain it. The same scenario gives the same trace on every machine.
-Tests: tests/sim/test_scenarios.py.
 """
 
 import re
@@ -43,7 +42,6 @@ class Line(NamedTuple):
     number: int = 0
 
     def document(self) -> dict[str, Any]:
-        """The line as a JSON object."""
         return {**self._asdict(), "time_ms": round(self.time_ms, 3)}
 
     def __str__(self) -> str:
@@ -89,14 +87,11 @@ def replay(
 
 
 def heading(scenario: Scenario, name: str) -> str:
-    """The heading of a play in the trace."""
     rule = f": {OLD_RULES[scenario.old_rule].says}" if name == OLD and scenario.old_rule else ""
     return f"{TRACE_MARK} {PLAYS[name]}{rule}"
 
 
 class _Player:
-    """One play of a scenario."""
-
     def __init__(self, scenario: Scenario, name: str, everything: bool, prepare: Callable[[Played], None]) -> None:
         self._prepare = prepare
         self._scenario = scenario
@@ -190,7 +185,6 @@ def _shown(violations: Sequence[str]) -> Iterator[str]:
 
 
 def _first_line(violation: str) -> str:
-    """The first line of a violation, with its time in seconds; for a traceback, also the exception."""
     timed = _TIMED.fullmatch(violation)
     if timed is not None:
         violation = f"at {float(timed[1]) / 1000:.1f} s {timed[2]}"

@@ -1,4 +1,4 @@
-"""Play a scenario into a recording for ``kafka-zk web``: ZooKeeper transactions, events of processes, steps.
+"""Plays a scenario into a recording for ``kafka-zk web``.
 
 A scenario that is played twice, with and without an old rule, appears as two clusters in sequence: all znodes of the
 first are deleted before the second begins.
@@ -51,7 +51,7 @@ class _Recorder:
         self._in_step = False
 
     def begin(self, stage: Played) -> None:
-        """Begin a play. Writes made by the end of the previous world are ignored."""
+        """Writes made by the end of the previous world are ignored."""
         self._end_step()
         ends_ms = (self._recording.entries.times() or (0, EPOCH_MS))[1]
         zxid = self._tree.zxid if self._tree is not None else 0
@@ -77,7 +77,6 @@ class _Recorder:
         self._in_step = True
 
     def _until(self, time_ms: float | None) -> int:
-        """Number of the last entry at ``time_ms``; None: of the last entry of all."""
         if not self._is_run or time_ms is None:
             return self._recording.entries.count
         return self._recording.entries.seq_at(self._base_ms + int(time_ms))
@@ -101,7 +100,6 @@ class _Recorder:
             self._recording.add(events, transactions)
 
     def _placed(self, fact: Lifted) -> Event:
-        """The event of a fact, with the world's time instead of the process's."""
         time_ms = self._base_ms + int(fact.time_ms)
         event = replace(fact.event, time_ms=time_ms)
         if isinstance(event, SessionChanged) and event.session_id is not None:
@@ -110,7 +108,7 @@ class _Recorder:
 
 
 class _LoggedTree(ZnodeTree):
-    """A znode tree that records its writes, as ZooKeeper's transaction log does."""
+    """Records its writes, as ZooKeeper's transaction log does."""
 
     def __init__(self, stage: Played, first_session: int, base_ms: int) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
 """The conditions that a scenario can wait for or expect: a phrase and a check of the stage for each.
 
-Most examine znodes, as any tool can. To add one, add a function here. Tests: tests/sim/test_scenarios.py.
+Most examine znodes, as any tool can. To add one, add a function here.
 """
 
 import re
@@ -23,7 +23,7 @@ JUDGES: dict[Phrase, Callable[..., bool]] = {}
 
 
 def condition(text: str) -> Callable[[Holds], Holds]:
-    """Register a condition. The function is called with the stage and the values of the slots."""
+    """The function gets the stage and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         CONDITIONS[Phrase(text)] = holds
@@ -33,7 +33,7 @@ def condition(text: str) -> Callable[[Holds], Holds]:
 
 
 def judgement(text: str) -> Callable[[Holds], Holds]:
-    """Register a judgement. The function is called with the violations and the values of the slots."""
+    """The function gets the violations and the values of the slots."""
 
     def enter(holds: Holds) -> Holds:
         JUDGES[Phrase(text)] = holds
@@ -134,12 +134,11 @@ def find(violations: list[str], text: str) -> bool:
 
 
 def is_of(actor: str, member: str) -> bool:
-    """True if a group id belongs to this member."""
+    """``actor``: an id in the group."""
     return re.fullmatch(rf"({GROUP}_)?{re.escape(member)}(-.*)?", actor) is not None
 
 
 def described() -> Iterable[tuple[str, str]]:
-    """Return each phrase and its description, for help texts."""
     return [(each.text, (holds.__doc__ or "").strip()) for each, holds in (CONDITIONS | JUDGES).items()]
 
 

@@ -1,4 +1,4 @@
-"""The built-in scenarios: the files in ``outages/``, by name."""
+"""The files in ``outages/``, by name."""
 
 from pathlib import Path
 
@@ -6,7 +6,6 @@ FOLDER = Path(__file__).parent / "outages"
 
 
 def built_in() -> dict[str, Path]:
-    """The built-in scenarios, sorted by name."""
     return {path.stem: path for path in sorted(FOLDER.glob("*.txt"))}
 
 
@@ -15,6 +14,6 @@ def names() -> list[str]:
 
 
 def find(name: str) -> Path | None:
-    """The file at this path, or the built-in scenario of this name; None if neither exists."""
+    """The file at this path, or the built-in scenario of this name."""
     path = Path(name)
     return path if path.is_file() else built_in().get(name)

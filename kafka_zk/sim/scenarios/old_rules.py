@@ -1,7 +1,7 @@
 """Old rules: the product without one of its safeguards. Scenarios are played with and without such a rule.
 
 Each rule broke real clusters of Kafka or of other systems that stored state in ZooKeeper. A rule is patched into the
-product for one play. Tests: tests/sim/test_scenarios.py.
+product for one play.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -176,7 +176,7 @@ OLD_RULES: dict[str, OldRule] = {
 
 
 async def _until_connected(client: RegistryClient, work: Callable[[], Awaitable[object]]) -> None:
-    """Like ZkClient's retryUntilConnected: retries across sessions."""
+    """Retries across sessions, like ZkClient's retryUntilConnected."""
     while True:
         try:
             await client.connected()
@@ -192,7 +192,6 @@ async def _until_connected(client: RegistryClient, work: Callable[[], Awaitable[
 
 @contextmanager
 def in_place(name: str | None) -> Iterator[None]:
-    """Apply a rule within the block."""
     with ExitStack() as stack:
         if name is not None:
             OLD_RULES[name].put_in_place(_Patches(stack))

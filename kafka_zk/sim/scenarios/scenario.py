@@ -11,8 +11,6 @@
     [old] expect the judges find nothing      only with the old rule; [ours]: only with the safeguard
 
     === with the old rule                     from here on: the trace, which ``kafka-zk replay --write`` writes
-
-Tests: tests/sim/test_scenarios.py.
 """
 
 import re
@@ -80,12 +78,11 @@ class Scenario(NamedTuple):
 
     @property
     def plays(self) -> tuple[str, ...]:
-        """The plays, in order."""
         return (OLD, OURS) if self.old_rule else (OURS,)
 
 
 def parse(text: str) -> Scenario:
-    """Parse a scenario. Raises ScenarioError with the line and the reason."""
+    """Raises ScenarioError with the line and the reason."""
     lines = text.splitlines()
     end = next((number for number, line in enumerate(lines) if line.startswith(TRACE_MARK)), len(lines))
     source, trace = lines[:end], lines[end:]
@@ -102,13 +99,12 @@ def parse(text: str) -> Scenario:
 
 
 def with_trace(scenario: Scenario, trace: Iterable[str]) -> str:
-    """The file's text with another trace."""
+    """The text of a scenario file with this trace."""
     source = "\n".join(scenario.source).rstrip()
     return f"{source}\n\n" + "\n".join(trace) + "\n"
 
 
 def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
-    """The title, the lesson, and the number of their lines."""
     if not source or not source[0].startswith("# "):
         raise ScenarioError(1, "the first line is the title: # and what the scenario is called")
     count = next((number for number, line in enumerate(source) if not line.startswith("#")), len(source))
@@ -117,8 +113,6 @@ def _beginning(source: Sequence[str]) -> tuple[str, tuple[str, ...], int]:
 
 
 class _Reader:
-    """Reads a scenario line by line."""
-
     def __init__(self) -> None:
         self.seed = _FIRST_SEED
         self.seed_line = 0

@@ -2,7 +2,6 @@
 
 ``verbs`` act on it, and ``conditions`` examine it. ``StageError`` explains to the author of a scenario what is
 impossible.
-Tests: tests/sim/test_scenarios.py.
 """
 
 from collections import Counter
@@ -34,7 +33,7 @@ from kafka_zk.sim.world.world import SimBroker, World
 from kafka_zk.sim.zookeeper.client import SimClient
 
 READ_MS = 20_000
-"""Maximum time for the judges to read a partition."""
+"""The judges read a partition in this time."""
 ADMIN_MS = 3_000
 """Maximum time for a broker's response to an admin client."""
 _TOOL_SESSION_MS = 600_000
@@ -63,14 +62,14 @@ class Stage:
         return [broker.name for broker in self.world.brokers.values()] + [*self.members, *self.producers]
 
     def broker(self, name: str) -> SimBroker:
-        """The broker of this name. Raises StageError if there is none."""
+        """Raises StageError if there is none."""
         for broker in self.world.brokers.values():
             if broker.name == name:
                 return broker
         raise StageError(f"no broker is called {name}; there are: {self._listed(self.world.brokers.values())}")
 
     def process(self, name: str) -> SimBroker | SimGroupMember:
-        """The process of this name. Raises StageError if the name is unknown or a producer."""
+        """Raises StageError if the name is unknown or a producer."""
         if name in self.members:
             return self.members[name]
         if name in self.producers:
@@ -87,7 +86,7 @@ class Stage:
         return client
 
     def member(self, name: str) -> SimGroupMember:
-        """The member of this name. Raises StageError if there is none."""
+        """Raises StageError if there is none."""
         if name not in self.members:
             raise StageError(f"no member is called {name}; there are: {', '.join(self.members) or 'none yet'}")
         return self.members[name]
@@ -117,7 +116,6 @@ class Stage:
         self.world.run_for(500)
 
     def create_topic(self, topic: str, partition_count: int, broker: str | None = None) -> None:
-        """Create a topic on one broker, or spread over all."""
         assignment = None
         if broker is not None:
             number = self.broker(broker).broker_id
@@ -135,7 +133,7 @@ class Stage:
             self.producers[name].send(tp, f"{name}:{value}")
 
     def join(self, name: str, make: Callable[[], SimGroupMember]) -> None:
-        """Add a member. Raises StageError if it is already a member."""
+        """Raises StageError if it is already a member."""
         if name in self.members and not self.members[name].is_over:
             raise StageError(f"{name} is already a member")
         if name in self.members:
@@ -153,14 +151,14 @@ class Stage:
     # -- time -----------------------------------------------------------------------------------------------------
 
     def wait_for(self, work: Any, limit_ms: float = LIVENESS_MS) -> Any:
-        """Run until ``work`` is done. Raises StageError if it fails or is not done in time."""
+        """Raises StageError if ``work`` fails or is not done in time."""
         try:
             return self.world.run(work, limit_ms)
         except (KafkaError, RegistryError, Stuck) as error:
             raise StageError(str(error) or type(error).__name__) from None
 
     def until(self, what: str, condition: Callable[[], object], limit_ms: float = LIVENESS_MS) -> None:
-        """Run until the condition is true. Raises StageError after ``limit_ms``."""
+        """Raises StageError after ``limit_ms``."""
         try:
             self.world.until(condition, limit_ms)
         except Stuck:
@@ -169,7 +167,6 @@ class Stage:
     # -- judges ---------------------------------------------------------------------------------------------------
 
     def violations(self) -> list[str]:
-        """Every violation at this moment."""
         facts = self.history.facts
         logs: dict[TopicPartition, list[Found]] = {}
         broken = []
@@ -188,7 +185,6 @@ class Stage:
         return broken + [f"an error that nobody handled: {failure}" for failure in self.world.failures]
 
     def _partitions(self) -> list[TopicPartition]:
-        """All partitions of existing topics to which clients wrote."""
         tree = self.world.zookeeper.tree
         topics = tree.children(TOPICS)[0] if tree.exists(TOPICS) is not None else []
         written = {fact.tp for fact in self.history.facts if isinstance(fact, Sent)}

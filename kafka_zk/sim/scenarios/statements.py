@@ -1,7 +1,7 @@
 """The grammar of scenarios: a statement matches a phrase with ``{slots}`` for names, numbers and times.
 
 ``verbs`` defines the phrases. A text that matches none raises a ``ScenarioError`` with the line and the closest phrase.
-Pure. Tests: tests/sim/test_scenarios.py.
+Pure.
 """
 
 import difflib
@@ -78,7 +78,7 @@ class Phrase:
 
 
 def matched(phrases: Mapping[Phrase, Any], text: str, line: int) -> tuple[Phrase, dict[str, Any]]:
-    """The first phrase that matches. Raises ScenarioError, which suggests the closest phrase."""
+    """The first that matches. Raises ScenarioError, which suggests the closest phrase."""
     for phrase in phrases:
         slots = phrase.match(text)
         if slots is not None:

@@ -1,6 +1,6 @@
 """The statements of a scenario: a phrase and an action on the stage for each.
 
-To add one, add a function here. Tests: tests/sim/test_scenarios.py.
+To add one, add a function here.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +19,7 @@ VERBS: dict[Phrase, Act] = {}
 
 
 def phrase(text: str) -> Callable[[Act], Act]:
-    """Register a function for a phrase. It is called with the stage and the values of the slots."""
+    """The function gets the stage and the values of the slots."""
 
     def enter(act: Act) -> Act:
         VERBS[Phrase(text)] = act
@@ -242,5 +242,4 @@ def _check_names(stage: Stage, *names: str) -> None:
 
 
 def described() -> Iterable[tuple[str, str]]:
-    """Each phrase and its description, for help texts."""
     return [(each.text, (act.__doc__ or "").strip()) for each, act in VERBS.items()]

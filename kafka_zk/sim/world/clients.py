@@ -1,4 +1,4 @@
-"""Clients of the simulated world: producers of numbered records, members of both kinds of groups, an admin client.
+"""Producers of numbered records, members of both kinds of groups, an admin client.
 
 Each client has its own process, is killed and paused with it, and records its observations in the history.
 """
@@ -94,7 +94,7 @@ class SimProducer:
         self.process.callLater(self._random.uniform(*self._every_s), self._send)
 
     def send(self, tp: TopicPartition, value: str | None = None) -> None:
-        """Send one more record, with this value or the next number."""
+        """``value`` None: the next number."""
         self._number += 1
         value = value or f"{self.name}:{self._number}"
         self.waiting += 1
@@ -118,7 +118,7 @@ class SimProducer:
         sent.addCallbacks(acked, failed).addErrback(self._world.failed)
 
     def close(self) -> Any:
-        """Stop sending and deliver pending records."""
+        """Pending records are delivered."""
         self.is_stopping = True
         return ensureDeferred(self._producer.close())
 
@@ -132,7 +132,7 @@ class SimGroupMember(ABC):
     """A member of a group in its own process. Processing records takes a random time."""
 
     client: SimClient | None = None
-    """The ZooKeeper client; None for members that do not use ZooKeeper."""
+    """None for members that do not use ZooKeeper."""
     consumer: ZookeeperConsumer | Consumer
 
     def __init__(self, world: World, name: str, history: History) -> None:
@@ -155,7 +155,6 @@ class SimGroupMember(ABC):
         """Poll records until the consumer is closed."""
 
     def close(self) -> Any:
-        """Leave the group."""
         return ensureDeferred(self.consumer.close())
 
     def pause(self) -> None:
@@ -177,10 +176,7 @@ class SimGroupMember(ABC):
 
 
 class SimMember(SimGroupMember):
-    """A member of a ZooKeeper group.
-
-    ``number``: number of earlier processes with this name, so that each has a different consumer id.
-    """
+    """``number``: number of earlier processes with this name, so that each has a different consumer id."""
 
     client: SimClient
     consumer: ZookeeperConsumer
@@ -223,7 +219,7 @@ class SimMember(SimGroupMember):
 
 
 class SimBrokerMember(SimGroupMember):
-    """A member of a broker group. It commits automatically, and sometimes explicitly."""
+    """Commits automatically, and sometimes explicitly."""
 
     consumer: Consumer
 
@@ -283,7 +279,6 @@ class SimBrokerMember(SimGroupMember):
 
     @property
     def actor(self) -> str:
-        """The member id in the group."""
         return self.consumer.group_metadata().member_id
 
     @property
@@ -292,7 +287,7 @@ class SimBrokerMember(SimGroupMember):
 
 
 def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicPartition], history: History) -> None:
-    """Record the ZooKeeper group's committed offsets of these partitions."""
+    """The ZooKeeper group's commits become facts."""
 
     def stored(tp: TopicPartition, data: bytes | None) -> None:
         if data is not None:
@@ -304,5 +299,4 @@ def watch_offsets(world: World, tool: SimClient, partitions: Iterable[TopicParti
 
 
 def make_admin(world: World, process: Process, **options: Any) -> Admin:
-    """Make an admin client in a process."""
     return Admin(process, connect=world.connect_from(process), bootstrap_servers=world.bootstrap, **options)

@@ -9,7 +9,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class Sent(NamedTuple):
-    """A producer's ``send`` was called; ``Acked`` or ``Refused`` follows, unless the producer is killed."""
+    """``Acked`` or ``Refused`` follows, unless the producer is killed."""
 
     time_ms: float
     actor: str
@@ -26,7 +26,7 @@ class Acked(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A send failed with an error; the record may still be in the log."""
+    """The record may still be in the log."""
 
     time_ms: float
     actor: str
@@ -36,7 +36,7 @@ class Refused(NamedTuple):
 
 
 class HandedOut(NamedTuple):
-    """A member of a group delivered a record to its user. ``actor``: its id in the group.
+    """``actor``: the member's id in the group.
 
     ``generation``: the generation of a broker group; -1 for a ZooKeeper group.
     """
@@ -68,15 +68,13 @@ class Chosen(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """The value of a committed offset's znode."""
-
     time_ms: float
     tp: TopicPartition
     offset: int
 
 
 class Lifted(NamedTuple):
-    """An event that a broker, a controller or a member observed."""
+    """Observed by a broker, a controller or a member."""
 
     time_ms: float
     actor: str
@@ -106,8 +104,6 @@ class Kept(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A generation of the group in ``__consumer_offsets`` that has an assignment."""
-
     generation: int
     partitions: Mapping[str, tuple[TopicPartition, ...]]
 

@@ -2,7 +2,7 @@
 
 All randomness comes from the seed, and all time from the scheduler. A world is a context manager, because its disk
 replaces the operating system's files while it runs. ``failures`` collects exceptions of processes and unhandled errors
-of Deferreds. Tests: tests/sim/test_campaign.py.
+of Deferreds.
 """
 
 import gc
@@ -37,7 +37,7 @@ SESSION_TIMEOUT_MS = 6_000
 
 
 class SimBroker:
-    """A broker of the world: one folder, one id, and at most one process at a time."""
+    """One folder, one id, and at most one process at a time."""
 
     def __init__(self, world: "World", broker_id: int, properties: Mapping[str, str]) -> None:
         self.world = world
@@ -59,11 +59,10 @@ class SimBroker:
         self.start_error: Failure | None = None
         self.gave_up = False
         self.power_lost: Callable[[], None] = lambda: None
-        """Called when the machine loses power."""
 
     @property
     def has_given_up(self) -> bool:
-        """True if the broker ended on its own, because it could not start or continue."""
+        """The broker ended on its own, because it could not start or continue."""
         return not self.is_alive and self.gave_up
 
     @property
@@ -71,7 +70,7 @@ class SimBroker:
         return self.process is not None and self.process.is_alive
 
     def start(self) -> None:
-        """Begin to start the broker. ``is_started`` becomes True when it serves."""
+        """``is_started`` becomes True when the broker serves."""
         assert not self.is_alive, f"{self.name} runs"
         self.starts += 1
         self.world.graves += [self.broker, self.client]
@@ -108,13 +107,11 @@ class SimBroker:
         self.kill()
 
     def _gave_up(self, reason: str) -> None:
-        """Stop, as the real server process does."""
         self.world.note(f"{self.name} gives up: {reason}")
         self.gave_up = True
         self.kill()
 
     def stop(self) -> "Deferred[None]":
-        """A clean shutdown."""
         assert self.broker is not None
         return ensureDeferred(self.broker.stop()).addCallback(lambda _: self.kill())
 
@@ -125,7 +122,7 @@ class SimBroker:
             self.world.network.killed(self._process)
 
     def lose_power(self) -> None:
-        """Lose all data that were not synced. Peers are not notified."""
+        """Unsynced data are gone; peers are not notified."""
         if self.is_alive:
             self._end()
             self.world.network.lost_power(self._process)
@@ -161,12 +158,12 @@ class SimBroker:
 
 @cache
 def _freeze_what_was_imported() -> None:
-    """Exempt all imported objects from garbage collection, which would dominate a run of one second."""
+    """Collecting imported objects would dominate a run of one second."""
     gc.freeze()
 
 
 class World:
-    """The simulated world. ``observe``: receives every event of every broker."""
+    """``observe``: receives every event of every broker."""
 
     def __init__(self, seed: int, observe: Callable[[Event], None] = lambda event: None) -> None:
         self.seed = seed
@@ -218,13 +215,11 @@ class World:
         return made
 
     def process(self, name: str) -> Process:
-        """Create a process on a host of this name."""
         made = Process(name, self.scheduler, Random(f"{self.seed} {name}"), self.failed, EPOCH_MS)
         self.graves.append(made)
         return made
 
     def connect_from(self, process: Process) -> Connect:
-        """``network.client.connect`` for the code of a process."""
         connected: Connect = partial(connect, connector=self.network.connector(process))
         return connected
 
@@ -239,14 +234,14 @@ class World:
         return self.scheduler.now_ms
 
     def run(self, work: Any, limit_ms: float = 60_000) -> Any:
-        """Run until the coroutine or Deferred has a result. Returns the result or raises its failure."""
+        """Returns the result or raises its failure."""
         return self.scheduler.run(work, limit_ms)
 
     def run_for(self, duration_ms: float) -> None:
         self.scheduler.run_for(duration_ms)
 
     def until(self, condition: Callable[[], object], limit_ms: float = 60_000) -> None:
-        """Run until the condition is true. Raises Stuck after ``limit_ms``."""
+        """Raises Stuck after ``limit_ms``."""
         self.scheduler.run_until(condition, limit_ms)
 
     def start_all(self) -> None:
@@ -255,7 +250,6 @@ class World:
         self.until(lambda: all(broker.is_started for broker in self.brokers.values()))
 
     def end(self) -> None:
-        """Kill every broker and ZooKeeper client."""
         for broker in self.brokers.values():
             broker.kill()
         for client in self.zookeeper.clients:
@@ -271,7 +265,7 @@ class World:
             self._observe(event)
 
     def failed(self, failure: Failure) -> None:
-        """Record an uncaught exception of the run."""
+        """Handle an uncaught failure of the run."""
         if not self._is_over:
             self.failures.append(f"{self.scheduler.now_ms:.3f} {failure.getTraceback()}")
 

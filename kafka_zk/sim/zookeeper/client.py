@@ -1,4 +1,4 @@
-"""The client's half of the simulated ZooKeeper: implements ``registry.client.client.RegistryClient`` with Deferreds.
+"""The client's half of the simulated ZooKeeper: a ``RegistryClient`` with Deferreds.
 
 It also has the faults of one process: ``disconnect``, ``cut``/``heal``, ``pause``/``resume`` and ``lose_request``.
 """
@@ -31,7 +31,7 @@ _READS = ("get", "get_all", "exists", "children")  # a follower answers these; e
 
 
 class SimClient:
-    """The ZooKeeper client of one process. ``SimZooKeeper.client`` creates it."""
+    """Created by ``SimZooKeeper.client``."""
 
     def __init__(self, server: Server, name: str, session_timeout_ms: int, chroot: str) -> None:
         self.name = name
@@ -166,7 +166,7 @@ class SimClient:
     # Faults
 
     def disconnect(self) -> None:
-        """Break the connection. A random number of pending requests is still applied. The client reconnects."""
+        """A random number of pending requests is still applied. The client reconnects."""
         if self._link is None:
             return
         link, self._link = self._link, None
@@ -188,22 +188,22 @@ class SimClient:
 
     @property
     def is_cut_silently(self) -> bool:
-        """True if packets vanish and neither side has noticed yet."""
+        """Packets vanish, and neither side has noticed yet."""
         return self._link is not None and self._link.silent
 
     def heal(self) -> None:
-        """End a cut. The client reconnects on its own."""
+        """The client reconnects on its own."""
         self._reachable = True
         if self._link is not None and self._link.silent:
             self.disconnect()
 
     def pause(self) -> None:
-        """Pause the process (SIGSTOP): it sends no heartbeat and receives nothing until ``resume``."""
+        """SIGSTOP: no heartbeat, and nothing is received until ``resume``."""
         if self._held_back is None:
             self._held_back = []
 
     def resume(self) -> None:
-        """Resume the process. It receives everything that arrived meanwhile, in order."""
+        """Everything that arrived meanwhile is received, in order."""
         held_back, self._held_back = self._held_back or [], None
         for message in held_back:
             message()
@@ -217,7 +217,7 @@ class SimClient:
     # The server's half calls these
 
     def attach(self, link: Link, session_id: int) -> None:
-        """A session was opened or resumed."""
+        """The session was opened or resumed."""
         self._link, self._session_id = link, session_id
         self._lease.answered(self._server.now_ms)
         self._change_state(SessionState.CONNECTED)
@@ -341,7 +341,7 @@ class SimClient:
                 self.attach(link, self._session_id)
 
     def _plan_ping(self) -> None:
-        """Send heartbeats, as sync requests like the real clients."""
+        """Like the real clients, send a sync request as a heartbeat."""
 
         def ping() -> None:
             if self._closed:

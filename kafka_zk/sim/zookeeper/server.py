@@ -1,6 +1,6 @@
 """The server's half of the simulated ZooKeeper: sessions, watches, and client connections.
 
-``ClientHalf`` is its interface to a client. The tree is in ``znode_tree``.
+``ClientHalf`` is its interface to a client; the tree is in ``znode_tree``.
 """
 
 import random
@@ -24,7 +24,7 @@ _FIRST_SESSION_ID = 0x1000_0000_0001
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """One pending request: a function that applies it, and the Deferred of its response."""
+    """``apply`` and the Deferred of the response."""
 
     kind: str
     path: str
@@ -41,8 +41,6 @@ class Request:
 
 
 class ClientHalf(Protocol):
-    """The server's interface to the client's end of a connection."""
-
     @property
     def session_timeout_ms(self) -> int: ...
 
@@ -68,7 +66,7 @@ class Session:
 
 
 class Link:
-    """One client connection: two pipes that preserve order and take a random time per message."""
+    """Two pipes that preserve order and take a random time per message."""
 
     def __init__(self, server: "Server", client: ClientHalf) -> None:
         self.server = server
@@ -81,19 +79,18 @@ class Link:
         self._delivered_at = 0.0
 
     def send(self, request: Request) -> None:
-        """Send a request to the server."""
         self.inbound.append(request)
         self._arrives_at = max(self._arrives_at, self.server.later())
         self.server.call_at(self._arrives_at, self._arrive)
 
     def deliver(self, message: Callable[[], None]) -> None:
-        """Send a message to the client: a call of a method of the client's half."""
+        """``message`` calls a method of the client's half."""
         self._outbound.append(message)
         self._delivered_at = max(self._delivered_at, self.server.later())
         self.server.call_at(self._delivered_at, self._reach_client)
 
     def break_off(self) -> None:
-        """Close the connection. A random number of the pending requests is still applied."""
+        """A random number of pending requests is still applied."""
         if not self.open:
             return
         if not self.silent:
@@ -143,14 +140,14 @@ class Server:
     # Faults
 
     def stop(self) -> None:
-        """Stop the server: all connections break, and no session expires."""
+        """All connections break, and no session expires."""
         self.running = False
         for session in list(self.sessions.values()):
             if session.link is not None:
                 session.link.client.disconnect()
 
     def start(self) -> None:
-        """Start the server with its data. Every session's timeout starts again, as after a real restart."""
+        """Data survive; every session's timeout starts again, as after a real restart."""
         self.running = True
         for session in self.sessions.values():
             session.last_seen_ms = self.now_ms
@@ -170,7 +167,6 @@ class Server:
         self.clock.callLater(max(0.0, (time_ms - self.now_ms) / 1000), call)
 
     def open_session(self, client: ClientHalf) -> tuple[Link, int]:
-        """Open a session over a new connection."""
         self._last_session_id += 1
         self.tree.next_zxid()
         link = Link(self, client)
@@ -180,7 +176,7 @@ class Server:
         return link, session.session_id
 
     def resume_session(self, client: ClientHalf, session_id: int) -> Link | None:
-        """Open a connection for a session; None if the session has expired."""
+        """None if the session has expired."""
         session = self.sessions.get(session_id)
         if session is None:
             return None
@@ -191,7 +187,7 @@ class Server:
         return session.link
 
     def process(self, link: Link, request: Request) -> None:
-        """Apply one request and send the response over the same connection."""
+        """The response takes the same connection."""
         session = self.session_of(link)
         if session is None:
             return
@@ -217,7 +213,7 @@ class Server:
             self._child_watches[path][link] = None
 
     def end_session(self, session: Session) -> None:
-        """End a session that was closed or has expired: delete its ephemerals and close its connection."""
+        """Closed or expired: its ephemerals are deleted and its connection closed."""
         del self.sessions[session.session_id]
         self.fire(self.tree.remove_ephemerals(session.session_id))
         link = session.link
@@ -246,7 +242,6 @@ class Server:
         self.call_at(session.last_seen_ms + session.timeout_ms + 0.001, check)
 
     def fire(self, events: list[WatchedEvent]) -> None:
-        """Send a write's events to the watchers."""
         for event in events:
             links: dict[Link, None] = {}
             if event.type is not EventType.CHILD:

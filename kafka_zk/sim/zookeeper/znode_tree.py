@@ -90,7 +90,6 @@ class ZnodeTree:
         return node
 
     def paths(self) -> list[str]:
-        """All paths, sorted."""
         return sorted(self._nodes)
 
     def next_zxid(self) -> int:
@@ -106,7 +105,7 @@ class ZnodeTree:
     def apply_multi(
         self, operations: Sequence[Operation], session_id: int, now_ms: int
     ) -> tuple[list[Result], list[WatchedEvent]]:
-        """Apply all operations under one zxid, or none. Raises MultiFailed if none was applied."""
+        """All under one zxid, or none. Raises MultiFailed if none was applied."""
         self.next_zxid()
         self._undo.clear()
         results: list[Result] = []

@@ -5,7 +5,7 @@ It keeps ZooKeeper's guarantees: the server applies the requests of a client, an
 event arrives before any response that shows the change; watches fire once and belong to a connection; ephemerals belong
 to a session. The seed decides everything between clients: each message takes a random time. Faults: expired sessions,
 broken connections (a random number of pending requests is applied, the responses are lost), silent cuts, a stopped
-server, paused processes. Tests: tests/sim/test_zookeeper.py.
+server, paused processes.
 """
 
 from twisted.internet.task import Clock
@@ -17,7 +17,7 @@ from kafka_zk.sim.zookeeper.server import Server
 
 
 class SimZooKeeper(Server):
-    """A server that creates its clients. Arguments: as for ``Server``."""
+    """Arguments: as for ``Server``."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SimZooKeeper(Server):
         self.clients: list[SimClient] = []
 
     def client(self, name: str, *, session_timeout_ms: int = 6000, chroot: str = "") -> SimClient:
-        """Create a client with a session, already connected. The chroot is created if it does not exist."""
+        """Already connected; the chroot is created if it does not exist."""
         for path in Chroot(chroot).ancestors():
             if self.tree.exists(path) is None:
                 self.fire(self.tree.apply(Create(path), 0, int(self.now_ms))[1])
