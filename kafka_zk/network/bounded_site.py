@@ -2,7 +2,6 @@
 
 Twisted's server parses a form of any size before a resource sees the request (60 MB took 28 s and 1.1 GB), and any web
 page can send one to a local port through the user's browser.
-Tests: tests/kafka_zk/network/test_bounded_site.py.
 """
 
 from collections.abc import Collection

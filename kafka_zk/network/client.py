@@ -5,7 +5,6 @@ in the version that the response names, or 0 (KIP-511).
 
 When the connection is lost, every pending request fails with the reason. A request that times out closes the
 connection, because responses arrive in order and later ones would also be late.
-Tests: tests/kafka_zk/network/test_client.py.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -8,7 +8,7 @@ Produce requests are pipelined: while one waits only for other brokers, the next
 Responses keep the order of the requests.
 
 The handshake handles all requests until it returns a context, and again when the session ends. Other requests go to
-``dispatch``. A protocol error closes the connection. Tests: tests/kafka_zk/network/test_connection.py.
+``dispatch``. A protocol error closes the connection.
 """
 
 from collections.abc import Callable, Coroutine

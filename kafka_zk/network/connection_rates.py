@@ -4,7 +4,6 @@ Above its rate, a broker or listener stops accepting for the throttle time. A co
 is accepted, held unread for that time and closed; it does not count. A throttle lasts at most one sample.
 
 Pure: times are ms on a monotonic clock. Source: ConnectionQuotas in SocketServer.scala@3.9.
-Tests: tests/kafka_zk/network/test_connection_rates.py.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 Four states change independently: ``Phase`` of the connection, and ``Input``, ``Slot`` and ``Output`` of its requests.
 The next request begins if the phase is HANDSHAKING, OPEN or LIMITED, the slot IDLE and the output READY. An event is a
 table from the state before it to the state after it. In any other state, the event is a bug and raises KeyError. Source
-of ``Output``: ChannelMuteState of KafkaChannel.java@3.9. Tests: tests/kafka_zk/network/test_connection_states.py.
+of ``Output``: ChannelMuteState of KafkaChannel.java@3.9.
 """
 
 from collections.abc import Mapping

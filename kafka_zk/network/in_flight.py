@@ -4,7 +4,7 @@ After its append, a Produce request with acks=all only waits for the followers a
 Deferred marks this (``kept_bytes``), and the connection begins the next Produce, so followers fetch the records of
 several requests at a time. Kafka begins the next request only after the response; clients only see another latency.
 
-Pure. Tests: tests/kafka_zk/network/test_in_flight.py.
+Pure.
 """
 
 from collections import deque

@@ -14,7 +14,7 @@ Buffers up to ``FREE_BYTES`` are not charged. While the budget is used up, conne
 small requests are still handled, and thousands of connections cannot exceed the budget with one read each.
 
 Pure. Callbacks run inside the call that made room.
-Tests: tests/kafka_zk/network/test_memory_pool.py. Source: queued.max.request.bytes and SimpleMemoryPool.java@3.9.
+Source: queued.max.request.bytes and SimpleMemoryPool.java@3.9.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,6 @@
 Twisted handles every event in a logging context (seven Python calls) and asks the transport for its descriptor first.
 The transports here need neither, so readiness calls ``doRead`` or ``doWrite`` directly. Other events (hang-up, error,
 both together) take Twisted's path.
-Tests: tests/kafka_zk/network/test_reactor.py.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Authenticates a connection with SASL, and again before its session ends (KIP-368).
 
 During reauthentication a broker accepts no other requests, so they are held. A thread fetches tokens and Kerberos
-tickets. Tests: tests/kafka_zk/network/test_sasl_authentication.py.
+tickets.
 """
 
 from collections.abc import Awaitable, Mapping

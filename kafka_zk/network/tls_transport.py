@@ -7,7 +7,7 @@ counts plaintext bytes.
 The protocol is connected before the handshake, and its data wait for it. A failed handshake closes the connection with
 ``SslAuthenticationFailed``. The socket is read only after everything received before was delivered. So at most
 ``_RECEIVE_BYTES`` and one TLS record stay encrypted while a protocol is paused, and the connection's end never
-overtakes data. Imported on demand, because it loads OpenSSL. Tests: tests/kafka_zk/network/test_tls_transport.py.
+overtakes data. Imported on demand, because it loads OpenSSL.
 """
 
 import contextlib

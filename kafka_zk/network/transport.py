@@ -7,8 +7,7 @@ when the queue is empty, it stops writing, resumes producers and completes ``los
 the protocol gets views of a shared buffer, and the rest of an incomplete frame is received directly into the frame.
 
 A transport retains each queued slice and releases it exactly once. If a file was truncated (``sendfile`` sends nothing)
-or cannot be read, the connection is closed, because the announced size cannot be sent. Tests:
-tests/kafka_zk/network/test_transport.py.
+or cannot be read, the connection is closed, because the announced size cannot be sent.
 """
 
 import errno

@@ -1,6 +1,6 @@
 """Reads subject, host names and expiry from a certificate. Pure.
 
-Source: RFC 5280 4.1. Tests: tests/kafka_zk/security/test_certificate.py.
+Source: RFC 5280 4.1.
 """
 
 import base64

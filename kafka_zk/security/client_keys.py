@@ -5,7 +5,6 @@ with one sentence that contains no secret. TLS or SASL keys that the protocol do
 the client would be unprotected without its user's knowledge.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
-Tests: tests/kafka_zk/security/test_client_keys.py.
 """
 
 import contextlib

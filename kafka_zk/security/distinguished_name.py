@@ -2,7 +2,6 @@
 
 Attributes without a keyword in Java are written as object identifier and hexadecimal DER of the value. Source: RFC
 2253; X500Principal.getName() and sun.security.x509.AVA (Java 17), RFC 5280 4.1.
-Tests: tests/kafka_zk/security/test_distinguished_name.py.
 """
 
 from kafka_zk.security import der

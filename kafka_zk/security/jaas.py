@@ -10,7 +10,6 @@ A file (JVM option ``java.security.auth.login.config``) has sections with any nu
 (``sasl.jaas.config``) has exactly one module and no section. Messages never repeat the text, which may contain
 passwords.
 Source: JaasContext.java, JaasConfig.java@3.9; javax.security.auth.login.Configuration (Java 17).
-Tests: tests/kafka_zk/security/test_jaas.py.
 """
 
 import re

@@ -7,7 +7,7 @@
                                              /L or /U changes the case. Everything after the bracket is optional.
 
 The first rule that applies determines the name. A user name with ``/`` or ``@`` is refused.
-Source: KerberosName, KerberosRule, KerberosShortNamer.java@3.9. Tests: tests/kafka_zk/security/test_kerberos_names.py.
+Source: KerberosName, KerberosRule, KerberosShortNamer.java@3.9.
 """
 
 import re

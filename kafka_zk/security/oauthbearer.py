@@ -3,7 +3,6 @@
 If a broker rejects a token, it sends a JSON document. The client then sends one byte and receives the document again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
-Tests: tests/kafka_zk/security/test_oauthbearer.py.
 """
 
 import json

@@ -4,7 +4,6 @@ The broker rejects a token with a JSON document. The client then sends one byte,
 reason of the failure. Any other message also ends the login, while Kafka would accept another token.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslServer.java@3.9.
-Tests: tests/kafka_zk/security/test_oauthbearer_server.py.
 """
 
 import json

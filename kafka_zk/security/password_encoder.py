@@ -5,7 +5,6 @@
 
 Needs the package ``cryptography`` (the extra ``kafka-zk[security]``). Encoded texts carry their own parameters, which
 are bounded here. Source: EncryptingPasswordEncoder, IvParamsEncoder.java@3.9.
-Tests: tests/kafka_zk/security/test_password_encoder.py.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """SASL PLAIN: user name and password in one message. Pure.
 
-Source: RFC 4616; PlainSaslServer.java@3.9. Tests: tests/kafka_zk/security/test_plain.py.
+Source: RFC 4616; PlainSaslServer.java@3.9.
 """
 
 import hmac

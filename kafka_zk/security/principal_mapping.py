@@ -1,6 +1,6 @@
 """``ssl.principal.mapping.rules``: maps a certificate's distinguished name to a user. Pure.
 
-Source: SslPrincipalMapper.java@3.9; KIP-371. Tests: tests/kafka_zk/security/test_principal_mapping.py.
+Source: SslPrincipalMapper.java@3.9; KIP-371.
 """
 
 import re

@@ -7,7 +7,7 @@ As in Kafka, names and passwords are not normalized (SASLprep). A client's final
 part, because librdkafka before 2.6.1 sends its own part twice.
 
 Source: RFC 5802, RFC 7677; ScramSaslClient.java, ScramSaslServer.java, ScramMessages.java, ScramCredentialUtils.java
-@3.9. Tests: tests/kafka_zk/security/test_scram.py.
+@3.9.
 """
 
 import base64

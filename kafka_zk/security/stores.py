@@ -4,7 +4,6 @@ JKS needs only Python. PKCS12 needs the package ``cryptography`` (the extra ``ka
 
 Source: sun.security.provider.JavaKeyStore, KeyProtector, sun.security.pkcs12.PKCS12KeyStore,
 sun.security.validator.TrustStoreUtil (Java 17); DefaultSslEngineFactory.java@3.9.
-Tests: tests/kafka_zk/security/test_stores.py.
 """
 
 import base64

@@ -1,7 +1,6 @@
 """TLS contexts, and readable reasons of failed handshakes.
 
 Importing this module loads OpenSSL.
-Tests: tests/kafka_zk/security/test_tls.py.
 """
 
 from __future__ import annotations  # annotations alone do not load ssl (see ``lean_imports``)

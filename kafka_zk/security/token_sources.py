@@ -3,7 +3,6 @@
 Fetching blocks. All connections of a process with equal sources share a token. Sources can be pickled.
 
 Source: KIP-768; OAuthBearerLoginCallbackHandler.java, HttpAccessTokenRetriever.java@3.9.
-Tests: tests/kafka_zk/security/test_token_sources.py.
 """
 
 import base64

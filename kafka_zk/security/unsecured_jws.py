@@ -2,7 +2,6 @@
 
 Any client can make one: the algorithm is ``none`` and the signature is empty.
 Source: RFC 7515; OAuthBearerUnsecuredJws.java, OAuthBearerUnsecuredLoginCallbackHandler.java@3.9.
-Tests: tests/kafka_zk/security/test_unsecured_jws.py.
 """
 
 import base64

@@ -3,7 +3,7 @@
 One write contains the requests to resume and to close the session, so a crash in between cannot leave a resumed session
 open. The requested timeout is the minimum: if the close request is lost, the session expires soon.
 Source: ZooKeeperServer#processConnectRequest, NIOServerCnxn#readConnectRequest@3.9: the server reads data after a
-connect request once the session is resumed. Tests: tests/registry/client/test_close_session.py.
+connect request once the session is resumed.
 """
 
 from __future__ import annotations  # a process without TLS never loads ssl, see kafka_zk/broker/process/lean_imports.py

@@ -4,8 +4,6 @@ kazoo's thread would ping ZooKeeper even if the owner's thread hangs, so the eph
 client would stay forever. Therefore kazoo's thread pings and connects only while the pulse beats: after each ping it
 posts a call to the owner's thread, and it does not ping again before that call has run. The owner's own requests need
 no pulse.
-
-Tests: tests/registry/client/test_pulse.py.
 """
 
 from collections.abc import Callable

@@ -7,7 +7,6 @@ See docs/decisions/0016-sessions-of-the-dead-are-closed.md.
     4711 0x100018ebc8b0002 5f3c…\\n        pid, session id and password: a line for each new session
 
 The supervisor creates one pipe per start of a process, so lines come from that process or its children.
-Tests: tests/registry/client/test_session_pipe.py.
 """
 
 import contextlib

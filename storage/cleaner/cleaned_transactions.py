@@ -7,7 +7,7 @@ transactions as well, but it may be missing, and the log never is.
 A marker stays while the cleaning finds a batch of its transaction before it. Otherwise it is treated as a tombstone: it
 gets a delete horizon and is removed after that.
 
-Source: CleanedTransactionMetadata in LogCleaner.scala@3.9. Tests: tests/storage/cleaner/test_cleaned_transactions.py.
+Source: CleanedTransactionMetadata in LogCleaner.scala@3.9.
 """
 
 from collections import deque

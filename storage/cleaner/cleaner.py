@@ -5,7 +5,6 @@ files beside the originals, several small ones into one. The broker swaps them i
 run in a helper process and be killed at any time.
 
 Source: Cleaner in LogCleaner.scala@3.9.
-Tests: tests/storage/cleaner/test_cleaner.py, tests/storage/cleaner/test_cleaner_model.py.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence

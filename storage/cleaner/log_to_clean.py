@@ -1,7 +1,6 @@
 """Which part of a log may be cleaned, how dirty it is, and the state of a cleaning.
 
 Source: LogToClean in LogCleaner.scala, cleanableOffsets in LogCleanerManager.scala@3.9.
-Tests: tests/storage/cleaner/test_log_to_clean.py.
 """
 
 from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ Python objects. Keys with the same digest count as one key, as in Kafka's map. K
 can be constructed; here the digest depends on a random secret, so a key cannot be made to delete another one's record.
 When a key's offset is replaced, a bit marks the old offset, so that the key need not be looked up again for records of
 the dirty part.
-Source: SkimpyOffsetMap.java@3.9. Tests: tests/storage/cleaner/test_offset_map.py.
+Source: SkimpyOffsetMap.java@3.9.
 """
 
 from collections.abc import Callable

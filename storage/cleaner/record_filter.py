@@ -12,7 +12,6 @@ Records of aborted transactions are removed immediately. Markers are removed in 
 transactions is left (``cleaned_transactions``).
 
 Source: Cleaner.cleanInto in LogCleaner.scala, MemoryRecords.filterTo@3.9.
-Tests: tests/storage/cleaner/test_record_filter.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -2,7 +2,7 @@
 
 ``use`` replaces the operating system's ``FileSystem`` for the whole process, for example by one that fails or loses
 unsynced data (the model is LevelDB's Env). ``write`` and ``pread`` are the operating system's own functions unless
-replaced, so that appends and reads have no overhead. Tests: tests/storage/files/test_files.py.
+replaced, so that appends and reads have no overhead.
 """
 
 import fcntl

@@ -1,7 +1,6 @@
 """Findings: reports about files that storage could not use. The owner of the logs logs them.
 
 Storage never discards, moves or removes a file because of its content without a finding.
-Tests: tests/storage/files/test_findings.py.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 The helper runs one work at a time. When the broker closes the socket or dies, the helper exits immediately. A work is a
 picklable object with ``run(report)``, or ``run_on(descriptor)`` if it needs an open file. Large buffers are wrapped in
-``pickle.PickleBuffer`` and sent without a copy. Tests: tests/storage/files/test_helper_process.py.
+``pickle.PickleBuffer`` and sent without a copy.
 """
 
 import os

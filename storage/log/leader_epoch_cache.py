@@ -3,7 +3,7 @@
 The epochs are kept in memory and in ``leader-epoch-checkpoint``. The first append of an epoch writes the file; unlike
 in Kafka, the file becomes durable with the flush of the records (``prepare_sync``). Recovery takes epochs after the
 recovery point from the batches.
-Source: KIP-101, LeaderEpochFileCache.java@3.9. Tests: tests/storage/log/test_leader_epoch_cache.py.
+Source: KIP-101, LeaderEpochFileCache.java@3.9.
 """
 
 from bisect import bisect_right

@@ -3,7 +3,7 @@
 All methods are synchronous and must be called on one thread, the reactor thread. Blocking calls can be split off:
 ``prepare_flush`` returns work for another thread, and ``segments.pending_removals`` collects deletions. An ``OSError``
 from any method means that the log directory has failed.
-Source: UnifiedLog.scala@3.9. Tests: tests/storage/log/test_log.py, tests/storage/log/test_log_files.py.
+Source: UnifiedLog.scala@3.9.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,7 +14,6 @@ batch as a gap, and its client then appends it again with a new sequence. To avo
 are read from the log, once for each producer, when a sequence does not match.
 
 Source: ProducerStateManager.java@3.9.
-Tests: tests/storage/log/test_producer_state.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
 """The contents of a log directory's files as rows for printing, with checks, like Kafka's DumpLogSegments.
 
 Rows are flat dicts with Kafka's field names. A problem becomes a row with the key ``problem``, and the dump continues
-if possible. Tests: tests/storage/manager/test_dump.py.
+if possible.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 Single-threaded. When a directory fails (OSError), its logs leave the manager, and ``Surroundings.on_directory_failure``
 is called. During a start, the report names the directory instead.
-Source: LogManager.scala@3.9. Tests: tests/storage/manager/test_log_manager.py.
+Source: LogManager.scala@3.9.
 """
 
 import os

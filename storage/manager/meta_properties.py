@@ -4,7 +4,6 @@ Keys: ``version``, ``broker.id``, ``cluster.id``, and ``directory.id`` of a migr
 optional, as in Kafka: a file that a power loss left empty or full of NUL bytes is completed. An invalid value makes the
 directory unusable. A file of another broker or cluster, or of KRaft mode, stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
-Tests: tests/storage/manager/test_meta_properties.py.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Helper processes for recovery work.
 
 Python uses one core, and the broker's interpreter must stay free to keep its ZooKeeper session. The first work starts a
-helper. Helpers only read files. Tests: tests/storage/manager/test_recovery_helper.py.
+helper. Helpers only read files.
 """
 
 import signal

@@ -1,7 +1,7 @@
 """Builds a batch from a stream of records without keeping them uncompressed in memory.
 
 Producers use ``record_batch.RecordBatchBuilder``, which returns the same bytes for the same records (except with zstd,
-see ``stream_compressor``). Tests: tests/storage/records/test_batch_writer.py.
+see ``stream_compressor``).
 """
 
 from kafka_zk.storage.files.config_table import LONG_MAX

@@ -7,7 +7,7 @@
 - zstd: one or more frames.
 
 ``StreamCompressor`` and ``decompress_chunks`` work incrementally, for data too large for memory. Each library is
-imported on first use. Tests: tests/storage/records/test_compression.py.
+imported on first use.
 """
 
 import zlib

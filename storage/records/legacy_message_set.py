@@ -7,7 +7,6 @@ bytes from the magic byte on. Attributes: bits 0-2 the codec, bit 3 LogAppendTim
 With a codec, one entry (the wrapper) contains a compressed set as its value. Its offset is the offset of its *last*
 message. The inner messages have absolute offsets in magic 0 and offsets relative to the first one in magic 1.
 Source: LegacyRecord.java, AbstractLegacyRecordBatch.java@3.9, KIP-31, KIP-32.
-Tests: tests/storage/records/test_legacy_message_set.py.
 """
 
 import zlib

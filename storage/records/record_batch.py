@@ -23,8 +23,7 @@ record_count               4
 A record is ``length, attributes (int8), timestamp delta, offset delta, key, value, headers``, where lengths and deltas
 are zigzag varints, and the length -1 means null. With a codec, all records are compressed together.
 
-``record_decoder`` decodes records. Source: KIP-98; Kafka protocol guide, "Record Batch";
-DefaultRecordBatch.java@3.9. Tests: tests/storage/records/test_record_batch.py.
+``record_decoder`` decodes records. Source: KIP-98; Kafka protocol guide, "Record Batch"; DefaultRecordBatch.java@3.9.
 """
 
 from collections.abc import Iterator, Sequence

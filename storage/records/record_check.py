@@ -1,7 +1,7 @@
 """Checks that the records of a produced batch are readable, and finds the largest timestamp, without creating objects.
 
 Unlike ``record_stream.walk``, it does not yield records. It runs for every produced batch, so it decodes short varints
-inline. Tests: tests/storage/records/test_record_check.py.
+inline.
 """
 
 from kafka_zk.storage.files.config_table import LONG_MAX

@@ -1,8 +1,7 @@
 """Decodes the records of a batch as a stream, with one chunk of uncompressed bytes or one record in memory.
 
 For untrusted batches, in which a few bytes can decompress to millions of records. It creates no objects per record.
-``record_decoder``, ``record_check`` and ``record_filter`` have faster loops of their own. Tests:
-tests/storage/records/test_record_stream.py.
+``record_decoder``, ``record_check`` and ``record_filter`` have faster loops of their own.
 """
 
 from collections.abc import Iterator

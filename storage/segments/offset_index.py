@@ -6,7 +6,7 @@ the *last* record of the batch at the position. A killed Kafka broker leaves a t
 
 New entries are written by ``write_out`` only (before a flush, at a roll and on close), because recovery rebuilds the
 index of unflushed records.
-Source: OffsetIndex.java, AbstractIndex.java@3.9. Tests: tests/storage/segments/test_offset_index.py.
+Source: OffsetIndex.java, AbstractIndex.java@3.9.
 """
 
 import sys

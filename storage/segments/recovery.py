@@ -3,8 +3,8 @@
 Before the recovery point, records and index entries are durable, so the scan begins there, or at the segment's start if
 the index is unusable. After the recovery point, every CRC is checked, and the first bad batch ends the log. Durable
 batches are kept even if damaged; readers report them. After a damaged header, the scan continues at the next batch that
-it finds. If there is none, the log continues in a new segment at the recovery point.
-The scan only reads files, so it may run in a helper process. Tests: tests/storage/segments/test_recovery.py.
+it finds. If there is none, the log continues in a new segment at the recovery point. The scan only reads files, so it
+may run in a helper process.
 """
 
 from array import array

@@ -7,7 +7,7 @@ directory must be synced between these steps, so that a power loss preserves the
 
 The rules are Kafka's, because a Java broker and this one may open the same directory in turn. They also cover a segment
 that Kafka splits into several ``.swap`` files: files at or after the lowest ``.cleaned`` file are incomplete.
-Source: LocalLog.replaceSegments, LogLoader.load@3.9. Tests: tests/storage/segments/test_segment_swap.py.
+Source: LocalLog.replaceSegments, LogLoader.load@3.9.
 """
 
 from collections.abc import Sequence

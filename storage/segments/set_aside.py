@@ -3,7 +3,7 @@
 Recovery and truncation rely on evidence that may be wrong: a checkpoint, or a leader that lost its disk. The folder is
 ``<offset>.moved-aside`` in the partition's directory, where ``offset`` is the new end of the log. It contains whole
 segments under their own names, and the end of a cut segment as ``<offset>.log.tail``. Kafka's brokers ignore it; it is
-deleted with the partition. Tests: tests/storage/segments/test_set_aside.py.
+deleted with the partition.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 File: entries of 12 bytes, ``timestamp (int64, ms), relative offset (int32)``, big-endian, both ascending. The timestamp
 is the largest of all records up to the offset. A killed Kafka broker leaves a tail of zeros. Lookups are rare
 (ListOffsets), so only unwritten entries and the last entry stay in memory.
-Source: TimeIndex.java@3.9. Tests: tests/storage/segments/test_time_index.py.
+Source: TimeIndex.java@3.9.
 """
 
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ Entries of 34 bytes, big-endian: ``version int16 = 0, producer_id int64, first_o
 last_stable_offset int64``, ascending by last offset, the offset of the marker. The first entry creates the file. The
 last stable offset is the one after the append of the marker: all transactions that began before it have ended. A search
 for transactions that began before an offset therefore ends at the first entry whose last stable offset is not smaller.
-Source: AbortedTxn.java, TransactionIndex.java@3.9. Tests: tests/storage/segments/test_transaction_index.py.
+Source: AbortedTxn.java, TransactionIndex.java@3.9.
 """
 
 from bisect import bisect_left

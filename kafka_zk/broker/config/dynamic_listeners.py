@@ -5,7 +5,7 @@ later, except for its stores and connection limits. The inter-broker listener ca
 get another security protocol, because other brokers could not reach this one.
 
 Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
-KafkaConfig.validateValues@3.9. Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py.
+KafkaConfig.validateValues@3.9.
 """
 
 from collections.abc import Collection, Mapping, Sequence

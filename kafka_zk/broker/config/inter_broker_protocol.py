@@ -2,7 +2,6 @@
 
 Followers and the controller do not ask for supported versions: all brokers of a cluster have the same protocol version,
 which is raised after all of them support it. Source: MetadataVersion.java@3.9.
-Tests: tests/kafka_zk/broker/config/test_inter_broker_protocol.py.
 """
 
 import re

@@ -3,8 +3,7 @@
 A ZooKeeper-based broker supports no features. So no feature can be finalized, but features that another cluster left in
 ``/feature`` can be deleted.
 
-Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9. Tests:
-tests/kafka_zk/broker/controller/test_feature_updates.py.
+Source: validateFeatureUpdate and processFeatureUpdates in KafkaController.scala@3.9.
 """
 
 import enum

@@ -15,7 +15,6 @@ another controller was elected, the reign ends immediately and its queued events
     a KRaft claim     the cluster migrates to KRaft: the reign ends, no broker is elected, ``on_kraft`` is called
 
 Source: KafkaController.scala and ControllerEventManager.scala@3.9.
-Tests: tests/kafka_zk/broker/controller/test_loop.py.
 """
 
 from collections import deque

@@ -3,8 +3,7 @@
 If the group was empty, an initial delay lets the first members join together. The delay is repeated while new members
 join during it, up to the rebalance timeout. Otherwise the phase ends when all members have joined.
 
-Pure. Source: DelayedJoin.scala, InitialDelayedJoin in DelayedJoin.scala@3.9; KIP-134. Tests:
-tests/kafka_zk/broker/group/test_delayed_join.py.
+Pure. Source: DelayedJoin.scala, InitialDelayedJoin in DelayedJoin.scala@3.9; KIP-134.
 """
 
 from dataclasses import dataclass

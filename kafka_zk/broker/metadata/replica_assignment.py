@@ -6,7 +6,6 @@ all brokers have a rack, they are ordered so that racks alternate, and no rack g
 before every rack has one.
 
 Source: assignReplicasToBrokers, getRackAlternatedBrokerList in AdminUtils.java@3.9.
-Tests: tests/kafka_zk/broker/metadata/test_replica_assignment.py.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,7 @@
 """Decides when a broker tries again to give its listeners what they lack: an address, users or keys. Pure.
 
 The wait doubles with each attempt, up to ``MAX_WAIT_MS``, and becomes short again when another listener lacks
-something. A change of the configuration is also an attempt. Tests:
-tests/kafka_zk/broker/process/test_listener_retry.py.
+something. A change of the configuration is also an attempt.
 """
 
 from dataclasses import dataclass

@@ -6,7 +6,6 @@ connections of removed listeners. Other connections stay open. Later failures, f
 free, are logged and retried (``listener_retry``).
 
 Source: DynamicListenerConfig in DynamicBrokerConfig.scala, SocketServer.addListeners@3.9.
-Tests: tests/kafka_zk/broker/process/test_live_listeners.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator

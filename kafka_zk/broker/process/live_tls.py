@@ -5,7 +5,6 @@ each change of the broker's configuration compares contents. If a client request
 the request; other unusable stores are logged. The old store stays in use.
 
 Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
-Tests: tests/kafka_zk/broker/process/test_live_tls.py.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,7 +1,7 @@
 """A size-limited log file that receives stdout and stderr of a process, including the interpreter's tracebacks.
 
 ``broker.log`` is the newest file. When it is full, it becomes ``broker.log.1``, that becomes ``.2``, and so on; the
-oldest is deleted. Tests: tests/kafka_zk/broker/process/test_log_file.py.
+oldest is deleted.
 """
 
 import logging

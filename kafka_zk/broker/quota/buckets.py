@@ -3,7 +3,7 @@
 With a bound of 0, each request is answered and its client then throttled for one sample; Kafka does not throttle then.
 
 Pure: times are ms on a monotonic clock. Source: Sensor.java, TokenBucket.java, QuotaUtils.scala,
-ClientRequestQuotaManager.scala@3.9. Tests: tests/kafka_zk/broker/quota/test_buckets.py.
+ClientRequestQuotaManager.scala@3.9.
 """
 
 from math import floor

@@ -3,7 +3,7 @@
 Transactions that this broker coordinates are verified immediately. Each other broker gets one request at a time; the
 next request contains one question per transactional id, and a newer question replaces an older one.
 
-Source: AddPartitionsToTxnManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_add_partitions_to_txn_manager.py.
+Source: AddPartitionsToTxnManager.scala@3.9.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence

@@ -4,7 +4,7 @@ One request is in progress at a time, with all waiting changes, at most one per 
 controller's response, even after lost connections and with new controllers. After a failure or rejection, the next
 request follows RETRY_BACKOFF_S later.
 
-Source: AlterPartitionManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_alter_partition_manager.py.
+Source: AlterPartitionManager.scala@3.9.
 """
 
 import uuid

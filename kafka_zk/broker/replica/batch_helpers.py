@@ -3,8 +3,6 @@
 One helper works for producers, the other for readers (lookups by timestamp, conversions for old consumers), so readers
 cannot delay producers. Each runs one job at a time, in order. It starts with the first job and ends after IDLE_S
 without a job, or with the broker. If it dies, its current request fails with a retriable error.
-
-Tests: tests/kafka_zk/broker/replica/test_batch_helpers.py.
 """
 
 from collections import deque

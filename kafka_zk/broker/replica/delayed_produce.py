@@ -2,7 +2,6 @@
 
 A request waits for all its batches. A batch is decided when its partition changes: replicated or failed. Undecided
 batches fail at the timeout. Source: DelayedProduce.scala@3.9.
-Tests: tests/kafka_zk/broker/replica/test_delayed_produce.py.
 """
 
 from collections.abc import Mapping, Sequence

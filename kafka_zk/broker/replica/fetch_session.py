@@ -9,7 +9,7 @@ whose number is unlimited, the broker responds without a session, and the client
 may request unknown partitions, because it can learn of a partition before its leader does. If memory is short, a
 follower's session replaces a consumer's.
 
-Pure: no clock, no randomness; ids come from the caller. Tests: tests/kafka_zk/broker/replica/test_fetch_session.py.
+Pure: no clock, no randomness; ids come from the caller.
 Source: FetchSession.scala@3.9.
 """
 

@@ -4,7 +4,6 @@ A full request lists every partition. If the response contains a session id, lat
 error or an unexpected response the next request is full again.
 
 Pure: no clock, no I/O. Source: FetchSessionHandler.java@3.9.
-Tests: tests/kafka_zk/broker/replica/test_fetch_session_handler.py.
 """
 
 from typing import NamedTuple

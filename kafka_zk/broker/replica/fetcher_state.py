@@ -10,7 +10,7 @@ the partition is dropped until the next LeaderAndIsr. While the quota is exceede
 left out.
 
 Pure: it reads only offsets and epochs of logs. The driver (``replica_fetcher``) executes the effects and reports their
-results. Source: AbstractFetcherThread.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_fetcher_state.py.
+results. Source: AbstractFetcherThread.scala@3.9.
 """
 
 import enum

@@ -12,7 +12,7 @@ time:
     any            --LeaderAndIsr of a new leader epoch-->  Committed
 
 Pure. Source: CommittedPartitionState, PendingExpandIsr, PendingShrinkIsr and handleAlterPartitionError in
-Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_isr_state.py.
+Partition.scala@3.9.
 """
 
 import enum

@@ -5,7 +5,7 @@ log is due. A helper only reads segments and writes ``.cleaned`` files. It dies 
 other broker opens the log directories. A truncation, a deletion, another leader or a failed directory aborts a
 cleaning: the helper is killed, no further segment is swapped, and a later round starts again.
 
-Source: LogCleaner.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_log_cleaner.py.
+Source: LogCleaner.scala@3.9.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """The partitions that changed last, so that an observer of many partitions need not examine all.
 
-Pure. Tests: tests/kafka_zk/broker/replica/test_partition_changes.py.
+Pure.
 """
 
 from collections import deque

@@ -3,7 +3,6 @@
 Reading records in Python costs more than all other work on a batch. Every batch is checked while the checks take at
 most SHARE of the time. Under higher load only some batches are checked, so that a saturated broker loses at most a
 tenth of its throughput. Costs, and the effects of an unchecked batch: docs/decisions/0006.
-Tests: tests/kafka_zk/broker/replica/test_record_checks.py.
 """
 
 from collections.abc import Callable

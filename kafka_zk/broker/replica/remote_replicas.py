@@ -5,7 +5,7 @@ outside the ISR also count; otherwise a leader alone in the ISR would always adv
 that are not assigned, which exist briefly in a reassignment, do not fetch and do not count.
 
 Pure: offsets and times come from the caller. Source: maybeIncrementLeaderHW, isFollowerInSync and getOutOfSyncReplicas
-in Partition.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_remote_replicas.py.
+in Partition.scala@3.9.
 """
 
 from collections.abc import Callable, Iterable

@@ -4,7 +4,6 @@ The driver of ``FetcherState``, on the reactor thread. One request is in progres
 partition by partition, as views of the response, and the reactor does other work in between.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
-Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 
 from collections.abc import Awaitable, Callable, Iterator

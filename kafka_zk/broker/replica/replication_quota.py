@@ -4,8 +4,7 @@
 bytes count. While the rate is exceeded, replicas out of sync are held back (the leader sends no records, followers do
 not fetch), so that throttling removes no replica from the ISR.
 
-Pure: times are ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9. Tests:
-tests/kafka_zk/broker/replica/test_replication_quota.py.
+Pure: times are ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9.
 """
 
 from kafka_zk.base.rate import QuotaWindow, SimpleRate

@@ -3,8 +3,7 @@
 The write requires the version of the state znode that the leader knows. A notification, which collects changes for some
 seconds, informs the controller, which then updates the other brokers. The leader does not wait for that.
 
-Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9. Tests:
-tests/kafka_zk/broker/replica/test_zk_alter_partition_manager.py.
+Source: ZkAlterPartitionManager.scala and ReplicationUtils.scala@3.9.
 """
 
 from twisted.internet.defer import ensureDeferred
