@@ -1,8 +1,8 @@
-"""An ordered queue of requests to each broker, over one connection, with one request in progress.
+"""An ordered queue of requests to each broker, over one connection, one at a time.
 
 A failed request is repeated after a pause over a new connection, until the broker answers or is unregistered
-(``remove``), so each broker receives changes in order. A queued UpdateMetadata absorbs the next one, so a slow broker's
-queue does not grow with every change. Large requests are encoded in slices, between which the reactor does other work.
+(``remove``); so brokers receive changes in order. A queued UpdateMetadata absorbs the next, so a slow broker's queue
+stays short. Large requests are encoded in slices; the reactor works in between.
 Source: ControllerChannelManager.scala@3.9.
 """
 
@@ -24,22 +24,22 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 ATTEMPTS_A_SECOND = 100
-"""Maximum number of failed attempts per second for all brokers together. An attempt takes about 0.5 ms."""
+"""Failed attempts, of all brokers together. One takes about 0.5 ms."""
 ATTEMPTS_AT_ONCE = 200
-"""Number of first connections that begin without a pause."""
+"""First connections without a pause."""
 
 _log = Logger()
 
 
 class ControlConnection(Protocol):
-    """The methods of ``KafkaConnection`` that a channel uses."""
+    """What a channel uses of ``KafkaConnection``."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """Lowest and highest version of each API."""
+        """Of each API, lowest and highest."""
 
     def request_encoded(self, api_key: int, version: int, body: Buffer) -> Awaitable[Any]:
-        """The peer's response. Raises if the connection is lost or the request times out."""
+        """Raises if the connection is lost or the request times out."""
 
     def disconnect(self) -> object: ...
 
@@ -50,28 +50,27 @@ OnFailure = Callable[[int, ControlRequest, Exception], None]
 
 
 class UnsupportedPeer(Exception):
-    """The broker and this controller have no version of the API in common."""
+    """The broker and this controller share no version of the API."""
 
 
 class ConnectPace:
-    """When brokers that failed, or appeared at once, are connected: evenly spread, so that thousands of registrations
-    without a broker behind them do not delay this broker's clients. Known brokers do not wait for them. Shared by all
-    channels."""
+    """Spreads connects to brokers that failed or appeared at once: thousands of registrations without a broker must not
+    delay clients. Known brokers do not wait. Shared by all channels."""
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
-        self._known: set[int] = set()  # ids of brokers that hold replicas or have answered
-        self._failing: set[int] = set()  # ids of brokers whose last request failed
-        self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
-        self._first_s = self._retry_s = clock.seconds()  # from when the next first connection, or retry, may begin
+        self._known: set[int] = set()  # they have replicas or have answered
+        self._failing: set[int] = set()  # their last request failed
+        self._waiting: set[int] = set()  # in a pause before their first connection
+        self._first_s = self._retry_s = clock.seconds()  # earliest next first connection, and retry
 
     def know(self, broker_ids: Iterable[int]) -> None:
-        """Connect these brokers without a pause, and retry them after RETRY_BACKOFF_S."""
+        """No pause for these brokers, and retries after RETRY_BACKOFF_S."""
         self._known.update(broker_ids)
 
     def first_pause_s(self, broker_id: int) -> float:
-        """Seconds until a broker that was never connected may be; 0 if it is known, and for the first ATTEMPTS_AT_ONCE.
-        After a pause, call ``not_waiting``."""
+        """Before a broker's first connection; 0 if it is known, and for the first ATTEMPTS_AT_ONCE. After the pause,
+        call ``not_waiting``."""
         if broker_id in self._known:
             return 0.0
         now_s = self._clock.seconds()
@@ -83,11 +82,11 @@ class ConnectPace:
         return pause_s
 
     def not_waiting(self, broker_id: int) -> None:
-        """End the pause of a broker that is now connected or gone, so that it does not delay others."""
+        """The broker is connected or gone, and must not delay others."""
         self._waiting.discard(broker_id)
 
     def retry_pause_s(self, broker_id: int) -> float:
-        """Seconds until a broker that just failed is tried again."""
+        """For a broker that just failed."""
         if broker_id in self._known:
             return RETRY_BACKOFF_S
         self._failing.add(broker_id)
@@ -98,12 +97,12 @@ class ConnectPace:
         return pause_s
 
     def not_failing(self, broker_id: int) -> None:
-        """Record that the broker answered or is gone."""
+        """The broker answered or is gone."""
         self._failing.discard(broker_id)
 
 
 class BrokerChannel:
-    """The queue for one registration of a broker."""
+    """For one registration of a broker."""
 
     def __init__(
         self,
@@ -126,13 +125,13 @@ class BrokerChannel:
         self._connection: ControlConnection | None = None
         self._running = False
         self._closed = False
-        self._queued_count = 0  # total since construction
-        self._answered_count = 0  # total since construction; <= _queued_count
-        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers to wait for, Deferred)
+        self._queued_count = 0  # since construction
+        self._answered_count = 0  # since construction; <= _queued_count
+        self._waiting: deque[tuple[int, Deferred[None]]] = deque()  # (number of answers, Deferred)
 
     @property
     def queued(self) -> int:
-        """Number of queued requests, including the one in progress."""
+        """With the one in progress."""
         return len(self._queue)
 
     def send(self, request: ControlRequest) -> None:
@@ -151,14 +150,14 @@ class BrokerChannel:
             ensureDeferred(self._run())
 
     def told(self) -> "Deferred[None]":
-        """Fires when the broker has answered every request queued before this call, or is gone."""
+        """Fires when all requests queued before are answered, or the broker is gone."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append((self._queued_count, waiting))
         self._wake_waiting()
         return waiting
 
     def close(self) -> None:
-        """Drop all queued requests and ignore late responses."""
+        """Drops queued requests, ignores late responses."""
         self._closed = True
         self._pace.not_failing(self.info.broker_id)
         self._pace.not_waiting(self.info.broker_id)
@@ -204,7 +203,7 @@ class BrokerChannel:
         await after(self._clock, self._pace.retry_pause_s(self.info.broker_id))
 
     def _tell(self, listener: Callable[[int, ControlRequest, Any], None], request: ControlRequest, told: Any) -> None:
-        """Call the listener. Its errors do not stop the queue."""
+        """Errors do not stop the queue."""
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
@@ -241,7 +240,7 @@ class BrokerChannel:
 
 
 class Channels:
-    """The channels to all registered brokers. ``versions``: versions of the inter-broker protocol."""
+    """To all registered brokers. ``versions``: of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -256,37 +255,35 @@ class Channels:
         self._closed = False
 
     def know(self, broker_ids: Iterable[int]) -> None:
-        """Do not let these brokers wait for unknown ones (see ``ConnectPace``)."""
+        """See ``ConnectPace``."""
         self._pace.know(broker_ids)
 
     def add(self, info: BrokerInfo) -> None:
-        """Open a channel to a broker unless it already has one."""
         if info.broker_id not in self._channels and not self._closed:
             self._channels[info.broker_id] = BrokerChannel(
                 info, self._clock, self._connect, self._on_answer, self._on_failure, self._versions, self._pace
             )
 
     def remove(self, broker_id: int) -> None:
-        """Drop the queued requests of a broker that is gone."""
+        """Drops its queued requests."""
         channel = self._channels.pop(broker_id, None)
         if channel is not None:
             channel.close()
 
     def update(self, info: BrokerInfo) -> None:
-        """Use the broker's new endpoints for the next connection."""
+        """New endpoints for the next connection."""
         channel = self._channels.get(info.broker_id)
         if channel is not None:
             channel.info = info
 
     def send(self, broker_id: int, request: ControlRequest) -> None:
-        """Queue a request. Does nothing if the broker has no channel."""
+        """Ignored if the broker has no channel."""
         channel = self._channels.get(broker_id)
         if channel is not None:
             channel.send(request)
 
     async def told(self, limit_s: float, broker_id: int | None = None) -> None:
-        """Wait until all brokers (or one) have answered every request queued so far or are gone, at most
-        ``limit_s``."""
+        """Wait until all brokers (or one) have answered all requests so far or are gone, at most ``limit_s``."""
         over: Deferred[None] = Deferred()
         timer = self._clock.callLater(limit_s, over.callback, None)
         asked = [each for each in self._channels if broker_id in (None, each)]
@@ -299,7 +296,7 @@ class Channels:
                 timer.cancel()
 
     def queued(self) -> dict[int, int]:
-        """Number of queued requests by broker id."""
+        """By broker id."""
         return {broker_id: channel.queued for broker_id, channel in sorted(self._channels.items())}
 
     def close(self) -> None:
@@ -311,7 +308,7 @@ class Channels:
 def _common_version(
     request: ControlRequest, versions: ControlVersions, offered: Mapping[int, tuple[int, int]]
 ) -> int:
-    """The highest version that the broker supports, at most that of the inter-broker protocol."""
+    """The broker's highest, limited by the inter-broker protocol."""
     highest = request.protocol_version(versions)
     peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
     version = min(highest, peer_highest)

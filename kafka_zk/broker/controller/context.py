@@ -1,7 +1,6 @@
-"""The active controller's state: brokers, topics, assignments, leadership, states. Pure data with queries.
+"""The active controller's state, as pure data with queries: brokers, topics, assignments, leadership.
 
-State machines and drivers change it only after ZooKeeper has confirmed a change. All lists are sorted, so equal
-contexts produce equal requests.
+It changes only after ZooKeeper has confirmed a change. Lists are sorted, so equal contexts produce equal requests.
 Source: ControllerContext.scala@3.9.
 """
 
@@ -32,24 +31,24 @@ EPOCH_DURING_DELETE = -2
 
 
 class Replica(NamedTuple):
-    """One replica. Sorts by partition, then by broker."""
+    """Sorted by partition, then broker."""
 
     partition: TopicPartition
     broker_id: int
 
 
 class LiveBroker(NamedTuple):
-    """A registered broker and its broker epoch (the czxid of its znode)."""
+    """A registered broker; its epoch is its znode's czxid."""
 
     info: BrokerInfo
     epoch: int
 
 
 class ReplicaAssignment(NamedTuple):
-    """The replicas of a partition by broker id, the preferred leader first.
+    """A partition's replicas by broker id, the preferred leader first.
 
-    ``replicas``: without duplicates. During a reassignment, the target comes first, then the replicas to be removed.
-    ``adding``, ``removing``: subsets of ``replicas``; both are empty unless a reassignment is in progress.
+    ``replicas``: no duplicates; during a reassignment the target, then those to be removed. ``adding``, ``removing``:
+    subsets, empty without a reassignment.
     """
 
     replicas: tuple[int, ...]
@@ -58,12 +57,12 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas after the reassignment."""
+        """After the reassignment."""
         return tuple(broker_id for broker_id in self.replicas if broker_id not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The replicas before the reassignment."""
+        """Before the reassignment."""
         return tuple(broker_id for broker_id in self.replicas if broker_id not in self.adding)
 
     @property
@@ -71,7 +70,7 @@ class ReplicaAssignment(NamedTuple):
         return bool(self.adding or self.removing)
 
     def reassign_to(self, target: Iterable[int]) -> "ReplicaAssignment":
-        """The assignment while moving from ``origin`` to ``target`` (KIP-455)."""
+        """While moving from ``origin`` to ``target`` (KIP-455)."""
         wanted = tuple(dict.fromkeys(target))
         everyone = tuple(dict.fromkeys((*wanted, *self.origin)))
         return ReplicaAssignment(
@@ -92,7 +91,6 @@ _NO_PARTITIONS: Mapping[int, ReplicaAssignment] = {}
 
 
 def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
-    """The assignment of a partition, from its topic's znode."""
     return ReplicaAssignment(
         tuple(topic.partitions[partition]),
         tuple(topic.adding.get(partition, ())),
@@ -101,55 +99,55 @@ def assignment_of(topic: TopicAssignment, partition: int) -> ReplicaAssignment:
 
 
 class Context:
-    """The state of one reign. Until the failover fills it, every field except the epochs is empty."""
+    """One reign's state; except for the epochs, the failover fills it."""
 
     def __init__(self, epoch: int = 0, epoch_zk_version: int = 0) -> None:
         self.epoch = epoch
-        """The controller epoch of the reign, constant; greater than that of any earlier reign."""
+        """Constant; greater than in any earlier reign."""
         self.epoch_zk_version = epoch_zk_version
-        """Version of ``/controller_epoch`` after the election, constant. Every write requires it (fencing)."""
+        """Of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
         self.brokers: dict[int, LiveBroker] = {}
-        """All registered brokers by id, including those that are shutting down."""
+        """All registered brokers, also those shutting down."""
         self.shutting_down: set[int] = set()
-        """Brokers that asked for a controlled shutdown: a subset of ``brokers``."""
+        """Subset of ``brokers``: they asked for a controlled shutdown."""
         self.unclean_starts: set[int] = set()
-        """Brokers that announced an unclean start and may be in a shared ISR although they lack some of its records."""
+        """They announced an unclean start, and may be in a shared ISR without some of its records."""
         self.topics: set[str] = set()
-        """All topics with a znode and a legal name, including those being deleted."""
+        """With a znode and a legal name, also those being deleted."""
         self.topic_ids: dict[str, str] = {}
-        """Topic id, as the znode has it, by topic name. A topic has no entry if its znode has no id."""
+        """By topic name; missing if the znode has no id."""
         self.topic_zxids: dict[str, int] = {}
-        """The last write of the topic's znode that ``assignments`` contains, by topic name."""
+        """The last write of each topic's znode in ``assignments``."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
-        """Assignment by topic and partition number: the partitions that exist."""
+        """By topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}
-        """Each partition's last known state znode. A partition that never had a leader has no entry."""
+        """Last known state znodes; no entry if there never was a leader."""
         self.partition_states: dict[TopicPartition, PartitionState] = {}
-        """No entry means NonExistent. An Online partition has an entry in ``leadership``."""
+        """No entry means NonExistent. Online partitions are in ``leadership``."""
         self.replica_states: dict[Replica, ReplicaState] = {}
         """No entry means NonExistent."""
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
-        """Broker id -> its replicas on failed log directories. Reset when the broker starts or fails."""
+        """Broker id -> replicas on failed log directories; reset when it starts or fails."""
         self.topics_to_delete: set[str] = set()
-        """Topics whose deletion was requested and is not complete."""
+        """Requested and not complete."""
         self.topics_with_deletion_started: set[str] = set()
-        """The topics in ``topics_to_delete`` whose partitions are NonExistent."""
+        """Of ``topics_to_delete``: their partitions are NonExistent."""
         self.topics_ineligible_for_deletion: set[str] = set()
-        """The topics in ``topics_to_delete`` that wait for a broker, a reassignment, or a retry after a rejection."""
+        """Of ``topics_to_delete``: they wait for a broker, a reassignment, or a retry after a rejection."""
 
     # -- brokers --
 
     def is_live(self, broker_id: int) -> bool:
-        """True if the broker is registered and not shutting down."""
+        """Registered and not shutting down."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     def is_replica_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
-        """True if the broker is live (if ``or_shutting_down``: registered) and the replica's log directory works."""
+        """The broker is live (``or_shutting_down``: registered), and the replica's log directory works."""
         live = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
     def absences(self, info: LeadershipInfo) -> Absences:
-        """Members of the ISR that were away since this state was written, or that started uncleanly."""
+        """ISR members that were away since this was written, or started uncleanly."""
         away = [member for member in info.isr if self._registered_after(member, info.zxid)]
         return Absences(away, [member for member in info.isr if member in self.unclean_starts])
 
@@ -158,7 +156,7 @@ class Context:
         return broker is not None and 0 <= zxid < broker.epoch
 
     def live_replicas(self, partition: TopicPartition, *, or_shutting_down: bool = False) -> tuple[int, ...]:
-        """Online replicas in the order of the assignment."""
+        """Online ones, in the assignment's order."""
         return tuple(
             broker_id
             for broker_id in self.replicas(partition)
@@ -168,7 +166,7 @@ class Context:
     # -- assignments --
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """The partition's assignment; without replicas if the partition is unknown."""
+        """Without replicas if unknown."""
         return self.assignments.get(partition.topic, _NO_PARTITIONS).get(partition.partition, _NOBODY)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
@@ -202,7 +200,7 @@ class Context:
         ]
 
     def replica_holders(self) -> set[int]:
-        """All brokers that a partition is assigned to."""
+        """Brokers with an assigned partition."""
         return {
             broker_id
             for assignments in self.assignments.values()
@@ -227,7 +225,6 @@ class Context:
                 offline.discard(tp)
 
     def remove_topic(self, topic: str) -> None:
-        """Remove all entries of a topic."""
         self.remove_partitions(self.partitions_of(topic))
         self.assignments.pop(topic, None)
         self.topic_ids.pop(topic, None)
@@ -243,14 +240,14 @@ class Context:
     # -- leadership --
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """The leader epoch; -2 while the topic is being deleted, -1 if the partition never had a leader."""
+        """-2 while the topic is being deleted, -1 if there never was a leader."""
         if partition.topic in self.topics_to_delete:
             return EPOCH_DURING_DELETE
         info = self.leadership.get(partition)
         return NO_EPOCH if info is None else info.leader_epoch
 
     def partitions_with_leadership(self) -> list[TopicPartition]:
-        """Partitions with an entry in ``leadership`` whose topics are not being deleted."""
+        """Those in ``leadership`` whose topics are not being deleted."""
         return sorted(tp for tp in self.leadership if tp.topic not in self.topics_to_delete)
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
@@ -261,7 +258,7 @@ class Context:
         return info is not None and self.is_replica_online(info.leader, partition)
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Partitions that the broker leads and whose leadership could move to another replica."""
+        """Those whose leadership could move to another replica."""
         return [
             tp
             for tp in self.partitions_with_leadership()
@@ -285,7 +282,7 @@ class Context:
     def split_legal_partitions(
         self, partitions: Iterable[TopicPartition], event: PartitionEvent
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """Split partitions into (legal, illegal) for the event."""
+        """(Legal, illegal) for the event."""
         legal: list[TopicPartition] = []
         illegal: list[TopicPartition] = []
         allowed = PARTITION_TRANSITIONS[event]
@@ -296,7 +293,7 @@ class Context:
     def split_legal_replicas(
         self, replicas: Iterable[Replica], event: ReplicaEvent
     ) -> tuple[list[Replica], list[Replica]]:
-        """Split replicas into (legal, illegal) for the event."""
+        """(Legal, illegal) for the event."""
         legal: list[Replica] = []
         illegal: list[Replica] = []
         allowed = REPLICA_TRANSITIONS[event]
@@ -305,12 +302,12 @@ class Context:
         return legal, illegal
 
     def require_legal_partitions(self, partitions: Iterable[TopicPartition], event: PartitionEvent) -> None:
-        """Raise IllegalTransition unless the event is legal for all partitions."""
+        """Raises IllegalTransition."""
         for tp in self.split_legal_partitions(partitions, event)[1]:
             raise IllegalTransition(f"{tp}: {event.value} in {self.partition_state(tp).value}")
 
     def require_legal_replicas(self, replicas: Iterable[Replica], event: ReplicaEvent) -> None:
-        """Raise IllegalTransition unless the event is legal for all replicas."""
+        """Raises IllegalTransition."""
         for replica in self.split_legal_replicas(replicas, event)[1]:
             state = self.replica_state(replica).value
             raise IllegalTransition(f"{replica.partition} on {replica.broker_id}: {event.value} in {state}")
