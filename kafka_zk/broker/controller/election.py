@@ -1,7 +1,7 @@
-"""Chooses a partition's leader: one pure function per strategy. None means that no replica can lead.
+"""Chooses a partition's leader: one pure function per strategy; None if no replica can lead.
 
-``assigned`` is the assignment in order (the preferred leader first). ``live`` are the assigned brokers that are live
-and whose log directory works.
+``assigned``: in order, the preferred leader first. ``live``: of these, brokers that are live with a working log
+directory.
 
     trigger               leader                                      new ISR
     new partition         first live                                  all live, in the order of the assignment
@@ -12,8 +12,7 @@ and whose log directory works.
     preferred             assigned[0] if live and in the ISR          unchanged
     controlled shutdown   first live one in the ISR that stays        ISR without those shutting down
 
-Kafka does not have trust (``Absences``, decision 0019). If no member of the ISR was away, the first one wins, as in
-Kafka.
+Trust (``Absences``, decision 0019) is not Kafka's. If no ISR member was away, the first one wins, as in Kafka.
 Source: Election.scala and PartitionLeaderElectionAlgorithms@3.9; KIP-966 (unclean starts).
 """
 
@@ -22,7 +21,7 @@ from typing import NamedTuple
 
 
 class Elected(NamedTuple):
-    """The new leader and ISR. ``unclean``: the leader was not in the ISR, so records may be lost."""
+    """``unclean``: the leader was not in the ISR, so records may be lost."""
 
     leader: int
     isr: list[int]
@@ -30,10 +29,10 @@ class Elected(NamedTuple):
 
 
 class Absences(NamedTuple):
-    """Members of an ISR that were gone although no controller removed them.
+    """ISR members that were gone although no controller removed them.
 
-    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown, so acknowledged
-    records may be missing.
+    ``away``: registered after the ISR was written. ``unclean``: started after an unclean shutdown: acknowledged records
+    may be missing.
     """
 
     away: Collection[int] = ()
@@ -48,7 +47,6 @@ NO_ABSENCES = Absences()
 
 
 def new_partition(live: Sequence[int]) -> Elected | None:
-    """Elect the first leader of a partition."""
     return Elected(live[0], list(live)) if live else None
 
 
@@ -59,7 +57,7 @@ def offline(
     unclean_allowed: bool = False,
     absences: Absences = NO_ABSENCES,
 ) -> Elected | None:
-    """Elect a leader when the leader is gone, or a replica of a leaderless partition is back."""
+    """The leader is gone, or a leaderless partition's replica is back."""
     elected = _most_trusted(assigned, isr, live, absences)
     if elected is not None:
         return elected
@@ -73,18 +71,16 @@ def offline(
 def returned(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> Elected | None:
-    """Elect a leader for partitions that ``must_be_elected_again``. The leader stays unless a more trusted member can
-    lead."""
+    """For partitions that ``must_be_elected_again``. The leader stays unless a more trusted member can lead."""
     return _most_trusted((leader, *assigned), isr, live, absences)
 
 
 def must_be_elected_again(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> bool:
-    """True if the leader was away and is unclean, or another member is unclean, or a live member is more trusted.
+    """True if the leader was away and is unclean, another member is unclean, or a live one is more trusted.
 
-    A leader that started uncleanly needs a new epoch even if it stays, because followers detect lost records only
-    across epochs. A partition with one replica has no followers.
+    An unclean leader needs a new epoch even to stay: only then do followers, if there are any, detect lost records.
     """
     if len(assigned) < 2:
         return False
@@ -96,7 +92,7 @@ def must_be_elected_again(
 
 
 def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """Elect a leader when the current one is not in the reassignment's target."""
+    """The current leader is not in the target."""
     for broker_id in target:
         if broker_id in live and broker_id in isr:
             return Elected(broker_id, list(isr))
@@ -104,7 +100,7 @@ def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -
 
 
 def preferred(assigned: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """Return leadership to the first replica of the assignment."""
+    """The first assigned replica."""
     first = assigned[0] if assigned else None
     return Elected(first, list(isr)) if first is not None and first in live and first in isr else None
 
@@ -115,7 +111,7 @@ def controlled_shutdown(
     live_or_shutting_down: Collection[int],
     shutting_down: Collection[int],
 ) -> Elected | None:
-    """Elect a leader when the current one is about to stop."""
+    """The current leader is about to stop."""
     for broker_id in assigned:
         if broker_id in live_or_shutting_down and broker_id in isr and broker_id not in shutting_down:
             return Elected(broker_id, [member for member in isr if member not in shutting_down])
@@ -125,7 +121,7 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The most trusted candidate, the first among equals. Other members that started uncleanly leave the ISR."""
+    """The first among equals. Other unclean members leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
     if leader is None:
         return None

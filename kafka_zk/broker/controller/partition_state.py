@@ -1,4 +1,4 @@
-"""The partition state machine: what a transition needs from ZooKeeper and sends to brokers. Pure.
+"""The partition state machine: what transitions need from ZooKeeper and send to brokers. Pure.
 
     NonExistent -> New                nothing: the assignment is known
     New -> Online                     the state znode is created with the first live replicas as leader and ISR
@@ -6,8 +6,8 @@
     New, Online, Offline -> Offline   nothing: the leader is gone
     Offline -> NonExistent            nothing: the topic is being deleted
 
-Transitions that write to ZooKeeper have two steps: ``create_leadership`` and ``elect`` return the writes, and
-``established`` records them when they have succeeded. A failed write leaves the partition unchanged.
+Writes to ZooKeeper have two steps: ``create_leadership`` and ``elect`` return them, ``established`` records them. If
+one fails, the partition stays unchanged.
 
 Source: PartitionStateMachine.scala@3.9. Legality: ``states.PARTITION_TRANSITIONS``.
 """
@@ -25,22 +25,20 @@ from kafka_zk.broker.controller.election import Elected
 from kafka_zk.broker.controller.states import PartitionEvent, PartitionState
 
 RECOVERED = 0
-RECOVERING = 1  # the leader was elected uncleanly and must recover first (KIP-704)
+RECOVERING = 1  # elected uncleanly, so it must recover first (KIP-704)
 
 
 class ElectionStrategy(enum.Enum):
-    """The reason for an election."""
-
     OFFLINE = "offline"
-    OFFLINE_UNCLEAN = "offline, unclean"  # requested by an administrator
-    RETURNED = "returned"  # the leader or another member of the ISR was away, see ``returned``
+    OFFLINE_UNCLEAN = "offline, unclean"  # requested
+    RETURNED = "returned"  # the leader or another ISR member was away, see ``returned``
     REASSIGN = "reassign"
     PREFERRED = "preferred"
     CONTROLLED_SHUTDOWN = "controlled shutdown"
 
 
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
-    """Set the states at failover from assignments, leadership and live brokers."""
+    """At failover, from assignments, leadership and live brokers."""
     for tp in partitions:
         if tp not in context.leadership:
             context.partition_states[tp] = PartitionState.NEW
@@ -51,7 +49,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
 
 
 def move(context: Context, partitions: Collection[TopicPartition], event: PartitionEvent) -> None:
-    """Apply an event other than BRING_ONLINE. Raises IllegalTransition before any partition moves."""
+    """Any event but BRING_ONLINE. Raises IllegalTransition before anything moves."""
     assert event is not PartitionEvent.BRING_ONLINE, "Online needs a leader"
     context.require_legal_partitions(partitions, event)
     context.partition_states.update(dict.fromkeys(partitions, event.target))
@@ -60,7 +58,7 @@ def move(context: Context, partitions: Collection[TopicPartition], event: Partit
 def create_leadership(
     context: Context, partitions: Collection[TopicPartition]
 ) -> tuple[list[CreateState], list[FailedChange]]:
-    """The first leader and ISR of New partitions. Raises IllegalTransition if a partition cannot go Online."""
+    """For New partitions. Raises IllegalTransition."""
     context.require_legal_partitions(partitions, PartitionEvent.BRING_ONLINE)
     creates: list[CreateState] = []
     refused: list[FailedChange] = []
@@ -79,12 +77,12 @@ def elect(
     current: Mapping[TopicPartition, LeadershipInfo | None],
     unclean_topics: Collection[str] = (),
 ) -> tuple[list[WriteState], list[FailedChange]]:
-    """Elect a leader for each partition of ``current``.
+    """A leader for each of ``current``.
 
     Args:
-        current: the last known states; None for a state znode that is missing or invalid.
-        unclean_topics: topics whose configuration allows a leader outside the ISR.
-    Raises: IllegalTransition if a partition cannot go Online.
+        current: last known states; None if missing or invalid.
+        unclean_topics: those that allow a leader outside the ISR.
+    Raises: IllegalTransition.
     """
     context.require_legal_partitions(current, PartitionEvent.BRING_ONLINE)
     writes: list[WriteState] = []
@@ -106,7 +104,7 @@ def elect(
 def raise_leader_epochs(
     context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]
 ) -> tuple[list[WriteState], list[FailedChange]]:
-    """The given states with the next leader epoch, because leaders accept another replica list only in a new epoch."""
+    """In the next leader epoch: leaders accept another replica list only in a new one."""
     writes: list[WriteState] = []
     refused: list[FailedChange] = []
     for tp, info in current.items():
@@ -121,7 +119,7 @@ def raise_leader_epochs(
 
 
 def why_final(context: Context, info: LeadershipInfo) -> str | None:
-    """The reason why this controller cannot write the next state; None if it can."""
+    """Why this controller cannot write the next state; None if it can."""
     if info.controller_epoch > context.epoch:
         return f"controller epoch {info.controller_epoch} wrote it already"
     if info.leader_epoch + 1 not in INT32:
@@ -130,7 +128,7 @@ def why_final(context: Context, info: LeadershipInfo) -> str | None:
 
 
 def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]) -> list[str]:
-    """Topics with an ISR without live members. Their configuration decides whether an unclean election is allowed."""
+    """Their configuration may allow an unclean election."""
     return sorted(
         {
             tp.topic
@@ -141,7 +139,7 @@ def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, L
 
 
 def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
-    """Record that the state znode was written with version ``zk_version``, and that the partition is Online."""
+    """The state znode was written with version ``zk_version``, so the partition is Online."""
     tp, info = write.partition, replace(write.info, zk_version=zk_version)
     context.require_legal_partitions((tp,), PartitionEvent.BRING_ONLINE)
     context.leadership[tp] = info
@@ -152,19 +150,19 @@ def established(context: Context, write: CreateState | WriteState, zk_version: i
 
 
 def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> None:
-    """Move a New partition that already has a state in ZooKeeper to Offline, so that a leader is elected."""
+    """A New partition has a state in ZooKeeper: make it Offline, so that a leader is elected."""
     move(context, (partition,), PartitionEvent.TAKE_OFFLINE)
     context.leadership[partition] = info
 
 
 def electable(context: Context) -> list[TopicPartition]:
-    """New or Offline partitions whose topics are not being deleted."""
+    """New or Offline ones; not those being deleted."""
     waiting = context.partitions_in((PartitionState.NEW, PartitionState.OFFLINE))
     return [tp for tp in waiting if tp.topic not in context.topics_to_delete]
 
 
 def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Online partitions that need an election, because a member of the ISR was away unnoticed or started uncleanly."""
+    """Online ones that need an election: an ISR member was away unnoticed or started uncleanly."""
     newest = max((broker.epoch for broker in context.brokers.values()), default=-1)
     found = []
     for tp in partitions:
@@ -179,7 +177,7 @@ def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[Top
 
 
 def dealt_with(context: Context) -> set[int]:
-    """Brokers whose unclean start is resolved: no ISR with other members contains them."""
+    """Brokers whose unclean start is over: they share no ISR."""
     shared = {
         member
         for tp, info in context.leadership.items()
@@ -191,7 +189,7 @@ def dealt_with(context: Context) -> set[int]:
 
 
 def has_candidate(context: Context, tp: TopicPartition) -> bool:
-    """Whether a live broker could be elected."""
+    """True if a live broker could be elected."""
     info = context.leadership.get(tp)
     return any(info is None or broker_id in info.isr for broker_id in context.live_replicas(tp))
 
@@ -199,7 +197,7 @@ def has_candidate(context: Context, tp: TopicPartition) -> bool:
 def _elect_one(
     context: Context, strategy: ElectionStrategy, tp: TopicPartition, info: LeadershipInfo, unclean_allowed: bool
 ) -> tuple[Elected | None, tuple[int, ...]]:
-    """The leader, and the brokers to notify."""
+    """With the brokers to notify."""
     assignment = context.assignment(tp)
     live = context.live_replicas(tp)
     match strategy:

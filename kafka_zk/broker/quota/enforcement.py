@@ -1,11 +1,11 @@
-"""Applies quotas to requests: counts usage, and mutes the peer after the response.
+"""Applies quotas: counts usage, and mutes peers after responses.
 
-Responses are never delayed. They say how long the client should wait, and the broker does not read from the connection
-for that time (KIP-219). ``Enforcement`` wraps requests only while there are quotas.
+Responses are not delayed. They say how long the client should wait, and for that time the connection is not read
+(KIP-219). Requests are wrapped only while there are quotas.
 
-A Produce request counts on arrival, whatever its result. A Fetch response counts before it changes the client's fetch
-session (``handlers/data/fetch.py``). Request time counts while the handler occupies the reactor. Requests between
-brokers are exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
+A Produce counts on arrival, whatever its result. A Fetch response counts before it changes the fetch session
+(``handlers/data/fetch.py``). Request time counts while the handler occupies the reactor. Requests between brokers are
+exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -30,19 +30,19 @@ EXEMPT = (
     ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN,
     ApiKey.ALTER_PARTITION, ApiKey.WRITE_TXN_MARKERS,
 )  # fmt: skip
-"""Requests of brokers: their responses are ``ExemptAnswer``. As in Kafka, AllocateProducerIds counts. Requests of a
-login do not come here at all."""
+"""Brokers' requests, with responses of type ``ExemptAnswer``. As in Kafka, AllocateProducerIds counts. Login requests
+do not come here."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
 
 
 class ExemptAnswer(list[Part]):
-    """A response to a broker; its time counts towards no quota."""
+    """To a broker; counts towards no quota."""
 
 
 class ThrottledAnswer(list[Part]):
-    """A response after which the peer is muted for ``mute_ms``."""
+    """After it, the peer is muted for ``mute_ms``."""
 
     def __init__(self, parts: list[Part], mute_ms: int) -> None:
         super().__init__(parts)
@@ -58,36 +58,36 @@ LimitFetches = Callable[[Clients | None], None]
 
 
 class Enforcement:
-    """Applies quotas to the requests of all listeners. Call ``changed`` after changing ``quotas``."""
+    """For the requests of all listeners. Call ``changed`` after changing ``quotas``."""
 
     def __init__(self, quotas: ClientQuotas, clock: Timers) -> None:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
-        """Percentage of a thread that exempt requests use."""
-        self._known: Clients = quotas.clients.young  # a dict, because a lookup in it is cheaper than a call
+        """Percentage of a thread."""
+        self._known: Clients = quotas.clients.young  # a dict: a lookup costs less than a call
         quotas.clients.young.find = self._find
         self._clock = clock
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
         self._limit_fetches: LimitFetches = lambda clients: None
         self.on_change: Callable[[], None] = lambda: None
-        """Called after quotas have changed."""
+        """After changes of quotas."""
 
     def attach(self, settings: ConnectionSettings) -> None:
-        """Also apply quotas to the connections of a listener."""
+        """To a listener's connections."""
         self._settings.append((settings, settings.dispatch))
         self._apply(settings, settings.dispatch)
 
     def detach(self, listener: str) -> None:
-        """Stop following a removed listener. Its connections keep the current quotas."""
+        """Its connections keep the current quotas."""
         self._settings = [each for each in self._settings if each[0].listener_name != listener]
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:
-        """Set the function that gives the clients' buckets to the dispatcher, or None while no quota limits fetches."""
+        """Set what gives the clients' buckets to the dispatcher, or None while no quota limits fetches."""
         self._limit_fetches = limit
         self.changed()
 
     def changed(self) -> None:
-        """Apply changed quotas by wrapping only the requests that need it."""
+        """Wrap the requests that the changed quotas need."""
         self._limit_fetches(self._known if self.quotas.table.has(QuotaKey.FETCH) else None)
         for settings, dispatch in self._settings:
             self._apply(settings, dispatch)
@@ -107,11 +107,11 @@ class Enforcement:
         return self.quotas.of(principal, client_id, self.now_ms())
 
     def now_ms(self) -> float:
-        """The time on the monotonic clock."""
+        """On the monotonic clock."""
         return self._clock.seconds() * 1000
 
     def forget_idle(self) -> None:
-        """Forget idle clients. Call this periodically."""
+        """Call this periodically."""
         self.quotas.forget_idle(self.now_ms())
 
     # -- when a request arrives --------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Enforcement:
         return counted
 
     def _timing(self, dispatch: Dispatch) -> Dispatch:
-        """Wrap ``dispatch`` to count how long requests occupy the reactor."""
+        """Count how long requests occupy the reactor."""
 
         seconds, known = self._clock.seconds, self._known
 
@@ -153,7 +153,7 @@ class Enforcement:
                 awaited = handling.send(None)
             except StopIteration as end:
                 parts = end.value
-            except BaseException:  # the error closes the connection, but the request's time still counts
+            except BaseException:  # the connection closes, but the time counts
                 bucket.record((seconds() - began_s) * 100, seconds() * 1000)
                 raise
             else:
@@ -171,7 +171,7 @@ class Enforcement:
         return timed
 
     def _counted(self, parts: Response, bucket: RateBucket, percent: float, now_ms: float) -> Response:
-        """Count a response, which may be exempt, absent, or already throttled."""
+        """The response may be exempt, absent, or already throttled."""
         if parts is None or type(parts) is ExemptAnswer:
             self.exempt_time.record(percent, now_ms)
             return parts
@@ -182,7 +182,7 @@ class Enforcement:
         return ThrottledAnswer(parts, mute_ms)
 
     def mutation_quota(self, context: RequestContext, header: RequestHeader) -> MutationQuota:
-        """The quota for the partitions that a request creates or deletes."""
+        """For the partitions that a request creates or deletes."""
         if not self.quotas.table.has(QuotaKey.MUTATION):
             return UNLIMITED
         bucket = self.quotas.of(context.principal, header.client_id, self.now_ms()).mutation
@@ -193,8 +193,7 @@ class Enforcement:
     # -- when its response is sent -----------------------------------------------------------------------------------
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
-        """A ``ResponseHook``: returns for how many ms to mute the peer, and writes that into the response if there is
-        one."""
+        """A ``ResponseHook``: how many ms to mute the peer, which any response also says."""
         api_key = header.api_key
         if parts is None:
             if api_key != _PRODUCE:
@@ -221,7 +220,7 @@ class Enforcement:
 
 
 def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
-    """The time in the response to a strict request; otherwise the time until the debt is paid."""
+    """In the response to a strict request; otherwise until the debt is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
     if header.api_version >= _STRICT_SINCE[header.api_key]:
@@ -237,8 +236,8 @@ def _go_on(
     seconds: Callable[[], float],
     bucket: RateBucket,
 ) -> Generator[Any, Any, tuple[Response, float]]:
-    """Continue a request after its first wait. Returns its response, and its start time plus all the time that it
-    waited. If the request fails, its time counts in ``bucket``."""
+    """After the first wait. Returns the response, and the start time plus all waits. A failed request's time counts in
+    ``bucket``."""
     while True:
         sent = None
         failure: BaseException | None = None
