@@ -1,6 +1,6 @@
 """Topics: names, assignments, partition states; creation, added partitions, requested deletions.
 
-This module only reads partition states. The controller writes them (``registry.controller``).
+Partition states are only read here; the controller writes them (``registry.controller``).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,14 +24,13 @@ UNKNOWN_CZXID = -1
 
 
 class TopicRegistry:
-    """``/brokers/topics`` and, at creation, ``/config/topics``."""
+    """``/brokers/topics``, and for new topics ``/config/topics``."""
 
     def __init__(self, client: RegistryClient, events: EventSource = SILENT) -> None:
         self._client = client
         self._events = events
 
     async def names(self) -> list[str]:
-        """All topics, sorted."""
         try:
             return (await self._client.children(znodes.TOPICS))[0]
         except NoNode:
@@ -41,14 +40,14 @@ class TopicRegistry:
         return await self._client.exists(znodes.topic_path(name)) is not None
 
     async def missing(self, names: Iterable[str]) -> set[str]:
-        """The named topics that do not exist, according to ZooKeeper's leader."""
+        """Those that ZooKeeper's leader does not have."""
         wanted = sorted(set(names))
         await self._client.sync()
         stats = await results(self._client.exists(znodes.topic_path(name)) for name in wanted)
         return {name for name, stat in zip(wanted, stats, strict=True) if stat is None}
 
     async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
-        """The existing topics among ``names``, read in one pipeline. Raises InvalidZnode, NoAuth."""
+        """Of existing topics, in one pipeline. Raises InvalidZnode, NoAuth."""
         wanted = list(names)
         answers = await found(self._client.get(znodes.topic_path(name)) for name in wanted)
         return {
@@ -58,7 +57,7 @@ class TopicRegistry:
         }
 
     async def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """The existing states with their znode versions, read in one pipeline. Raises InvalidZnode."""
+        """Existing ones with znode versions, in one pipeline. Raises InvalidZnode."""
         wanted = list(partitions)
         answers = await found(self._client.get(znodes.state_path(tp.topic, tp.partition)) for tp in wanted)
         return {
@@ -70,10 +69,10 @@ class TopicRegistry:
     async def create_topic(
         self, name: str, assignment: Mapping[int, list[int]], topic_id: str | None, config_values: Mapping[str, str]
     ) -> None:
-        """Write the topic's config and its assignment in one multi.
+        """Config and assignment in one multi.
 
-        After a connection loss, a topic with the same ``topic_id`` is this call's own.
-        Raises: NodeExists if the topic exists (nothing was changed); SessionLost (it may have been created).
+        After a connection loss, ``topic_id`` tells whether the topic is this call's.
+        Raises: NodeExists, unchanged; SessionLost: the topic may have been created.
         """
         in_doubt = False
         while True:
@@ -101,7 +100,7 @@ class TopicRegistry:
                 await self._client.multi([config_write, topic])
                 return
             except MultiFailed as failed:
-                if failed.index == 0 and isinstance(failed.cause, NodeExists):  # left by a deleted topic
+                if failed.index == 0 and isinstance(failed.cause, NodeExists):  # of a deleted topic
                     if await self.exists(name):
                         raise NodeExists(topic.path) from failed
                     config_write = SetData(config_path, config_data)
@@ -113,10 +112,10 @@ class TopicRegistry:
                     raise failed.cause from failed
 
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
-        """Add partitions to the assignment; the controller then creates them. Returns the new assignment.
+        """The controller then creates them. Returns the new assignment.
 
-        Raises: NoNode if the topic does not exist, NodeExists if one of the partitions exists, InvalidZnode even if
-            only one entry cannot be parsed, because it may describe a partition with records.
+        Raises: NoNode, NodeExists for an existing partition, InvalidZnode even for a single entry, which may describe a
+            partition with records.
         """
         path = znodes.topic_path(name)
         in_doubt = False
@@ -127,7 +126,7 @@ class TopicRegistry:
                 raise InvalidZnode(before.faults[0])
             present = sorted(before.partitions.keys() & added.keys())
             if in_doubt and all(before.partitions.get(partition) == added[partition] for partition in added):
-                return before  # this call's own write, whose response was lost
+                return before  # this call's write, whose response was lost
             if present:
                 raise NodeExists(f"{path}: partitions {present}")
             after = TopicAssignment({**before.partitions, **added}, before.topic_id, before.adding, before.removing)
@@ -140,7 +139,7 @@ class TopicRegistry:
                 in_doubt = True  # the next read shows the outcome
 
     async def request_deletion(self, name: str) -> None:
-        """Request that the controller deletes the topic; idempotent. Raises SessionLost."""
+        """By the controller; idempotent. Raises SessionLost."""
         try:
             await until_answered(
                 self._client, lambda: create_with_parents(self._client, Create(admin.delete_topic_path(name)))
@@ -149,36 +148,34 @@ class TopicRegistry:
             return
 
     async def deletions(self) -> list[str]:
-        """Topics whose deletion was requested and is not finished, sorted. Raises SessionLost."""
+        """Requested and not finished, sorted. Raises SessionLost."""
         try:
             return (await until_answered(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
         except NoNode:
             return []
 
     def watch_names(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
-        """Report all topics now, and whenever one is created or deleted."""
+        """Report all topics, now and after each creation or deletion."""
         return ChildrenWatcher(self._client, znodes.TOPICS, on_change, self._events)
 
     def watch_deletions(self, on_change: Callable[[list[str]], None]) -> ChildrenWatcher:
-        """Report the topics to delete now and after every change."""
+        """Report topics to delete, now and after each change."""
         return ChildrenWatcher(self._client, admin.DELETE_TOPICS, on_change, self._events)
 
     def watch_assignment(self, name: str, on_change: Callable[[TopicAssignment | None], None]) -> "AssignmentWatcher":
-        """Report a topic's assignment now and after every change. None: it is deleted or cannot be parsed."""
+        """Report the assignment, now and after each change; None: deleted, or cannot be parsed."""
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """Like ``watch_assignment``, but also report the czxid of the topic's znode, which distinguishes topics of one
-        name. A czxid of 0 means that the topic is deleted, UNKNOWN_CZXID that an ACL hides the znode.
-        """
+        """Like ``watch_assignment``, with the znode's czxid, which distinguishes topics of one name; 0: deleted,
+        UNKNOWN_CZXID: hidden by an ACL."""
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 
 class AssignmentWatcher:
-    """A data watch on one topic znode. Old tools rewrite it as version 1; ``topic_id`` is then None, and the controller
-    must restore it.
+    """Of one topic znode. Old tools rewrite it as version 1, without ``topic_id``, which the controller must restore.
 
-    A znode that an ACL hides is reported like one that cannot be parsed.
+    What an ACL hides is reported like what cannot be parsed.
     """
 
     def __init__(
@@ -194,7 +191,6 @@ class AssignmentWatcher:
         self._watcher = DataWatcher(client, znodes.topic_path(name), self._read, events, self._hidden)
 
     def close(self) -> None:
-        """Stop all reports."""
         self._watcher.close()
 
     def _hidden(self) -> None:

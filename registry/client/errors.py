@@ -1,13 +1,12 @@
 """Outcomes of ZooKeeper operations.
 
-``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty`` are expected results that callers handle. After
-``ConnectionLoss``, the outcome is unknown: read again and compare. After ``SessionLost``, all ephemerals and watches
-are gone.
+Callers expect and handle ``NodeExists``, ``NoNode``, ``BadVersion`` and ``NotEmpty``. After ``ConnectionLoss``, read
+again and compare: the outcome is unknown. After ``SessionLost``, all ephemerals and watches are gone.
 """
 
 
 class RegistryError(Exception):
-    """Base of all errors in this module. The message names the path."""
+    """The message names the path."""
 
 
 class NodeExists(RegistryError):
@@ -15,11 +14,11 @@ class NodeExists(RegistryError):
 
 
 class NoNode(RegistryError):
-    """The znode, or the parent of a new one, does not exist."""
+    """The znode, or a new one's parent, does not exist."""
 
 
 class BadVersion(RegistryError):
-    """The znode's version is not the expected one."""
+    """The znode has another version."""
 
 
 class NotEmpty(RegistryError):
@@ -27,43 +26,43 @@ class NotEmpty(RegistryError):
 
 
 class NoChildrenForEphemerals(RegistryError):
-    """The parent of the znode to create is ephemeral."""
+    """The new znode's parent is ephemeral."""
 
 
 class NoAuth(RegistryError):
-    """The znode's ACL forbids the operation to this client."""
+    """The znode's ACL forbids this."""
 
 
 class AuthenticationFailed(RegistryError):
-    """ZooKeeper rejected the client's identity, or the client rejected ZooKeeper's. The message is for the user."""
+    """ZooKeeper rejected the client, or the client ZooKeeper. The message is for the user."""
 
 
 class InvalidSecurity(RegistryError):
-    """A key, certificate or TLS setting for ZooKeeper is unusable. The message names the file or value."""
+    """For ZooKeeper. The message names the unusable file or value."""
 
 
 class Unimplemented(RegistryError):
-    """The server is too old for the request and ignored it."""
+    """The server is too old and ignored the request."""
 
 
 class RequestTooLarge(RegistryError):
-    """The request exceeds ZooKeeper's packet limit (1 MB) and was not sent."""
+    """Above ZooKeeper's packet limit (1 MB); not sent."""
 
 
 class ConnectionTimeout(RegistryError):
-    """No server responded within the timeout. The message is for the user."""
+    """No server responded. The message is for the user."""
 
 
 class ConnectionLoss(RegistryError):
-    """The connection broke before the response. The operation may or may not have happened."""
+    """Before the response: the operation may have happened."""
 
 
 class SessionLost(RegistryError):
-    """The session expired or was closed, so its ephemerals and watches are gone."""
+    """Expired or closed; ephemerals and watches are gone."""
 
 
 class MultiFailed(RegistryError):
-    """A multi was rolled back. ``index``: position of the failed operation. ``cause``: its error."""
+    """Rolled back. ``index`` and ``cause``: of the failed operation."""
 
     def __init__(self, index: int, cause: RegistryError) -> None:
         super().__init__(f"operation {index} of the multi failed: {cause!r}")
@@ -72,15 +71,15 @@ class MultiFailed(RegistryError):
 
 
 class InvalidZnode(RegistryError):
-    """A znode's data cannot be parsed."""
+    """Its data cannot be parsed."""
 
 
 class InvalidConnectString(RegistryError):
-    """A ZooKeeper connection string does not have the form ``host:port[,host:port…][/chroot]``."""
+    """Not ``host:port[,host:port…][/chroot]``."""
 
 
 class DuplicateBrokerId(RegistryError):
-    """Another live broker has the same id. ``host`` is None if its registration contains none."""
+    """Another live broker has the id; ``host``: None if unknown."""
 
     def __init__(self, broker_id: int, host: str | None, port: int) -> None:
         super().__init__(
@@ -92,14 +91,14 @@ class DuplicateBrokerId(RegistryError):
 
 
 class DuplicateConsumerId(RegistryError):
-    """Another live session has registered the same consumer id."""
+    """Another live session has the consumer id."""
 
     def __init__(self, group: str, consumer_id: str) -> None:
         super().__init__(f"consumer id {consumer_id} is already registered in group {group} by another live consumer")
 
 
 class FencedInstanceId(RegistryError):
-    """Another live session has registered the same instance id of a static member."""
+    """Another live session has a static member's instance id."""
 
     def __init__(self, group: str, instance_id: str) -> None:
         super().__init__(
@@ -108,19 +107,18 @@ class FencedInstanceId(RegistryError):
 
 
 class GroupNotEmpty(RegistryError):
-    """The group has live members, so only they can change or delete its offsets."""
+    """Only the group's live members can change or delete its offsets."""
 
     def __init__(self, group: str, members: list[str]) -> None:
         super().__init__(f"group {group} has {len(members)} live members ({', '.join(members)}); stop them first")
 
 
 class ControllerMoved(RegistryError):
-    """Another controller was elected. Nothing was written. The caller must resign."""
+    """Nothing was written, and the caller must resign."""
 
 
 class ControlledByKRaft(RegistryError):
-    """A KRaft controller has taken ``/controller``, so the cluster is leaving ZooKeeper and this broker cannot take
-    part."""
+    """A KRaft controller has taken ``/controller``: the cluster is leaving ZooKeeper, without this broker."""
 
     def __init__(self, node_id: int) -> None:
         super().__init__(
@@ -130,4 +128,4 @@ class ControlledByKRaft(RegistryError):
 
 
 class TooManyProducerIds(RegistryError):
-    """All producer ids (63 bits) have been assigned."""
+    """All (63 bits) have been assigned."""

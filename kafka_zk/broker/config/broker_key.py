@@ -1,6 +1,6 @@
-"""Defines one broker key: an attribute of ``KafkaConfig``, and its description for the configuration APIs.
+"""Defines a broker key: an attribute of ``KafkaConfig``, with a description for the configuration APIs.
 
-Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute has the name of the key, with ``_`` instead
+Example: ``INT("1", "What it is for.", low=1, use=Use.READ)``. The attribute is named like the key, with ``_`` instead
 of ``.``.
 """
 
@@ -19,7 +19,7 @@ UNUSED = "A key of Apache Kafka that is kept and shown; this broker does not use
 
 
 class Update(enum.Enum):
-    """Kafka's dynamic update modes."""
+    """Kafka's modes."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -28,7 +28,7 @@ class Update(enum.Enum):
 
 
 class Use(enum.Enum):
-    """How this broker treats a key in ``server.properties``."""
+    """In ``server.properties``."""
 
     READ = "checked at the start"
     ACCEPTED = "not checked by its row: a topic's default, read by another module, or without a meaning here"
@@ -36,32 +36,31 @@ class Use(enum.Enum):
 
 
 class Facts(TypedDict, total=False):
-    """The optional properties of a row."""
+    """Optional ones of a row."""
 
     low: int
-    """Smallest allowed value."""
+    """Allowed."""
 
     use: Use
     update: Update
 
     is_built: bool
-    """Whether this broker can change a dynamic key at run time. Default: True for cluster-wide keys."""
+    """This broker can change the dynamic key at run time; default: if cluster-wide."""
 
     is_listed: bool
-    """False if DescribeConfigs omits the key, because Kafka omits it too or does not have it."""
+    """False if DescribeConfigs omits the key: Kafka does so, or lacks it."""
 
     in_units: tuple[str, int]
-    """``("log.retention.ms", 60_000)``: this key sets ``log.retention.ms``, in units of 60,000 ms."""
+    """``("log.retention.ms", 60_000)``: sets ``log.retention.ms``, in units of 60,000 ms."""
 
     fallback: str
-    """The key whose value applies if this one is not set."""
+    """Its value applies if this key is not set."""
 
     needs: str
-    """``SASL`` or ``SSL``: the key only has an effect if a listener's protocol includes it."""
+    """``SASL`` or ``SSL``: no effect unless a listener's protocol includes it."""
 
     unbuilt: str
-    """Reason why this broker lacks the security feature that any value except the default requests
-    (``unbuilt_security``)."""
+    """Why the security feature of any value but the default is not built (``unbuilt_security``)."""
 
 
 class _Reader(Protocol):
@@ -69,12 +68,10 @@ class _Reader(Protocol):
 
 
 class BrokerKey(Generic[R]):
-    """One broker key.
-
-    Attributes:
-        default: Kafka's default as text, as DescribeConfigs shows it; None for null.
-        default_here: this broker's default as text.
-        topic_key: the topic key for which this key sets the default, or None.
+    """Attributes:
+        default: Kafka's, as DescribeConfigs shows it; None for null.
+        default_here: this broker's.
+        topic_key: for which this sets the default, if any.
         others: see ``Facts``.
     """
 
@@ -115,7 +112,7 @@ class BrokerKey(Generic[R]):
     def __get__(self, config: _Reader, owner: type) -> R: ...
 
     def __get__(self, config: _Reader | None, owner: type) -> Any:
-        # Python finds the attributes of keys with Use.READ on the configuration object, before this descriptor.
+        # Python finds attributes with Use.READ on the configuration, before this descriptor.
         return self if config is None else config.read(self)
 
     @property
@@ -128,15 +125,15 @@ class BrokerKey(Generic[R]):
 
     @property
     def is_changeable(self) -> bool:
-        """True if this broker accepts a change of the key at run time."""
+        """At run time."""
         return self.is_dynamic and self.is_built
 
     def value(self, text: str) -> Any:
-        """Parse a text without checking its range. Raises BadValue."""
+        """Without its range. Raises BadValue."""
         return self._convert(values.parse(self.name, self.type, text))
 
     def check(self, text: str) -> Value:
-        """Parse a text as Kafka's type and check its range. Raises BadValue with Kafka's message."""
+        """As Kafka's type, with its range. Raises BadValue with Kafka's message."""
         if self.topic_key and self.default is not None:  # without a default, it is checked with the whole configuration
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
@@ -150,7 +147,7 @@ class BrokerKey(Generic[R]):
 
 
 class Kind(Generic[T]):
-    """Creates rows of one type."""
+    """For rows of one type."""
 
     def __init__(self, type_: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
         self._type = type_
@@ -184,7 +181,7 @@ class Kind(Generic[T]):
 
 
 def items(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list, dropping empty items."""
+    """Of a comma-separated list, without empty ones."""
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 
@@ -198,11 +195,11 @@ PASSWORD = Kind[str]("PASSWORD")
 CLASS = Kind[str]("CLASS")
 LIST = Kind[tuple[str, ...]]("LIST")
 ITEMS = Kind[tuple[str, ...]]("STRING", items)
-"""A list that has type STRING in Kafka."""
+"""A list, of type STRING in Kafka."""
 
 
 def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> BrokerKey[Any]:
-    """A row without an attribute in the configuration."""
+    """Without an attribute in the configuration."""
     row: BrokerKey[Any] = BrokerKey(type_, lambda value: value, default, default, UNUSED, facts)
     row.name = name
     return row
@@ -211,9 +208,9 @@ def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> Brok
 def topic_default(
     topic_key: str, *, is_set: bool = True, update: Update = Update.CLUSTER_WIDE, fallback: str | None = None
 ) -> BrokerKey[Value | None]:
-    """A broker key that sets the default of a topic key. It has the topic key's type, default and documentation.
+    """Sets a topic key's default, and has its type and documentation.
 
-    ``is_set=False``: Kafka shows null as the default, because another key may set the value.
+    ``is_set=False``: Kafka shows null, because another key may set it.
     """
     definition = TOPIC_CONFIGS[topic_key]
     default = definition.format(definition.default) if is_set else None

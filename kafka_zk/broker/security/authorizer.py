@@ -1,4 +1,4 @@
-"""Authorization for all handlers. Without ``authorizer.class.name`` everything is allowed, as in Kafka."""
+"""For all handlers. Without ``authorizer.class.name`` everything is allowed, as in Kafka."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ from kafka_zk.security.acl import Operation as Operation
 
 
 class Resource(NamedTuple):
-    """A resource. ``type`` is Kafka's: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
+    """``type``: Topic, Group, Cluster, TransactionalId, DelegationToken, User."""
 
     type: str
     name: str
@@ -29,11 +29,11 @@ def transactional_id(name: str) -> Resource:
 
 
 MOST_TOPICS = 5_000
-"""Maximum number of cached topic resources, about 2 MB."""
+"""Cached ones, about 2 MB."""
 
 
 class _Topics(dict[str, Resource]):
-    """Cache of topic resources. Longer names, which may have up to 32 KB, are not cached."""
+    """Cache; names may have up to 32 KB, and longer ones are left out."""
 
     def __missing__(self, name: str) -> Resource:
         made = Resource("Topic", name)
@@ -45,27 +45,27 @@ class _Topics(dict[str, Resource]):
 
 
 topic: Callable[[str], Resource] = _Topics().__getitem__
-"""The resource of the topic with this name."""
+"""By name."""
 
 
 _SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTED_OPERATIONS.items()}
 
 
 class AclStore(Protocol):
-    """ACLs that clients may list and change."""
+    """For clients to list and change."""
 
     def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
-        """The ACLs that a filter selects, sorted. Patterns whose ACLs are unknown are left out."""
+        """Those that a filter selects, sorted, without unknown ones."""
 
     async def add(self, pattern: Pattern, added: Acls) -> None:
-        """Add ACLs. Returns when they are in force on this broker. Raises RegistryError."""
+        """Returns when they are in force here. Raises RegistryError."""
 
     async def remove(self, pattern: Pattern, wanted: AclFilter) -> Acls:
-        """Remove ACLs and return them when they are no longer in force on this broker. Raises RegistryError."""
+        """Returns those removed, when they are no longer in force here. Raises RegistryError."""
 
 
 class AuthorizerCounts(NamedTuple):
-    """Counts for metrics. ``unreadable``: number of patterns whose ACLs are unknown and which deny everything."""
+    """``unreadable``: patterns with unknown ACLs, which deny everything."""
 
     denials: int = 0
     patterns: int = 0
@@ -73,11 +73,9 @@ class AuthorizerCounts(NamedTuple):
 
 
 class Authorizer:
-    """Base class of authorizers.
-
-    Attributes:
-        acls: the ACLs that clients can change; None if they cannot.
-        has_rules: False if ``authorizer.class.name`` is not set.
+    """Attributes:
+        acls: those that clients can change, if any.
+        has_rules: ``authorizer.class.name`` is set.
     """
 
     acls: AclStore | None = None
@@ -88,35 +86,33 @@ class Authorizer:
         return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """True if the principal of ``context`` may do that. Logs a denial, so use it if the client receives the
-        denial."""
+        """Logs a denial, so use it if the client receives that."""
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """Like ``authorize``, but without logging: to filter results, or before another permission is checked."""
+        """Like ``authorize``, without logging: for filters, or before another permission is checked."""
         return self.authorize(context, operation, resource)
 
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
-        """True if the principal may do that on some resource of that type."""
+        """On some resource of that type."""
         return False
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """The topics among ``names`` that the principal ``may`` describe, in the same order."""
+        """Those that the principal ``may`` describe, in the same order."""
         return (name for name in names if self.may(context, Operation.DESCRIBE, topic(name)))
 
     async def purge_changes(self, now_ms: int) -> None:
-        """Remove old change notifications from ZooKeeper. ``now_ms``: wall clock. Raises RegistryError."""
+        """Old ones, in ZooKeeper. ``now_ms``: wall clock. Raises RegistryError."""
 
     def close(self) -> None:
-        """Stop following changes, because the broker is stopping."""
+        """The broker is stopping."""
 
 
 class NoAuthorizer(Authorizer):
-    """Allows everything, except that requests between brokers (CLUSTER_ACTION) must use the brokers' own listeners if
-    clients have others. Kafka accepts such requests on every listener.
+    """Allows everything, but requests between brokers (CLUSTER_ACTION) only on the brokers' own listeners, if there are
+    others. Kafka accepts them on all.
 
-    Args:
-        broker_listeners: names of the inter-broker and the control-plane listener.
+    ``broker_listeners``: inter-broker and control-plane.
     """
 
     has_rules = False
@@ -137,13 +133,13 @@ class NoAuthorizer(Authorizer):
 
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:
-    """The operations that the principal of ``context`` may perform on ``resource``, one bit each (KIP-430)."""
+    """One bit per permitted operation (KIP-430)."""
     supported = _SUPPORTED_OPERATIONS[resource.type]
     return sum(1 << operation for operation in supported if authorizer.may(context, operation, resource))
 
 
 def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
-    """Like ``authorized_operations``, for the cluster; 0 without permission to describe it.
+    """For the cluster; 0 without permission to describe it.
 
     Source: KafkaApis.handleTopicMetadataRequest, AuthHelper.computeDescribeClusterResponse@3.9.
     """

@@ -1,7 +1,7 @@
-"""A broker's transaction coordinator: the operations of the transaction APIs.
+"""The operations of the transaction APIs.
 
-It finds the transaction and supplies the time; the state manager carries out the effects. Client errors are returned as
-Kafka's error codes, not raised. Source: TransactionCoordinator.scala@3.9.
+It finds the transaction and gives the time; the state manager carries out the effects. Client errors are returned, not
+raised. Source: TransactionCoordinator.scala@3.9.
 """
 
 from collections.abc import Awaitable, Collection
@@ -29,7 +29,7 @@ from kafka_zk.registry.client.errors import RegistryError
 
 
 class TransactionOverview(NamedTuple):
-    """A transactional id in a ListTransactions response."""
+    """One id in a ListTransactions response."""
 
     transactional_id: str
     producer_id: int
@@ -37,7 +37,7 @@ class TransactionOverview(NamedTuple):
 
 
 class Transactions(NamedTuple):
-    """A ListTransactions response; ``unknown_states``: filters that match no state name."""
+    """``unknown_states``: filters that match no state name."""
 
     error: ErrorCode
     unknown_states: tuple[str, ...] = ()
@@ -45,8 +45,7 @@ class Transactions(NamedTuple):
 
 
 class TransactionCounts(NamedTuple):
-    """Counts for metrics. ``unknown_destinations``: number of endings that wait for a leader or a retry.
-    ``held_bytes``: memory of all ids."""
+    """For metrics. ``unknown_destinations``: endings that wait for a leader or a retry. ``held_bytes``: of all ids."""
 
     transactional_ids: int
     ongoing: int
@@ -56,13 +55,13 @@ class TransactionCounts(NamedTuple):
 
 
 class CoordinatorHost(NamedTuple):
-    """The coordinator's dependencies from its broker.
+    """What the coordinator needs of its broker.
 
     Attributes:
-        write_markers: makes a broker, possibly this one, write markers.
-        find_missing: returns the topics that are not in ZooKeeper.
-        tell: called with each transaction whose new state is in the log.
-        at_end_of_turn: the reactor's method. Markers of transactions that end in one turn are sent together.
+        write_markers: makes a broker, maybe this one, write markers.
+        find_missing: the topics that are not in ZooKeeper.
+        tell: called when a transaction's new state is in the log.
+        at_end_of_turn: the reactor's; markers of one turn are sent together.
     """
 
     write_markers: WriteMarkers
@@ -72,8 +71,6 @@ class CoordinatorHost(NamedTuple):
 
 
 class TransactionCoordinator:
-    """The operations of the transaction APIs."""
-
     def __init__(
         self,
         config: TransactionConfig,
@@ -94,21 +91,20 @@ class TransactionCoordinator:
         )
 
     def role_changed(self, partition: Partition) -> None:
-        """Load or unload transactional ids when this broker gains or loses the leadership of their partition."""
+        """Load or unload the ids of a partition whose leadership this broker gains or loses."""
         self._manager.role_changed(partition)
 
     @property
     def partition_count(self) -> PartitionCount:
-        """The partition count of ``__transaction_state``."""
+        """Of ``__transaction_state``."""
         return self._manager.partition_count
 
     def partition_for(self, transactional_id: str) -> int:
-        """The partition of ``__transaction_state`` whose leader coordinates the id."""
+        """Its leader coordinates the id."""
         return self._manager.partition_for(transactional_id)
 
     @property
     def counts(self) -> TransactionCounts:
-        """The current counts."""
         partitions = self._manager.partitions.values()
         return TransactionCounts(
             sum(len(owned.transactions) for owned in partitions),
@@ -119,22 +115,21 @@ class TransactionCoordinator:
         )
 
     def close(self) -> None:
-        """Shut down. All waiting requests get a response."""
+        """All waiting requests get a response."""
         self._manager.close()
         self.markers.close()
 
     async def abort_timed_out(self) -> None:
-        """Abort transactions that are open longer than their timeout."""
+        """Those open longer than their timeout."""
         await self._manager.abort_timed_out()
 
     async def remove_expired(self) -> None:
-        """Remove expired transactional ids."""
         await self._manager.remove_expired()
 
     # Requests of producers.
 
     async def new_producer_id(self) -> Result:
-        """A producer id for an idempotent producer without a transactional id."""
+        """For a producer without a transactional id."""
         try:
             return Result(ErrorCode.NONE, ProducerIdAndEpoch(await self._producer_ids.next_id(), 0))
         except RegistryError:
@@ -143,10 +138,9 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, peer: str = ""
     ) -> Result:
-        """Initialise a producer, or bump its epoch after an error (``expected``, KIP-360). ``peer``: the client's
-        address.
+        """Or bump the epoch after an error (``expected``, KIP-360). ``peer``: the client's address.
 
-        If there is no memory for a new id, the client gets a retriable error, and ids that were never used are removed.
+        Without memory for a new id, the client gets a retriable error, and unused ids are removed.
         Raises: ClientGone.
         """
         if not transactional_id:
@@ -186,8 +180,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Add existing partitions to the transaction. Returns an awaitable if the append is not complete yet, which
-        raises ClientGone."""
+        """Of existing partitions. Awaitable, with ClientGone, until the append is complete."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
@@ -202,7 +195,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Errors for the partitions that are not in the producer's open transaction (KIP-890)."""
+        """Errors of partitions outside the producer's open transaction (KIP-890)."""
         found = self._manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(tps, found)
@@ -211,7 +204,7 @@ class TransactionCoordinator:
     def end(
         self, transactional_id: str, producer: ProducerIdAndEpoch, *, commit: bool
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Commit or abort. NONE means that the decision is in the log. Returns like ``add_partitions``."""
+        """NONE: the decision is in the log. Returns like ``add_partitions``."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
@@ -224,7 +217,7 @@ class TransactionCoordinator:
     # Administration.
 
     def describe(self, transactional_id: str) -> TransactionMetadata | ErrorCode:
-        """The state of a transactional id, or the error."""
+        """Its state, or the error."""
         found = self._find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
         if isinstance(found, ErrorCode):
             return found
@@ -234,7 +227,7 @@ class TransactionCoordinator:
     async def list_transactions(
         self, states: Collection[str], producer_ids: Collection[int], duration_ms: int
     ) -> Transactions:
-        """Transactions filtered by state and producer id (empty: all), open for more than ``duration_ms`` (-1: all)."""
+        """By state and producer id (empty: all), open for more than ``duration_ms`` (-1: all)."""
         if not self._manager.is_active:
             return Transactions(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._manager.is_loading:
