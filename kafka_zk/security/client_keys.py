@@ -1,8 +1,7 @@
-"""Reads the security keys of a client's configuration, in the spelling of Java, librdkafka or kafka-python.
+"""Reads a client's security keys, spelled as in Java, librdkafka or kafka-python.
 
-Files are read immediately, so the result can be sent to other machines. Unknown keys and contradictions are rejected
-with one sentence that contains no secret. TLS or SASL keys that the protocol does not use are also rejected: otherwise
-the client would be unprotected without its user's knowledge.
+Files are read at once: other machines can use the result. Unknown keys, contradictions, and TLS or SASL keys that the
+protocol does not use (the user would believe to be protected) are rejected, with one sentence without secrets.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
 """
@@ -33,7 +32,7 @@ from kafka_zk.security.password import NO_PASSWORD, Password
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 MOST_STORE_BYTES = 16 * 1024 * 1024
-"""Maximum size of a file with keys or certificates. A larger one is a device or the wrong file."""
+"""A larger file is a device or the wrong one."""
 
 _SERVICE = "sasl.kerberos.service.name"
 _CALLBACK = "sasl.login.callback.handler.class"
@@ -49,7 +48,7 @@ _TRUE_FALSE = {"true": True, "false": False}
 
 
 def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
-    """Read the security keys, spelled with ``.`` or ``_``. Other keys are ignored.
+    """Spelled with ``.`` or ``_``; other keys are ignored.
 
     Raises InvalidSecurity for the first unusable value or file, and for contradictions.
     """
@@ -69,7 +68,7 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
 
 
 def security_keys(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The security keys among ``properties``, including unknown ones with the prefix of a security key."""
+    """Also unknown ones with such a prefix."""
     return {key: value for key, value in properties.items() if _is_of_security(key)}
 
 
@@ -79,7 +78,7 @@ def _is_of_security(key: str) -> bool:
 
 
 class _Keys:
-    """The supported keys, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except for
+    """In Java's or librdkafka's spelling with dots. Empty texts count as absent, except of
     ``ssl.endpoint.identification.algorithm``."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
@@ -134,13 +133,13 @@ class _Keys:
         return flag
 
     def items(self, key: str) -> tuple[str, ...]:
-        """The items of a list, separated by commas or, as in librdkafka, colons."""
+        """Separated by commas or, as in librdkafka, colons."""
         value = self._given.get(key, "")
         parts = re.split("[,:]", value) if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())
 
     def one_of(self, *keys: str) -> str | None:
-        """The given key; None if none is given. Raises InvalidSecurity if several are given."""
+        """The given one, if any. Raises InvalidSecurity for several."""
         given = [key for key in keys if self.has(key)]
         if len(given) > 1:
             raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")
@@ -156,7 +155,7 @@ class _Keys:
                 content = file.read(MOST_STORE_BYTES + 1)
         except OSError as error:
             raise InvalidSecurity(f"{key}={path}: {error.strerror}") from None
-        except (ValueError, RuntimeError) as error:  # a NUL in the path, or the home directory of an unknown user
+        except (ValueError, RuntimeError) as error:  # a NUL, or an unknown user's home directory
             raise InvalidSecurity(f"{key}={path!r}: {error}") from None
         if len(content) > MOST_STORE_BYTES:
             raise InvalidSecurity(f"{key}={path}: the file is larger than 16 MB, so it is not a key store")
@@ -171,7 +170,7 @@ def _tls(keys: _Keys) -> TlsSettings:
     if algorithm not in ("https", "none", ""):
         raise InvalidSecurity(f"ssl.endpoint.identification.algorithm={algorithm}: must be https, or empty (no check)")
     protocols = keys.items("ssl.enabled.protocols")
-    from kafka_zk.security.tls import VERSIONS, client_context  # imported here, because it loads OpenSSL
+    from kafka_zk.security.tls import VERSIONS, client_context  # it loads OpenSSL
 
     usable = tuple(name for name in protocols if name in VERSIONS)
     if protocols and not usable:
@@ -184,7 +183,7 @@ def _tls(keys: _Keys) -> TlsSettings:
         protocols=usable,
         suites=keys.items("ssl.cipher.suites"),
     )
-    client_context(settings)  # OpenSSL reports errors here, so they become errors of the configuration
+    client_context(settings)  # OpenSSL's errors become errors of the configuration
     return settings
 
 
@@ -226,7 +225,7 @@ def _identity(keys: _Keys) -> Identity | None:
 
 
 def _store_type(keys: _Keys, name: str, data: bytes) -> str:
-    """The type according to the content, because Java reads PKCS12 and JKS under each other's names."""
+    """By content: Java reads PKCS12 and JKS under each other's names."""
     key = f"ssl.{name}.type"
     wanted = keys.text(key, "").upper()
     if wanted and wanted not in stores.TYPES:
@@ -242,7 +241,7 @@ def _store_type(keys: _Keys, name: str, data: bytes) -> str:
 
 @contextlib.contextmanager
 def _about(keys: _Keys, key: str) -> Iterator[None]:
-    """Add ``key`` and its file to the message of an InvalidSecurity."""
+    """Add ``key`` and its file to the message."""
     try:
         yield
     except InvalidSecurity as error:
@@ -255,7 +254,7 @@ def _about(keys: _Keys, key: str) -> Iterator[None]:
 
 def _sasl(keys: _Keys) -> SaslSettings:
     mechanism = keys.text("sasl.mechanism", "GSSAPI").upper()
-    is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # without Kerberos, it was forgotten
+    is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # without Kerberos: forgotten
     if mechanism not in MECHANISMS or is_missing:
         what = "sasl.mechanism is missing" if is_missing else f"sasl.mechanism={mechanism}"
         raise InvalidSecurity(f"{what}: must be one of {', '.join(MECHANISMS)}")
@@ -313,7 +312,7 @@ def _kerberos(keys: _Keys, options: Mapping[str, str] | None) -> KerberosLogin:
 
 
 def kerberos_login(service: str, options: Mapping[str, str]) -> KerberosLogin:
-    """The login described by the options of a Krb5LoginModule. Raises InvalidSecurity."""
+    """From a Krb5LoginModule's options. Raises InvalidSecurity."""
     principal, keytab = options.get("principal", ""), options.get("keyTab", "")
     if options.get("useKeyTab", "").lower() == "true":
         if not principal or not keytab:
@@ -363,7 +362,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
 
 
 def _endpoint_authorities(keys: _Keys) -> str | None:
-    """Trusted certificates for the token endpoint, not for brokers; None: the system's."""
+    """For the token endpoint, not for brokers; None: the system's."""
     if not keys.has("https.ca.location"):
         return None
     data = keys.file("https.ca.location")

@@ -1,10 +1,9 @@
-"""Decides which topics can be deleted now, and the steps of a deletion. Pure.
+"""Which topics can be deleted now, and the steps of a deletion. Pure.
 
-A znode under ``/admin/delete_topics`` requests a deletion. It first moves all partitions to NonExistent and notifies
-every broker (UpdateMetadata with leader -2). Then every replica goes to Offline and DeletionStarted. Each broker's
-response moves its replicas to DeletionSuccessful or DeletionIneligible. When all are successful, the topic's znodes are
-deleted. A topic with a replica on a dead broker is ineligible until the broker is back; a topic with a reassignment is
-ineligible until that is complete.
+It is requested by a znode under ``/admin/delete_topics``. First, all partitions become NonExistent and every broker is
+notified (UpdateMetadata with leader -2). Then every replica becomes Offline and DeletionStarted, and by its broker's
+response DeletionSuccessful or DeletionIneligible. When all are successful, the topic's znodes go. A topic with a
+replica on a dead broker, or a reassignment, is ineligible until that ends.
 Source: TopicDeletionManager.scala@3.9.
 """
 
@@ -16,7 +15,7 @@ from kafka_zk.broker.controller.states import ReplicaState
 
 
 class DeletionPlan(NamedTuple):
-    """The next steps in order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
+    """In order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
 
     complete: list[str]
     retry: list[Replica]
@@ -24,14 +23,14 @@ class DeletionPlan(NamedTuple):
 
 
 class ReplicasToDelete(NamedTuple):
-    """Replicas of topics whose deletion starts: those on live brokers, and those that must wait."""
+    """Those on live brokers, and those that must wait, when deletions start."""
 
     live: list[Replica]
     dead: list[Replica]
 
 
 def enqueue(context: Context, topics: Iterable[str]) -> None:
-    """Record requested deletions. Topics with a reassignment have to wait."""
+    """Deletions were requested; those of topics with a reassignment wait."""
     ordered = set(topics)
     context.topics_to_delete |= ordered
     moving = {tp.topic for tp in context.partitions_being_reassigned()}
@@ -39,7 +38,7 @@ def enqueue(context: Context, topics: Iterable[str]) -> None:
 
 
 def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
-    """Record deletions that the previous controller did not finish. Topics with an offline replica have to wait."""
+    """The previous controller left these; those of topics with an offline replica wait."""
     enqueue(context, topics)
     halt(
         context,
@@ -52,24 +51,23 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """Let those of these topics that are being deleted wait for ``resume``."""
+    """They wait for ``resume``."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 
 def resume(context: Context, topics: Iterable[str]) -> None:
-    """Let the deletions of these topics continue."""
     context.topics_ineligible_for_deletion -= set(topics)
 
 
 def waiting(context: Context) -> set[str]:
-    """Topics whose deletion was requested and has to wait."""
+    """Requested deletions that wait."""
     return context.topics_to_delete & context.topics_ineligible_for_deletion
 
 
 def is_refused(context: Context, topic: str) -> bool:
-    """True if only a rejection blocks the deletion: all replicas are online and no partition is being reassigned.
+    """True if only a rejection is in the way: all replicas are online, and none is being reassigned.
 
-    Kafka's controller retries a deletion that a live broker rejected only after the broker was away.
+    Kafka's controller retries only after that broker was away.
     """
     if any(context.assignment(tp).is_being_reassigned for tp in context.partitions_of(topic)):
         return False
@@ -77,7 +75,7 @@ def is_refused(context: Context, topic: str) -> bool:
 
 
 def plan(context: Context) -> DeletionPlan:
-    """The steps that are possible now. Repeat plan and execution until no step is left."""
+    """Possible now. Repeat until there are none."""
     complete: list[str] = []
     retry: list[Replica] = []
     start: list[str] = []
@@ -94,14 +92,14 @@ def plan(context: Context) -> DeletionPlan:
 
 
 def begin(context: Context, topics: Collection[str]) -> list[str]:
-    """Mark topics as started. Returns those that were not started before."""
+    """Returns those not started before."""
     unseen = sorted(set(topics) - context.topics_with_deletion_started)
     context.topics_with_deletion_started |= set(unseen)
     return unseen
 
 
 def replicas_to_delete(context: Context, topics: Collection[str]) -> ReplicasToDelete:
-    """All replicas of the topics that are not deleted yet. Topics with an offline replica become ineligible."""
+    """All that are not deleted yet. Topics with an offline one become ineligible."""
     live: list[Replica] = []
     dead: list[Replica] = []
     for topic in sorted(topics):

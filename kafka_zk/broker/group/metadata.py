@@ -17,16 +17,14 @@ _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
 
 
 class GroupMetadata:
-    """The state, generation and members of one group.
-
-    Attributes:
-        state: changes only through ``load`` and ``enter``; Dead is final.
-        state_timestamp_ms: wall-clock time of the last change of state; NO_TIMESTAMP if the stored group has none.
-        generation_id: 0 before the first generation, then from 1 to LAST_GENERATION and from 1 again.
-        protocol_type: type of the members, such as "consumer"; None before the first member.
-        protocol_name: assignor of this generation; None before the first generation and if there are no members.
-        subscribed_topics: topics of this generation's members; None if unknown: before the first generation, in groups
-            that are not consumer groups, or if a member's metadata are invalid.
+    """Attributes:
+        state: changed by ``load`` and ``enter``; Dead is final.
+        state_timestamp_ms: its last change, wall clock; NO_TIMESTAMP if not stored.
+        generation_id: 0 before the first generation, then from 1 to LAST_GENERATION, and again from 1.
+        protocol_type: of the members, such as "consumer"; None before the first.
+        protocol_name: this generation's assignor; None before the first generation or without members.
+        subscribed_topics: of this generation's members; None if unknown: before the first generation, for other than
+            consumer groups, or with invalid metadata.
     """
 
     def __init__(self, group_id: str, now: Now) -> None:
@@ -41,7 +39,6 @@ class GroupMetadata:
         self.subscribed_topics: frozenset[str] | None = None
 
     def load(self, value: GroupMetadataValue) -> None:
-        """Load a stored group."""
         self.state = _STABLE if value.members else _EMPTY
         self.state_timestamp_ms = value.state_timestamp_ms
         self.generation_id = value.generation_id
@@ -51,7 +48,7 @@ class GroupMetadata:
         self.subscribed_topics = self._subscribed_topics()
 
     def value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
-        """The group's stored form."""
+        """As stored."""
         members = self.members.stored(self.protocol_name, assignments)
         return GroupMetadataValue(
             self.protocol_type or "", self.generation_id, self.protocol_name, self.members.leader,
@@ -60,13 +57,13 @@ class GroupMetadata:
 
     @property
     def is_consumer_group(self) -> bool:
-        """True if the members are consumers, not for example Connect workers."""
+        """Not, for example, of Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     # State.
 
     def enter(self, event: Event, now: Now | None) -> None:
-        """Change the state according to the transition table. Raises: IllegalTransition."""
+        """According to the transition table. Raises: IllegalTransition."""
         after = outcome(TRANSITIONS, event, self.state)
         if isinstance(after, ErrorCode):
             raise IllegalTransition(f"{event.value} in {self.state.value}")
@@ -75,7 +72,7 @@ class GroupMetadata:
         self.state = after
 
     def begin_generation(self) -> None:
-        """Begin the next generation with the current members."""
+        """With the current members."""
         self.generation_id = self.generation_id % LAST_GENERATION + 1
         self.protocol_name = self.members.choose_protocol() if len(self.members) else None
         self.subscribed_topics = self._subscribed_topics()
@@ -89,7 +86,7 @@ class GroupMetadata:
     def joined(
         self, member: Member, with_members: bool, *, leader: str | None = None, skip_assignment: bool = False
     ) -> JoinResult:
-        """The JoinGroup response for a member of this generation."""
+        """The JoinGroup response."""
         assert self.protocol_name is not None
         if leader is None:
             leader = self.members.leader or ""
@@ -102,7 +99,7 @@ class GroupMetadata:
     # Checks of requests.
 
     def accepts(self, member_id: str, max_size: int) -> bool:
-        """True if this member fits in a group of at most ``max_size`` members."""
+        """True if this member fits into ``max_size``."""
         if self.state is _EMPTY:
             return True
         member = self.members.get(member_id)
@@ -112,7 +109,7 @@ class GroupMetadata:
         return member is not None or len(self.members) < max_size
 
     def supports(self, request: JoinGroup) -> bool:
-        """True if the client has the group's type and supports an assignor that all members support."""
+        """True if the client has the group's type and an assignor that all members support."""
         if self.state is _EMPTY:
             return bool(request.protocol_type) and bool(request.protocols)
         return request.protocol_type == self.protocol_type and self.members.support(request.protocols)
@@ -120,7 +117,7 @@ class GroupMetadata:
     def commit_refusal(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool = False
     ) -> ErrorCode:
-        """The error if the client must not commit offsets now, otherwise NONE."""
+        """NONE if the client may commit offsets now."""
         names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None
         if generation_id < 0 and self.state is _EMPTY:  # the client assigns partitions itself
             names_member = False
@@ -134,7 +131,7 @@ class GroupMetadata:
     def refusal(
         self, event: Event, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> ErrorCode:
-        """The error for a request with a member and a generation; NONE if it is accepted."""
+        """NONE if a request with a member and a generation is accepted."""
         by_state = self.refusal_by_state(event)
         if self.state is _DEAD:
             return by_state
@@ -144,12 +141,12 @@ class GroupMetadata:
         return by_state if generation_id == self.generation_id else ErrorCode.ILLEGAL_GENERATION
 
     def refusal_by_state(self, event: Event) -> ErrorCode:
-        """The error for a request in the current state; NONE if it is accepted."""
+        """NONE if a request is accepted in this state."""
         after = TRANSITIONS[event][self.state]
         return after if isinstance(after, ErrorCode) else ErrorCode.NONE
 
     def member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE if the member id exists and has this group instance id (or none is given); otherwise the error."""
+        """NONE if the member id exists, with this group instance id if one is given."""
         if group_instance_id is not None:
             current = self.members.static.get(group_instance_id)
             if current is not None and current != member_id:

@@ -1,4 +1,4 @@
-"""The committed offsets of this broker's groups: commit, fetch, delete and expire.
+"""Commits, fetches, deletes and expires the offsets of this broker's groups.
 
 Source: GroupCoordinator.handleCommitOffsets, handleFetchOffsets, handleDeleteOffsets;
 GroupMetadataManager.storeOffsets, cleanupGroupMetadata; GroupMetadata.removeExpiredOffsets@3.9.
@@ -37,7 +37,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
-    """A committing client: a member of a generation, or a client that assigns partitions itself."""
+    """A generation's member, or a client that assigns partitions itself."""
 
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
@@ -45,15 +45,13 @@ class Committer(NamedTuple):
 
 
 class OffsetManager:
-    """Commits, fetches, deletes and expires the offsets of this broker's groups."""
-
     def __init__(self, config: CoordinatorConfig, clock: Clock, manager: GroupMetadataManager) -> None:
         self._config = config
         self._clock = clock
         self._manager = manager
 
     async def commit(self, group_id: str, committer: Committer, offsets: Offsets) -> Codes:
-        """Store offsets. Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
+        """Returns a code for each. Continues even if the client disconnects. Raises: ClientGone."""
         error = self._refusal(group_id, committer)
         if error is _NONE and not self._manager.has_room_for(group_id, offsets):
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -75,7 +73,7 @@ class OffsetManager:
                 live.group.offsets.stored(batch.offsets, written.record_offset)
                 self._manager.count_offsets(live)
             else:
-                live.carry_out([])  # drops a group that was created for this commit
+                live.carry_out([])  # drops a group created for this commit
         return codes_of(offsets, batch, error)
 
     def _refusal(self, group_id: str, committer: Committer) -> ErrorCode:
@@ -101,7 +99,7 @@ class OffsetManager:
             if turns.is_over:
                 await turns.next()
             batch.add(part)
-        error = self._refusal(group_id, committer)  # the group may have changed in between
+        error = self._refusal(group_id, committer)  # the group may have changed
         if error is not ErrorCode.NONE:
             return dict.fromkeys(offsets, error)
         if batch.offsets:
@@ -116,7 +114,7 @@ class OffsetManager:
     async def _written_later(
         self, turns: Turns, live: LiveGroup, batch: OffsetsBatch, written: OffsetsWritten | Awaitable[OffsetsWritten]
     ) -> ErrorCode:
-        """Finish a commit. Its offsets are unstable until all of them are in the log."""
+        """All offsets are unstable until they are in the log."""
         offsets = live.group.offsets
         offsets.begin(batch.offsets)
         if not isinstance(written, OffsetsWritten):
@@ -128,17 +126,17 @@ class OffsetManager:
                 offsets.written(part, written.record_offset)
             else:
                 offsets.failed(part)
-        live.carry_out([])  # counts the offsets, or drops a group that was created for them
+        live.carry_out([])  # counts the offsets, or drops a group created for them
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
-        """The group's committed offsets; empty if the group does not exist."""
+        """Empty if the group does not exist."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         live = self._manager.groups.get(group_id)
         return error, GroupOffsets() if live is None or error is not ErrorCode.NONE else live.group.offsets
 
     def delete(self, group_id: str, tps: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
-        """Delete committed offsets, except for topics to which members subscribe."""
+        """Except for topics to which members subscribe."""
         error = self._manager.refusal(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
@@ -156,7 +154,6 @@ class OffsetManager:
         return ErrorCode.NONE, codes
 
     async def partitions_deleted(self, tps: Collection[TopicPartition]) -> None:
-        """Delete the offsets of deleted partitions."""
         gone = frozenset(tps)
         await in_slices(self._clock, self._deletion_steps(gone))
 
@@ -170,7 +167,7 @@ class OffsetManager:
             yield
 
     async def remove_expired(self) -> None:
-        """Remove offsets older than ``offsets.retention.minutes``, and groups that have neither offsets nor members."""
+        """Older than ``offsets.retention.minutes``, and groups with neither offsets nor members."""
         await in_slices(self._clock, self._expiry_steps())
 
     def _expiry_steps(self) -> Iterator[None]:
@@ -182,8 +179,7 @@ class OffsetManager:
                 yield
 
     async def remove_group(self, live: LiveGroup) -> None:
-        """Remove an empty group and its offsets. The group is Dead during that, because a tombstone would delete a new
-        commit."""
+        """With its offsets. Meanwhile it is Dead: a tombstone would delete a new commit."""
         live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await in_slices(self._clock, self._removal_steps(live))
 
@@ -199,7 +195,7 @@ class OffsetManager:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def remove(self, live: LiveGroup, tps: Collection[TopicPartition]) -> None:
-        """Remove committed offsets, and the group if it has neither members nor offsets left."""
+        """And the group, if it has neither members nor offsets left."""
         group = live.group
         removed = group.offsets.remove(tps)
         is_gone = group.state is GroupState.EMPTY and not group.offsets
@@ -207,7 +203,7 @@ class OffsetManager:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
             self._manager.count_offsets(live)
-        # A group without a generation has no group record.
+        # Without a generation, there is no group record.
         self._bury(live, removed, with_group=is_gone and group.generation_id > 0)
 
     def _bury(self, live: LiveGroup, tps: list[TopicPartition], *, with_group: bool) -> None:
@@ -230,7 +226,7 @@ class OffsetManager:
 
 
 async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
-    """Await a commit, which continues even if the client disconnects. Raises: ClientGone."""
+    """Even if the client disconnects. Raises: ClientGone."""
     done: ClientWait[T] = ClientWait()
 
     def finished(result: T | Failure) -> None:
@@ -244,7 +240,7 @@ async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
 
 
 def codes_of(offsets: Offsets, batch: OffsetsBatch, error: ErrorCode) -> Codes:
-    """Codes by partition: ``error`` for offsets in the batch, OFFSET_METADATA_TOO_LARGE for the others."""
+    """OFFSET_METADATA_TOO_LARGE for those not in the batch."""
     if len(batch.offsets) == len(offsets):
         return dict.fromkeys(offsets, error)
     codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -264,8 +260,7 @@ def _reads(group: Group, topic: str) -> bool:
 
 
 def _expired(group: Group, tps: list[TopicPartition], wall_ms: int, retention_ms: int) -> list[TopicPartition]:
-    """The expired offsets (KIP-211). Offsets of an empty group expire together; offsets of a stable group expire unless
-    members subscribe to the topic."""
+    """KIP-211: an empty group's expire together, a stable group's unless members subscribe to the topic."""
     unused_since_ms: int | None = None
     subscribed: Collection[str] = ()
     if group.protocol_type is not None:
