@@ -1,6 +1,6 @@
 """Reads key stores and trust stores (PEM, PKCS12, Java's JKS) into PEM texts. Pure.
 
-JKS needs only Python. PKCS12 needs the package ``cryptography`` (the extra ``kafka-zk[security]``).
+PKCS12 needs the package ``cryptography`` (``kafka-zk[security]``).
 
 Source: sun.security.provider.JavaKeyStore, KeyProtector, sun.security.pkcs12.PKCS12KeyStore,
 sun.security.validator.TrustStoreUtil (Java 17); DefaultSslEngineFactory.java@3.9.
@@ -36,19 +36,18 @@ _SHA1_BYTES = 20
 
 
 def type_of(data: bytes) -> str:
-    """Detect which of ``TYPES`` a store is; PKCS12 if it is neither PEM nor JKS."""
+    """One of ``TYPES``: PKCS12 if neither PEM nor JKS."""
     if data[:4] == _JKS_MAGIC:
         return "JKS"
     return "PEM" if b"-----BEGIN " in data else "PKCS12"
 
 
 def identity(data: bytes, kind: str, store_password: Password | None, key_password: Password | None) -> Identity:
-    """The first private key of a key store.
+    """With the store's first private key.
 
     Args:
         kind: one of ``TYPES``.
-        key_password: password of the key; None: the store's password. Raises InvalidSecurity; the caller prefixes the
-            message with the store.
+        key_password: None: the store's. Raises InvalidSecurity; the caller names the store.
     """
     if kind == "PEM":
         return pem_identity(data, data, key_password)
@@ -59,9 +58,9 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
 
 def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
-    """The trusted certificates: the store's own entries and, if it contains a key, the key's certificate.
+    """The store's trusted entries, and a key's certificate.
 
-    As in Java, issuers stored with a key are not trusted. Raises InvalidSecurity like ``identity``.
+    As in Java, the key's issuers are not trusted. Raises InvalidSecurity like ``identity``.
     """
     if kind == "PEM":
         found = [block for label, block in _pem_blocks(data) if label in _CERTIFICATES]
@@ -80,7 +79,7 @@ def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
 
 
 def pem_identity(key: bytes, certificates: bytes, key_password: Password | None) -> Identity:
-    """Read the key and the certificates, each from a PEM text; both may be the same. Raises InvalidSecurity."""
+    """From PEM texts, maybe the same. Raises InvalidSecurity."""
     keys = [block for label, block in _pem_blocks(key) if label.endswith("PRIVATE KEY")]
     chain = [block for label, block in _pem_blocks(certificates) if label in _CERTIFICATES]
     if len(keys) != 1 or not chain:
@@ -124,10 +123,10 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 
 
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
-    """The certificates, without those of the key and its issuers.
+    """Without those of the key and its issuers.
 
-    Java marks trusted entries with an attribute that ``cryptography`` does not expose, so issuers are recognized by
-    their subject. An entry whose name is not its subject is kept, because Java names a key's issuers by their subject.
+    ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. An entry not
+    named by its subject is kept: Java names a key's issuers so.
     """
     if store.key is None:
         return list(store.additional_certs)
@@ -138,7 +137,7 @@ def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificat
 
 
 def _issuers(store: "PKCS12KeyAndCertificates") -> set["Name"]:
-    """Subjects of the key's issuers, as far as the store contains them."""
+    """Those that the store contains."""
     found: set[Name] = set()
     ahead = [store.cert] if store.cert else []
     while ahead:
@@ -211,7 +210,7 @@ class _JksReader:
 
 
 def _jks_entries(data: bytes, password: Password | None) -> list[_JksEntry]:
-    """The entries. If there is a password, the integrity is checked first."""
+    """A password allows an integrity check first."""
     if data[:4] != _JKS_MAGIC:
         raise InvalidSecurity("it is not a JKS file")
     if password is not None:
@@ -247,7 +246,7 @@ def _jks_identity(data: bytes, store_password: Password, key_password: Password)
 
 
 def _jks_key(protected: bytes, password: Password) -> bytes:
-    """Decrypt Java's own protection: a stream of SHA-1 digests over the key, and one digest as a check."""
+    """Java's own protection: a stream of SHA-1 digests over the key, and one as a check."""
     try:
         algorithm, sealed = der.elements(der.element(protected).content)
         kind = der.object_identifier(next(der.elements(algorithm.content)).content)

@@ -1,4 +1,4 @@
-"""The driver of ``reassignment``, for many partitions at once."""
+"""Drives ``reassignment``, for many partitions at once."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -24,7 +24,7 @@ Assignments = Mapping[TopicPartition, ReplicaAssignment]
 
 
 class Reassignments:
-    """Carries out reassignments. Call ``advance`` after any event that may unblock one."""
+    """Call ``advance`` after any event that may unblock a reassignment."""
 
     def __init__(self, tools: ReignTools, deletions: Deletions) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -33,23 +33,23 @@ class Reassignments:
     # -- events --
 
     async def resume_all(self) -> None:
-        """Continue reassignments at failover. Requests in ZooKeeper replace those of the previous controller."""
+        """At failover. Requests in ZooKeeper replace those of the previous controller."""
         moving = self._context.partitions_being_reassigned()
         replaced = await self.ordered()
         await self._run([tp for tp in moving if tp not in replaced])
 
     async def resume_on(self, broker_ids: Collection[int]) -> None:
-        """Begin or complete reassignments to brokers that have started."""
+        """Their brokers have started."""
         moving = self._context.partitions_being_reassigned()
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
     async def advance(self, tps: Iterable[TopicPartition]) -> None:
-        """Complete the reassignments of partitions whose ISRs have changed, if they wait for nothing else."""
+        """Complete those whose ISRs have changed, if nothing else is missing."""
         moving = [tp for tp in tps if self._context.assignment(tp).is_being_reassigned]
         await self._complete(await self._completable(moving))
 
     async def ordered(self) -> set[TopicPartition]:
-        """Handle a change of ``/admin/reassign_partitions``. Returns the partitions whose reassignments begin."""
+        """``/admin/reassign_partitions`` has changed. Returns the partitions whose reassignments begin."""
         orders = (await self._store.reassignment_orders()).targets
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         refused: dict[TopicPartition, ApiError] = {}
@@ -65,7 +65,7 @@ class Reassignments:
         refused.update({tp: ApiError(ErrorCode.UNKNOWN_SERVER_ERROR) for tp in planned.keys() - begun})
         if refused:
             self._reporter.info("not reassigned: %s", few([f"{tp} {error}" for tp, error in refused.items()]))
-        # A partition that does not move is settled, even if it has no leader.
+        # What does not move is settled, even without a leader.
         settled = [tp for tp in begun if not planned[tp].is_being_reassigned]
         over = {tp: orders[tp] for tp in (*refused, *settled)}
         if over:
@@ -75,8 +75,7 @@ class Reassignments:
     async def alter(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, ApiError | None]:
-        """Start or (target None) cancel reassignments. Result: the error; None if the reassignment is in progress or
-        done."""
+        """Start or (None) cancel. Result: the error; None if in progress or done."""
         outcomes: dict[TopicPartition, ApiError | None] = {}
         planned: dict[TopicPartition, ReplicaAssignment] = {}
         for portion in portions(targets.items(), PARTITIONS_A_TURN):
@@ -95,7 +94,7 @@ class Reassignments:
         return {tp: outcomes[tp] for tp in targets}
 
     def listed(self, tps: Collection[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
-        """The reassignments in progress among ``tps`` (None: all partitions)."""
+        """Those in progress among ``tps`` (None: all)."""
         asked = self._context.partitions_being_reassigned() if tps is None else tps
         assignments = {tp: self._context.assignment(tp) for tp in asked}
         return {tp: assignment for tp, assignment in assignments.items() if assignment.is_being_reassigned}
@@ -103,7 +102,7 @@ class Reassignments:
     # -- phases --
 
     async def _begin(self, planned: Assignments) -> set[TopicPartition]:
-        """Write the new assignments. Returns the partitions for which that succeeded."""
+        """Write the assignments. Returns the partitions that succeeded."""
         if not planned:
             return set()
         written = await self._write_assignments(planned)
@@ -118,7 +117,7 @@ class Reassignments:
         return set(written)
 
     async def _run(self, tps: Sequence[TopicPartition]) -> None:
-        """Run phase B if it can begin, otherwise phase A (again)."""
+        """Phase B if possible, otherwise phase A (again)."""
         topic_deletion.halt(self._context, {tp.topic for tp in tps})
         completable = await self._completable(tps)
         done = set(completable)
@@ -155,7 +154,7 @@ class Reassignments:
             context.assign(tp, ReplicaAssignment(moving[tp].target))
         led = await self._lead_by_target(tps)
         for tp in set(tps) - led:
-            context.assign(tp, moving[tp])  # no replica of the target can lead now; a later event retries
+            context.assign(tp, moving[tp])  # no target replica can lead now; a later event retries
         done = [tp for tp in tps if tp in led]
         await self._remove([Replica(tp, broker_id) for tp in done for broker_id in moving[tp].removing])
         await self._write_assignments({tp: context.assignment(tp) for tp in done})
@@ -169,7 +168,7 @@ class Reassignments:
         await self._deletions.resume({tp.topic for tp in done} - still)
 
     async def _lead_by_target(self, tps: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Elect a leader in the target, or raise the current leader's epoch. Returns the partitions with a leader."""
+        """Elect a leader there, or raise the current one's epoch. Returns the partitions with a leader."""
         context = self._context
         others = [tp for tp in tps if reassignment.needs_leader(context, tp, context.replicas(tp))]
         elected = await self._changes.bring_online(others, ElectionStrategy.REASSIGN)
@@ -179,7 +178,7 @@ class Reassignments:
         return {*elected, *raised}
 
     async def _remove(self, replicas: Sequence[Replica]) -> None:
-        """Remove replicas that are no longer assigned from the ISR and delete them. Leaders are replaced first."""
+        """From the ISR, then delete them; leaders are replaced before."""
         if not replicas:
             return
         going = {(r.partition, r.broker_id) for r in replicas}
@@ -201,7 +200,7 @@ class Reassignments:
     # -- ZooKeeper --
 
     async def _write_assignments(self, assignments: Assignments) -> list[TopicPartition]:
-        """Write the assignments, keeping other fields of the znodes. Returns the written partitions."""
+        """The znodes' other fields stay. Returns the written partitions."""
         written: list[TopicPartition] = []
         topics = {topic: list(tps) for topic, tps in by_topic(assignments)}
         while topics:
@@ -240,9 +239,9 @@ class Reassignments:
         return operations
 
     async def _forget_orders(self, which: Callable[[TopicPartition, Sequence[int]], bool]) -> None:
-        """Remove requests that are done or replaced. Requests that an administrator adds concurrently are kept.
+        """Requests that are done or replaced go; those added concurrently stay.
 
-        They are lost only if the znode is deleted and created again, because its version may be equal.
+        They are lost only if the znode is recreated and has an equal version.
         """
         path = admin.REASSIGN_PARTITIONS
         gone: dict[TopicPartition, list[int]] | None = None
