@@ -1,4 +1,4 @@
-"""A znode tree, read level by level in pipelines and formatted as indented lines."""
+"""A znode tree, read level by level, as indented lines."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -17,10 +17,7 @@ HIDDEN_BY_ACL = "(its ACL does not let this client read it)"
 
 
 class Znode(NamedTuple):
-    """One znode. ``depth`` counts from the requested path.
-
-    ``is_hidden``: its ACL does not let this client read its data or children; ``stat`` is then unknown.
-    """
+    """``depth``: from the requested path. ``is_hidden``: an ACL hides data and children; ``stat`` is then unknown."""
 
     path: str
     depth: int
@@ -34,7 +31,7 @@ class Znode(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The data as text, or as ``0x…`` if they are not text."""
+        """Or ``0x…`` if the data are no text."""
         if self.is_hidden:
             return HIDDEN_BY_ACL
         text = self.data.decode(errors="replace")
@@ -44,11 +41,11 @@ class Znode(NamedTuple):
 async def read_tree(
     client: RegistryClient, root: str = "/", max_depth: int | None = None, chroot: str = ""
 ) -> list[Znode]:
-    """All znodes from ``root`` down, parents before children, siblings by name (numbers by value), without secrets.
+    """All from ``root`` down, parents first, siblings by name (numbers by value), without secrets.
 
-    ``chroot``: the client's chroot, because secrets are recognised by the whole path. Znodes that are deleted
-    concurrently are left out. A znode that an ACL hides has no data and no children.
-    Raises: NoNode if ``root`` does not exist.
+    ``chroot``: secrets are recognised by the whole path. Znodes deleted meanwhile are left out; what an ACL hides has
+    no data and children.
+    Raises: NoNode.
     """
     if await client.exists(root) is None:
         raise NoNode(f"no znode {root}")
@@ -69,7 +66,7 @@ async def read_tree(
         parents = [path for path, (_, stat) in present.items() if stat.num_children]
         if max_depth is not None and depth >= max_depth:
             break
-        listed = await found([client.children(path) for path in parents])  # one permission covers data and children
+        listed = await found([client.children(path) for path in parents])  # covers data and children
         level = [
             f"{parent.rstrip('/')}/{name}"
             for parent, answer in zip(parents, listed, strict=True)
@@ -81,7 +78,7 @@ async def read_tree(
 
 
 def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
-    """Session id -> broker, from the registrations."""
+    """Session id -> broker, by registrations."""
     return {
         node.stat.ephemeral_owner: f"broker {node.name}"
         for node in nodes
@@ -90,7 +87,7 @@ def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
 
 
 def owner(node: Znode, sessions: dict[int, str]) -> str:
-    """The owner, such as ``session 0x1… of broker 0``; empty for a persistent znode."""
+    """Such as ``session 0x1… of broker 0``; empty if persistent."""
     session_id = node.stat.ephemeral_owner
     if not session_id:
         return ""
@@ -99,10 +96,9 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 
 
 def as_document(node: Znode) -> dict[str, Any]:
-    """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are hexadecimal text, because they are
-    longs.
+    """For JSON, with ZooKeeper's names. Session ids and zxids are longs, so hexadecimal text.
 
-    For a znode that an ACL hides, only the path is known.
+    If an ACL hides it, only the path.
     """
     if node.is_hidden:
         return {"path": node.path, "data": None, "hidden": True}
@@ -122,7 +118,7 @@ def as_document(node: Znode) -> dict[str, Any]:
 
 
 def lines(nodes: list[Znode]) -> Iterator[tuple[str, str, str]]:
-    """The indented name, the data and the owner of every znode."""
+    """(Indented name, data, owner)."""
     sessions = broker_sessions(nodes)
     for node in nodes:
         name = node.path if node.depth == 0 else node.name

@@ -1,4 +1,4 @@
-"""ACL types: numbers as in the protocol, names as in znodes and tools.
+"""ACLs: numbers as in the protocol, names as in znodes and tools.
 
 Source: ResourceType.java, PatternType.java, AclOperation.java, AclPermissionType.java, SecurityUtils.java@3.9.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
-"""As a literal resource name, it means all resources of a type. As a host, it means all hosts."""
+"""As a literal name, all resources of a type; as a host, all hosts."""
 
 WILDCARD_PRINCIPAL = "User:*"
 
@@ -19,7 +19,7 @@ WILDCARD_PRINCIPAL = "User:*"
 class _Named(enum.IntEnum):
     @property
     def label(self) -> str:
-        """The name in znodes and logs, for example ``TransactionalId`` for TRANSACTIONAL_ID."""
+        """In znodes and logs: ``TransactionalId`` for TRANSACTIONAL_ID."""
         return _camel_case(self.name)
 
 
@@ -39,7 +39,7 @@ class ResourceType(_Named):
 
 
 class PatternType(_Named):
-    """ANY and MATCH are for filters only. MATCH selects the patterns that apply to a resource with the given name."""
+    """ANY and MATCH are for filters only; MATCH selects the patterns that apply to a resource of the given name."""
 
     ANY = 1
     MATCH = 2
@@ -75,7 +75,7 @@ class Permission(_Named):
 
 
 class Pattern(NamedTuple):
-    """The resources that an ACL applies to. ``pattern_type``: LITERAL or PREFIXED."""
+    """The resources of an ACL, by LITERAL or PREFIXED name."""
 
     resource_type: ResourceType
     name: str
@@ -85,7 +85,6 @@ class Pattern(NamedTuple):
         return f"{self.resource_type.label}:{self.pattern_type.name}:{self.name}"
 
     def matches(self, resource_type: ResourceType, name: str) -> bool:
-        """True if the pattern applies to that resource."""
         if resource_type is not self.resource_type:
             return False
         if self.pattern_type is PatternType.PREFIXED:
@@ -109,7 +108,7 @@ Acls = frozenset[Acl]
 
 
 class AclFilter(NamedTuple):
-    """Selects ACLs to list or to remove; None and ANY select all. Source: AclBindingFilter.java@3.9."""
+    """To list or remove; None and ANY select all. Source: AclBindingFilter.java@3.9."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -143,7 +142,7 @@ IMPLIED: Mapping[Operation, Sequence[Operation]] = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
 }
-"""Operation -> operations that imply it if they are allowed. Source: AclAuthorizer.matchingAclExists@3.9."""
+"""Operation -> those that imply it if allowed. Source: AclAuthorizer.matchingAclExists@3.9."""
 
 SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.TOPIC: (
@@ -170,11 +169,11 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations of each resource type. Source: AclEntry.supportedOperations@3.9."""
+"""By resource type. Source: AclEntry.supportedOperations@3.9."""
 
 
 def named(kind: type[E], name: str) -> E | None:
-    """Find a member by its name in znodes (``ClusterAction``), ignoring case; None if there is none."""
+    """By its name in znodes (``ClusterAction``), ignoring case."""
     return _by_label(kind).get(name.lower())
 
 
@@ -189,12 +188,11 @@ def _camel_case(name: str) -> str:
 
 
 class InvalidAcl(Exception):
-    """The ACL is invalid. The message is one sentence."""
+    """The message is one sentence."""
 
 
 def check(pattern: Pattern, acl: Acl) -> None:
-    """Raise InvalidAcl if the ACL is invalid, with Kafka's message if there is one. Source:
-    AclApis.handleCreateAcls@3.9."""
+    """Raise InvalidAcl, with Kafka's message if there is one. Source: AclApis.handleCreateAcls@3.9."""
     if pattern.resource_type is ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
         raise InvalidAcl(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not pattern.name:

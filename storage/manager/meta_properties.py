@@ -1,8 +1,8 @@
-"""``meta.properties``: the owner of a log directory. Version 0, the format of brokers in ZooKeeper mode.
+"""``meta.properties``: a log directory's owner. Version 0, of brokers in ZooKeeper mode.
 
-Keys: ``version``, ``broker.id``, ``cluster.id``, and ``directory.id`` of a migrating broker, which is kept. All are
-optional, as in Kafka: a file that a power loss left empty or full of NUL bytes is completed. An invalid value makes the
-directory unusable. A file of another broker or cluster, or of KRaft mode, stops the broker.
+Keys: ``version``, ``broker.id``, ``cluster.id``, and a migrating broker's ``directory.id``, which is kept. All are
+optional, as in Kafka: a file that a power loss emptied or filled with NUL is completed. An invalid value makes the
+directory unusable; another broker, cluster, or KRaft mode stops the broker.
 Source: MetaProperties.java, MetaPropertiesEnsemble.java, KafkaServer.startup@3.9.
 """
 
@@ -15,12 +15,12 @@ from kafka_zk.storage.files.filenames import META_PROPERTIES
 from kafka_zk.storage.files.files import read_file, write_atomically
 from kafka_zk.storage.files.findings import Finding, Observe, ignore
 
-_VERSION = 0  # the default if a file has no version
+_VERSION = 0  # if a file has none
 _KRAFT_VERSION = 1
 
 
 class MetaProperties(NamedTuple):
-    """``broker_id`` and ``cluster_id`` are None if the file does not contain them."""
+    """None: not in the file."""
 
     broker_id: int | None
     cluster_id: str | None
@@ -28,9 +28,9 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(directory: str) -> MetaProperties | None:
-    """Read the file of a log directory; None if there is no file.
+    """None if there is no file.
 
-    Raises: InconsistentLogDir for a file of KRaft mode, CorruptMetaProperties for an invalid value, OSError.
+    Raises: InconsistentLogDir for KRaft mode, CorruptMetaProperties for an invalid value, OSError.
     """
     path = f"{directory}/{META_PROPERTIES}"
     data = read_file(path)
@@ -51,7 +51,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
 
 
 def _integer(path: str, properties: Mapping[str, str], name: str, meaning: str) -> int | None:
-    """An integer property; None if it is missing. Raises: CorruptMetaProperties."""
+    """None if missing. Raises: CorruptMetaProperties."""
     text = properties.get(name)
     if text is None:
         return None
@@ -66,7 +66,7 @@ def _corrupt(path: str, problem: str) -> CorruptMetaProperties:
 
 
 def write_meta_properties(directory: str, meta: MetaProperties) -> None:
-    """Write the file atomically and durably."""
+    """Atomically and durably."""
     lines = ["#", "version=0"]
     if meta.cluster_id is not None:
         lines.append(f"cluster.id={meta.cluster_id}")
@@ -78,10 +78,10 @@ def write_meta_properties(directory: str, meta: MetaProperties) -> None:
 
 
 def check_meta_properties(directory: str, broker_id: int, cluster_id: str, observe: Observe = ignore) -> None:
-    """Claim the directory for this broker.
+    """Claim the directory.
 
-    ``observe`` receives a finding if the file names no broker and no cluster. Raises like ``read_meta_properties``;
-    InconsistentLogDir if the file names another broker or cluster.
+    ``observe``: the file names no broker and no cluster. Raises like ``read_meta_properties``; InconsistentLogDir for
+    another broker or cluster.
     """
     found = read_meta_properties(directory)
     if found is None:

@@ -1,8 +1,8 @@
-"""Checks which changes of a running broker's listeners are allowed (KIP-226). Pure.
+"""Which changes of a running broker's listeners are allowed (KIP-226). Pure.
 
-A listener can be added, removed and moved to another address. Its keys are set when it is added and cannot change
-later, except for its stores and connection limits. The inter-broker listener can be moved, but it cannot be removed or
-get another security protocol, because other brokers could not reach this one.
+A listener can be added, removed and moved. Its keys are set when it is added; later only its stores and connection
+limits can change. The inter-broker listener can only be moved, not removed or given another security protocol: other
+brokers could not reach this one.
 
 Messages are Kafka's where Kafka has the rule. Source: DynamicListenerConfig in DynamicBrokerConfig.scala,
 KafkaConfig.validateValues@3.9.
@@ -21,7 +21,7 @@ _JAAS = ".sasl.jaas.config"
 
 
 def key_of_some_listener(key: str) -> str | None:
-    """Remove ``listener.name.<listener>.`` from a key that can be set with a new listener; None for other keys."""
+    """The key without ``listener.name.<listener>.`` if it can be set with a new listener, otherwise None."""
     if not key.startswith(LISTENER_PREFIX):
         return None
     name = key.split(".", 3)[-1]
@@ -29,15 +29,14 @@ def key_of_some_listener(key: str) -> str | None:
 
 
 def holds_password(key: str) -> bool:
-    """True if the key contains a JAAS login module, with user names and passwords."""
+    """True for a JAAS login module."""
     return key.startswith(LISTENER_PREFIX) and key.endswith(_JAAS)
 
 
 def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
-    """Check the listener names, which Kafka does first. Raises ApiError.
+    """Kafka checks the names first. Raises ApiError.
 
-    Args:
-        merged: the whole new configuration.
+    ``merged``: the whole new configuration.
     """
     text = merged.get("listeners", BROKER_CONFIGS["listeners"].default or "")
     listeners = _names(text)
@@ -65,7 +64,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
 
 
 def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
-    """Check whether a running broker can change from one configuration to the other. Raises ApiError."""
+    """Can a running broker change like this? Raises ApiError."""
     _check_ports(wanted.listener_list, wanted.properties.get("listeners", ""))
     for name in sorted(present.listener_names & wanted.listener_names):
         if fixed_keys(present, name) != fixed_keys(wanted, name):
@@ -83,9 +82,9 @@ def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
 
 
 def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
-    """Check that each of these new keys belongs to an existing listener. Raises ApiError.
+    """Each of these new keys must belong to a listener. Raises ApiError.
 
-    Kafka silently stores keys of a listener that does not exist.
+    Kafka silently stores others.
     """
     protocols = {name.lower(): protocol for name, protocol in wanted.listener_protocols.items()}
     for key in keys:
@@ -99,7 +98,7 @@ def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
 
 
 def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
-    """The keys of a listener that cannot change while it exists: all except its stores and connection limits."""
+    """All but a listener's stores and connection limits."""
     prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     own = ListenerKeys(config.properties, listener).own
     return {
@@ -108,7 +107,7 @@ def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
 
 
 def _check_ports(listeners: Sequence[Listener], text: str) -> None:
-    """Check that listeners share a port only if one is bound to an IPv4 and the other to an IPv6 address.
+    """Only an IPv4 and an IPv6 address can share a port.
 
     Raises ApiError. Source: CoreUtils.listenerListToEndPoints@3.9.
     """

@@ -1,7 +1,7 @@
 """Produce requests with acks=all that wait for the high watermark.
 
-A request waits for all its batches. A batch is decided when its partition changes: replicated or failed. Undecided
-batches fail at the timeout. Source: DelayedProduce.scala@3.9.
+A request waits for all its batches. When its partition changes, a batch is decided: replicated or failed. At the
+timeout, undecided ones fail. Source: DelayedProduce.scala@3.9.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,17 +15,17 @@ from kafka_zk.storage.files.errors import StorageError
 
 APPEND_ERRORS = (ApiError, StorageError, OSError)
 AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
-"""The outcome of a batch: its position in the log, or the reason why it is not acknowledged."""
+"""A batch's position in the log, or why it is not acknowledged."""
 
 _MOST_PASSED = 100
-"""Maximum number of partitions in a waiting request whose connection can begin the next request."""
+"""With more partitions, a waiting request does not let its connection begin the next."""
 
 _WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """A batch in the leader's log. ``terms_ended``: value of the partition at the append."""
+    """In the leader's log. ``terms_ended``: of the partition, at the append."""
 
     partition: Partition
     info: LogAppendInfo
@@ -33,7 +33,7 @@ class Unreplicated(NamedTuple):
 
 
 class DelayedProduce:
-    """``results``: the outcome of the batch of each partition in ``tps``; ``Unreplicated`` while undecided."""
+    """``results``: of each batch in ``tps``; ``Unreplicated`` while undecided."""
 
     __slots__ = ("_undecided", "results", "tps")
 
@@ -49,16 +49,15 @@ class DelayedProduce:
 
     @property
     def is_decided(self) -> bool:
-        """Whether every batch is decided."""
         return not self._undecided
 
     @property
     def wait(self) -> type[Wait]:
-        """The class of the wait, for the connection."""
+        """Its class, for the connection."""
         return PassedWait if len(self.tps) <= _MOST_PASSED else ReplicationWait
 
     def decide(self, tp: TopicPartition) -> None:
-        """Decide the batches of a changed partition."""
+        """Those of a changed partition."""
         undecided = []
         for place in self._undecided.pop(tp, ()):
             result = self._replicated(self.results[place])
@@ -79,17 +78,15 @@ class DelayedProduce:
             return error.with_traceback(None)
 
     def time_out(self) -> None:
-        """Let undecided batches fail, because the timeout is over."""
         for places in self._undecided.values():
             for place in places:
                 self.results[place] = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         self._undecided.clear()
 
     def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
-        """The outcome of each batch, once all are decided.
+        """When all are decided.
 
-        If a log directory failed during another append of the request, earlier batches in it also fail, because they
-        may be lost.
+        If another append of the request failed a log directory, earlier batches there fail, too: they may be lost.
         """
         outcomes: list[AppendResult] = []
         for tp, result in zip(self.tps, self.results, strict=True):
@@ -102,16 +99,16 @@ class DelayedProduce:
 
 
 class ReplicationWait(Wait):
-    """The wait of a Produce request."""
+    """Of a Produce request."""
 
     def expire_early(self) -> None:
-        """Do nothing, because only the followers decide."""
+        """Does nothing: only the followers decide."""
 
 
 class PassedWait(ReplicationWait):
-    """A wait that needs no records, so the connection can begin the next request (``in_flight``)."""
+    """Needs no records, so the connection can begin the next request (``in_flight``)."""
 
     @property
     def kept_bytes(self) -> int:
-        """Approximate memory that the request still uses."""
+        """Roughly what the request still uses."""
         return _WAIT_BYTES + _PARTITION_BYTES * len(self.keys)

@@ -1,10 +1,10 @@
-"""Limits the rate of throttled replicas, measured over a sliding window.
+"""Limits the rate of throttled replicas, over a sliding window.
 
-``leader.replication.throttled.replicas`` and its counterpart for followers name the throttled partitions. All their
-bytes count. While the rate is exceeded, replicas out of sync are held back (the leader sends no records, followers do
-not fetch), so that throttling removes no replica from the ISR.
+``leader.replication.throttled.replicas`` and its counterpart for followers name partitions, whose bytes all count.
+While the rate is exceeded, replicas out of sync are held back (the leader sends no records, followers do not fetch); so
+no replica leaves the ISR.
 
-Pure: times are ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9.
+Pure. Times: ms on a monotonic clock. Source: ReplicationQuotaManager.scala@3.9.
 """
 
 from kafka_zk.base.rate import QuotaWindow, SimpleRate
@@ -17,7 +17,7 @@ UNLIMITED = LONG_MAX
 
 
 class ReplicationQuota:
-    """The throttled partitions of one direction and their common rate."""
+    """One direction's partitions, with their common rate."""
 
     def __init__(self, window: QuotaWindow) -> None:
         self.bytes_per_second = UNLIMITED
@@ -25,37 +25,36 @@ class ReplicationQuota:
         self._rate = SimpleRate(window)
 
     def configure(self, bytes_per_second: int | None, window: QuotaWindow) -> None:
-        """Change the limit; None: unlimited. Recorded bytes still count if the window is unchanged."""
+        """None: unlimited. In the same window, recorded bytes still count."""
         self.bytes_per_second = UNLIMITED if bytes_per_second is None else bytes_per_second
         if window != self._rate.window:
             self._rate = SimpleRate(window)
 
     def set_throttled(self, tp: TopicPartition, broker_id: int, replicas: tuple[str, ...]) -> None:
-        """Throttle a partition if the topic's list ``replicas`` (``*`` or ``partition:broker``) names it."""
+        """If the topic's list ``replicas`` (``*`` or ``partition:broker``) names the partition."""
         if replicas and any(_names(each, tp.partition, broker_id) for each in replicas):
             self.throttled.add(tp)
         else:
             self.throttled.discard(tp)
 
     def is_throttled(self, tp: TopicPartition) -> bool:
-        """True if the partition's bytes count."""
         return tp in self.throttled
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """Record bytes of throttled partitions that were sent or received."""
+        """Of throttled partitions, sent or received."""
         self._rate.record(size_bytes, now_ms)
 
     def byte_rate(self, now_ms: int) -> float:
-        """Bytes per second of throttled partitions."""
+        """Of throttled partitions, per second."""
         return self._rate.per_second(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
-        """True if throttled replicas out of sync have to wait."""
+        """True if throttled replicas out of sync must wait."""
         return self.bytes_per_second != UNLIMITED and self._rate.per_second(now_ms) > self.bytes_per_second
 
 
 class ReplicationQuotas:
-    """``leader``: bytes sent to followers. ``follower``: bytes fetched from leaders."""
+    """``leader``: to followers. ``follower``: from leaders."""
 
     def __init__(self) -> None:
         window = QuotaWindow()
@@ -63,7 +62,7 @@ class ReplicationQuotas:
         self.follower = ReplicationQuota(window)
 
     def configure(self, config: KafkaConfig) -> None:
-        """Apply ``leader.replication.throttled.rate``, the same key for followers, and the window."""
+        """``leader.replication.throttled.rate``, the followers', and the window."""
         window = QuotaWindow(
             config.replication_quota_window_num, config.replication_quota_window_size_seconds * 1000
         )
@@ -71,12 +70,12 @@ class ReplicationQuotas:
         self.follower.configure(config.follower_replication_throttled_rate, window)
 
     def apply(self, tp: TopicPartition, broker_id: int, config: LogConfig) -> None:
-        """Apply a topic's configuration to its partition on this broker."""
+        """A topic's configuration, for its partition here."""
         self.leader.set_throttled(tp, broker_id, config.leader_replication_throttled_replicas)
         self.follower.set_throttled(tp, broker_id, config.follower_replication_throttled_replicas)
 
     def forget(self, tp: TopicPartition) -> None:
-        """Forget a partition that is no longer on this broker."""
+        """It is no longer on this broker."""
         self.leader.throttled.discard(tp)
         self.follower.throttled.discard(tp)
 

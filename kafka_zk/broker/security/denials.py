@@ -1,7 +1,7 @@
-"""Logs denials in the format of Kafka's ``kafka.authorizer.logger``, and counts them.
+"""Logs denials like Kafka's ``kafka.authorizer.logger``, and counts them.
 
-The first denial of its kind is logged immediately. Repetitions within SUMMARY_S are counted and summarised, so that a
-client cannot fill the log. Source: AclAuthorizer.logAuditMessage@3.9.
+The first of a kind is logged immediately; repetitions within SUMMARY_S are summarised, so that no client can fill the
+log. Source: AclAuthorizer.logAuditMessage@3.9.
 """
 
 from collections.abc import Callable
@@ -21,9 +21,9 @@ from kafka_zk.protocol.request import RequestContext
 LOGGER = "kafka.authorizer.logger"
 SUMMARY_S = 60
 MOST_KINDS = 1_000
-"""Maximum number of kinds of denials that are logged separately within SUMMARY_S."""
+"""Logged separately within SUMMARY_S."""
 MOST_TOLD = 50
-"""Maximum number of kinds that are explained and reported to observers within SUMMARY_S."""
+"""Explained and reported to observers within SUMMARY_S."""
 
 _LONGEST_NAME = 250
 _log = Logger(namespace=LOGGER)
@@ -46,16 +46,11 @@ class _Kind(NamedTuple):
 
 
 Explain = Callable[[str, str, Operation, Resource], str]
-"""The reason why a principal at a host may not do that, in a few words."""
+"""Why a principal at a host may not do that, in a few words."""
 
 
 class Denials:
-    """Logs denials.
-
-    Attributes:
-        count: number of all denials.
-        explain: returns the reason of a denial; only called for observers.
-    """
+    """``count``: of all. ``explain``: called for observers only."""
 
     def __init__(self, clock: Timers, events: EventSource = SILENT) -> None:
         self._clock = clock
@@ -68,7 +63,7 @@ class Denials:
         self.count = 0
 
     def add(self, context: RequestContext, operation: Operation, resource: Resource) -> Literal[False]:
-        """Record a denial. Returns False, which is the decision."""
+        """Returns False, the decision."""
         self.count += 1
         if len(resource.name) > _LONGEST_NAME:
             resource = resource._replace(name=resource.name[: _LONGEST_NAME + 1])
@@ -90,7 +85,7 @@ class Denials:
         return False
 
     def failed(self, asked: tuple[object, ...]) -> None:
-        """Log the exception of an authorizer, which counts as a denial. Call this in an ``except`` block."""
+        """An authorizer's exception is a denial. Call this in an ``except`` block."""
         if not self._failures:
             _own_log.failure("the authorizer failed, so the operation is denied: {asked}", asked=asked)
             self._clock.callLater(SUMMARY_S, self._summarise_failures)
@@ -115,7 +110,7 @@ class Denials:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
     def _tell(self, denied: tuple[_Kind, int]) -> None:
-        """Report a denial to observers. Explaining it takes milliseconds if a resource has thousands of ACLs."""
+        """To observers. Explaining takes milliseconds if a resource has thousands of ACLs."""
         if not self._events.observed:
             return
         (principal, host, operation, resource, api_key), times = denied
@@ -124,8 +119,7 @@ class Denials:
         self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
-        """Log a denied broker, once per principal: if brokers are denied access to each other, the cluster stops
-        working."""
+        """Once per principal: without access to each other, brokers stop working."""
         who = context.principal[: _LONGEST_NAME + 1]
         if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
             self._strange_brokers.add(who)
@@ -138,7 +132,7 @@ class Denials:
 
 
 def _printable(name: str) -> str:
-    """A printable form of a name, because a client could choose one that looks like another line of the log."""
+    """A client could choose a name that looks like another line of the log."""
     shown = name[:_LONGEST_NAME] + "…" * (len(name) > _LONGEST_NAME)
     return shown if shown.isprintable() else ascii(shown)[1:-1]
 

@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, from ``/config/users``.
 
-They are in memory, because a login must not wait for ZooKeeper, and follow change notifications. A user whose znode
-cannot be read or parsed has none. If listing the users is not permitted, no user has any.
+In memory, because a login must not wait for ZooKeeper, and updated by change notifications. A user whose znode cannot
+be read or parsed has none; without permission to list users, nobody has.
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 
@@ -19,33 +19,30 @@ from kafka_zk.security.scram import MECHANISMS, ScramCredential, TokenCredential
 _log = Logger()
 
 FindToken = Callable[[str, str], TokenCredential]
-"""(mechanism, token id) -> the token's credential; see ``Credentials``."""
+"""(Mechanism, token id) -> credential; see ``Credentials``."""
 
 
 class ScramCredentials:
-    """The credentials that a broker knows.
-
-    Args:
-        secret: the cluster's secret, from which credentials of unknown users are invented.
+    """Args:
+        secret: the cluster's, for invented credentials of unknown users.
 
     Attributes:
-        find_token: finds delegation tokens; finds none until ``DelegationTokens`` replaces it.
+        find_token: finds nothing until ``DelegationTokens`` replaces it.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self._by_user: dict[str, dict[str, ScramCredential]] = {}
         self.find_token: FindToken = lambda mechanism, token_id: TokenCredential(self.invented(mechanism, token_id))
-        self._reading = DeferredLock()  # an earlier read must not overwrite a later one
+        self._reading = DeferredLock()  # an earlier read must not overwrite this
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
-        """The user's credential. If there is none, an invented one, so that clients cannot find out which names
-        exist."""
+        """An invented one if there is none: clients cannot find out which names exist."""
         found = self._by_user.get(user, {}).get(mechanism)
         return self.invented(mechanism, user) if found is None else found
 
     def invented(self, mechanism: str, name: str) -> ScramCredential:
-        """The credential of an unknown name."""
+        """Of an unknown name."""
         return invented_credential(mechanism, name, self._secret)
 
     def invent_from(self, secret: bytes) -> None:
@@ -53,9 +50,9 @@ class ScramCredentials:
         self._secret = secret
 
     async def load(self, configs: ConfigRegistry) -> None:
-        """Read all users and forget those that no longer exist.
+        """All users; others are forgotten.
 
-        Raises SessionLost, and nothing changes; NoAuth if listing is not permitted, and all users are forgotten.
+        Raises SessionLost, without a change; NoAuth if listing is not permitted, and all are forgotten.
         """
         async with self._reading:
             try:
@@ -65,7 +62,7 @@ class ScramCredentials:
                 raise
 
     async def reload(self, configs: ConfigRegistry, names: list[str]) -> None:
-        """Read users again, by their encoded names. Raises SessionLost."""
+        """By encoded names. Raises SessionLost."""
         async with self._reading:
             self._by_user.update(await _read(configs, names))
 
@@ -73,7 +70,7 @@ class ScramCredentials:
 async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str, ScramCredential]]:
     wanted = [name for name in names if name != DEFAULT_ENTITY and "/" not in name]
     found = {}
-    for start in range(0, len(wanted), READS_AT_ONCE):  # batches let other work run; a credential takes about 10 µs
+    for start in range(0, len(wanted), READS_AT_ONCE):  # lets other work run; a credential takes about 10 µs
         some = wanted[start : start + READS_AT_ONCE]
         stored = await configs.entities_until_answered("users", some)
         found.update({desanitize(name): credentials(name, stored.get(name, {})) for name in some})
@@ -81,7 +78,7 @@ async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str
 
 
 def credentials(name: str, properties: Mapping[str, str]) -> dict[str, ScramCredential]:
-    """The credentials in a user's configuration, by mechanism. Invalid ones are logged and left out."""
+    """By mechanism; invalid ones are logged and left out."""
     found = {}
     for mechanism in MECHANISMS.keys() & properties.keys():
         try:
