@@ -1,4 +1,4 @@
-"""The groups under ``/consumers``: lists them, and deletes dead ones.
+"""The groups under ``/consumers``: lists them, deletes dead ones.
 
 Source: AdminUtils.deleteConsumerGroupInZK and deleteConsumerGroupInfoForTopicInZK @0.10.2.
 """
@@ -14,8 +14,7 @@ from kafka_zk.registry.znodes import group_topic
 
 
 async def groups(client: RegistryClient) -> dict[str, int | None]:
-    """All groups, sorted, with the number of live members. 0: the group only has offsets. None: an ACL hides the
-    members."""
+    """All, sorted, with the number of live members (0: only offsets; None: an ACL hides them)."""
     try:
         names, _ = await client.children(znodes.CONSUMERS)
     except NoNode:
@@ -31,9 +30,9 @@ def _count(answer: tuple[list[str], ZnodeStat] | NoAuth | None) -> int | None:
 
 
 async def check_empty(client: RegistryClient, group: str) -> None:
-    """Raise GroupNotEmpty if the group has live members, NoNode if it does not exist.
+    """Raise GroupNotEmpty for live members, NoNode without the group.
 
-    Invalid names such as ``a/offsets`` or ``''`` raise NoNode, because their paths are not those of a group.
+    Invalid names such as ``a/offsets`` or ``''`` raise NoNode: their paths are no group's.
     """
     if not znodes.is_znode_name(group) or await client.exists(znodes.group_path(group)) is None:
         raise NoNode(f"there is no group {group} in ZooKeeper")
@@ -43,9 +42,9 @@ async def check_empty(client: RegistryClient, group: str) -> None:
 
 
 async def delete_group(client: RegistryClient, group: str) -> None:
-    """Delete a group without live members, with all its offsets.
+    """With all its offsets, but without live members.
 
-    ``ids`` is deleted first; this fails while the group has a member. Members that join later find no offsets.
+    ``ids`` goes first, which fails with a member; later members find no offsets.
     Raises: GroupNotEmpty, NoNode.
     """
     ids = znodes.ids_path(group)
@@ -68,7 +67,7 @@ async def delete_group(client: RegistryClient, group: str) -> None:
 
 
 async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> None:
-    """Delete everything that a group without live members stores about one topic. Raises: GroupNotEmpty, NoNode."""
+    """All that a group without live members stores about it. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     if not znodes.is_znode_name(topic):
         raise NoNode(f"group {group} stores nothing about {topic!r}, which is not a valid topic name")
@@ -81,15 +80,15 @@ async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> 
 
 
 async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> None:
-    """Delete some offsets of a group without live members. Raises: GroupNotEmpty, NoNode."""
+    """Of a group without live members. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     await found(client.delete(znodes.offset_path(group, *tp)) for tp in tps)
 
 
 async def delete_tree(client: RegistryClient, root: str) -> None:
-    """Delete a znode and its descendants, level by level. Znodes that others delete concurrently are skipped.
+    """Level by level; znodes that others delete are skipped.
 
-    Raises: NotEmpty if children are added concurrently.
+    Raises: NotEmpty if children are added.
     """
     levels = [[root]]
     while levels[-1]:

@@ -1,8 +1,8 @@
-"""Verification of transactions with their coordinator before the first batch is appended (KIP-890).
+"""A transaction's verification before its first batch is appended (KIP-890).
 
-A VerificationStateEntry exists from the request to the coordinator until the first batch or a marker is appended. The
-append passes it as proof that the transaction was verified. A marker in between removes it, so a late confirmation has
-no effect. The entry contains the lowest rejected sequence, so that no later batch overtakes it.
+A VerificationStateEntry exists from the question to the coordinator to the first batch, whose append passes it as
+proof, or a marker. After a marker, a late confirmation has no effect. It contains the lowest rejected sequence, so that
+no later batch overtakes it.
 Source: VerificationStateEntry.java, VerificationGuard.java@3.9. Tests: tests/storage/log/test_producer_state.py.
 """
 
@@ -13,7 +13,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class VerificationStateEntry:
-    """The verification of one producer. ``timestamp_ms``: when it began."""
+    """Of one producer. ``timestamp_ms``: when it began."""
 
     __slots__ = ("lowest_sequence", "producer_epoch", "timestamp_ms")
 
@@ -23,7 +23,7 @@ class VerificationStateEntry:
         self.producer_epoch = producer_epoch
 
     def meet(self, sequence: int, producer_epoch: int) -> None:
-        """Add another batch that waits for the verification."""
+        """Another batch waits for the verification."""
         if producer_epoch > self.producer_epoch or (
             producer_epoch == self.producer_epoch and sequence < self.lowest_sequence
         ):
@@ -32,10 +32,10 @@ class VerificationStateEntry:
 
 
 UNVERIFIED = VerificationStateEntry(-1, -1, -1)
-"""Guard for an append without verification, which is valid only if the transaction is already open."""
+"""Without verification: valid only if the transaction is open."""
 
 NOT_ALLOWED = VerificationStateEntry(-1, -1, -1)
-"""Guard for a client's append without a transaction."""
+"""For a client's append without a transaction."""
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationStateEntry | None]
-"""The guards for the appends of a transaction, by partition. None: no verification is needed."""
+"""For a transaction's appends; None: no verification needed."""

@@ -1,6 +1,6 @@
-"""Quota entities in the APIs and in znode paths, and their allowed values.
+"""Quota entities, in APIs and znode paths, and their values.
 
-An entity is a user, a client id, both, or an address. The name None is the default. Pure. Source: ClientQuotaEntity,
+An entity is a user, a client id, both, or an address; the name None is the default. Pure. Source: ClientQuotaEntity,
 ZkAdminManager.parseAndSanitizeQuotaEntity and alterClientQuotas, DynamicConfig.scala@3.9.
 """
 
@@ -17,7 +17,7 @@ USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 CLIENT_KEYS = tuple(key.value for key in QuotaKey)
 
-_EPSILON = 1e-6  # Kafka's tolerance for integers that arrive as float64
+_EPSILON = 1e-6  # Kafka's tolerance for integers in float64
 _MOST = {"LONG": 2**63 - 1, "INT": 2**31 - 1}
 
 Entity = Mapping[str, str | None]
@@ -25,19 +25,19 @@ Entity = Mapping[str, str | None]
 
 
 class Place(NamedTuple):
-    """The znode of an entity's configuration. ``name``: encoded."""
+    """Of an entity's configuration; ``name``: encoded."""
 
     entity_type: str
     name: str
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that are allowed in this znode."""
+        """Allowed there."""
         return (IP_KEY,) if self.entity_type == "ips" else CLIENT_KEYS
 
 
 def place_of(entity: Iterable[tuple[str, str | None]]) -> Place:
-    """The place of (type, name) pairs. Raises ApiError(INVALID_REQUEST) with Kafka's message."""
+    """For (type, name) pairs. Raises ApiError(INVALID_REQUEST) with Kafka's message."""
     names: dict[str, str] = {}
     for entity_type, name in entity:
         if entity_type not in (USER, CLIENT_ID, IP):
@@ -63,7 +63,6 @@ def place_of(entity: Iterable[tuple[str, str | None]]) -> Place:
 
 
 def entity_at(place: Place) -> dict[str, str | None]:
-    """The entity whose configuration is at ``place``."""
     first, _, client = place.name.partition("/clients/")
     if place.entity_type == "users":
         user = {USER: _name(first)}
@@ -76,14 +75,14 @@ def _name(encoded: str) -> str | None:
 
 
 def check_key(place: Place, key: str) -> None:
-    """Raise ApiError(INVALID_REQUEST) if the key is not a quota, also for removals: a user's znode also contains
-    passwords, which need another permission. (Kafka removes any key.)"""
+    """Raise ApiError(INVALID_REQUEST) unless the key is a quota, even to remove it: a user's znode has passwords, too,
+    for which another permission is needed. (Kafka removes any key.)"""
     if key not in place.keys:
         raise _refusal(f"Invalid configuration key {key}")
 
 
 def value_text(place: Place, key: str, value: float) -> str:
-    """Format a value for a znode. Raises ApiError(INVALID_REQUEST)."""
+    """For a znode. Raises ApiError(INVALID_REQUEST)."""
     check_key(place, key)
     kind = WHOLE_NUMBERS.get(key)
     if kind is not None:
@@ -106,7 +105,7 @@ def _whole(key: str, kind: str, value: float) -> int:
 
 
 def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
-    """The quotas in a configuration. Invalid numbers, which brokers log, are left out."""
+    """Without invalid numbers, which brokers log."""
     values = {}
     for key in place.keys:
         with contextlib.suppress(KeyError, ValueError):
@@ -115,7 +114,7 @@ def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
 
 
 def java_double(value: float) -> str:
-    """Format a number like Java's Double.toString: ``50.0``, ``1.0E7``."""
+    """Like Java's Double.toString: ``50.0``, ``1.0E7``."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     mantissa, _, exponent = f"{value!r}".partition("e")
@@ -126,7 +125,7 @@ def java_double(value: float) -> str:
 
 
 def changed(present: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Apply changes to a configuration; None removes a key."""
+    """None removes a key."""
     merged: dict[str, str | None] = {**present, **changes}
     return {key: value for key, value in merged.items() if value is not None}
 

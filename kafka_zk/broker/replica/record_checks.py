@@ -1,8 +1,8 @@
 """Limits the time for checks of producers' records.
 
-Reading records in Python costs more than all other work on a batch. Every batch is checked while the checks take at
-most SHARE of the time. Under higher load only some batches are checked, so that a saturated broker loses at most a
-tenth of its throughput. Costs, and the effects of an unchecked batch: docs/decisions/0006.
+Reading records in Python costs more than all else. Every batch is checked while this takes up to SHARE of the time;
+above, only some are: a saturated broker loses a tenth of its throughput at most. Costs, and the effects of an unchecked
+batch: docs/decisions/0006.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from kafka_zk.storage.records.record_batch import BatchHeader
 
 SHARE = 0.06
 MAX_CREDIT_S = 0.25
-"""After a pause, checks may take this long before SHARE limits them."""
+"""After a pause, checks may take as long before SHARE limits them."""
 
 _MAX_COST_S = 0.02
 
 
 class RecordChecks:
-    """A token bucket of time. ``seconds``: a monotonic clock. ``unchecked_count``: batches appended unchecked."""
+    """A token bucket of time. ``seconds``: monotonic. ``unchecked_count``: batches."""
 
     __slots__ = ("_credit_s", "_seconds", "_then_s", "unchecked_count")
 
@@ -30,9 +30,9 @@ class RecordChecks:
         self.unchecked_count = 0
 
     def check(self, batch: bytearray | memoryview, header: BatchHeader, config: LogConfig) -> int:
-        """Run ``log_validator.check_at_once`` if there is credit. A header that contradicts itself is always checked.
+        """``log_validator.check_at_once``, with credit or for a header that contradicts itself.
 
-        Returns: the largest timestamp of the batch. Raises: like ``check_at_once``.
+        Returns the largest timestamp. Raises: like ``check_at_once``.
         """
         now_s = self._seconds()
         credit_s = self._credit_s + (now_s - self._then_s) * SHARE
@@ -49,5 +49,5 @@ class RecordChecks:
             self._credit_s = credit_s - (then_s - now_s)
 
     def spend(self, seconds: float) -> None:
-        """Charge the check of a large batch in a helper, without the time to start the helper."""
+        """A large batch's check in a helper, without starting it."""
         self._credit_s -= min(seconds, _MAX_COST_S)

@@ -1,6 +1,6 @@
-"""One fetcher per leader, for the partitions that this broker follows.
+"""One fetcher per leader, for followed partitions.
 
-``num.replica.fetchers`` has no effect: more fetchers would not be faster on one reactor thread.
+``num.replica.fetchers`` has no effect: on one reactor thread, more are not faster.
 Source: ReplicaFetcherManager.scala@3.9. Tests: tests/kafka_zk/broker/replica/test_replica_fetcher.py.
 """
 
@@ -22,12 +22,11 @@ from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 _log = Logger()
 
 ConnectToLeader = Callable[[int], Awaitable[LeaderConnection]]
-"""Connects to a broker by id, over the inter-broker listener. Fails if the broker is unknown or unreachable."""
+"""By broker id, over the inter-broker listener; fails if unknown or unreachable."""
 
 
 class ReplicaFetcherSettings(NamedTuple):
-    """The keys replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: maximum bytes of one partition in a
-    response."""
+    """replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: per partition and response."""
 
     versions: FollowerVersions
     limits: FetchLimits
@@ -49,7 +48,7 @@ class ReplicaFetcherSettings(NamedTuple):
 
 
 class ReplicaFetcherManager:
-    """The fetchers of a broker. ``quota``: the rate of throttled replicas from all leaders together."""
+    """``quota``: for throttled replicas from all leaders."""
 
     def __init__(
         self,
@@ -75,21 +74,21 @@ class ReplicaFetcherManager:
 
     @property
     def max_lag(self) -> int:
-        """Number of records that the most lagging replica lacks."""
+        """Of the most lagging replica."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     @property
     def failed_count(self) -> int:
-        """Number of partitions that are not fetched because of a local error."""
+        """Partitions not fetched because of a local error."""
         return sum(fetcher.failed_count for fetcher in self._fetchers.values())
 
     @property
     def bytes_in(self) -> int:
-        """Bytes of records fetched and appended."""
+        """Fetched and appended."""
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
     def role_changed(self, partition: Partition) -> None:
-        """Follow a partition's current leader, and no other broker."""
+        """Follow the current leader, and no other."""
         follows = partition.role is Role.FOLLOWER and partition.leader >= 0 and not self._is_stopped
         if self._is_leaving and self._broker_id not in partition.isr:
             follows = False
@@ -102,15 +101,14 @@ class ReplicaFetcherManager:
             fetcher.add(partition)
 
     def leave(self) -> None:
-        """Follow new leaders only if this broker is in the ISR, because it is about to stop.
+        """This broker will stop: it follows new leaders only if it is in the ISR.
 
-        For other partitions, the controller would not let it join the ISR, but the leader would wait for it after it
-        caught up.
+        The controller would let it join no ISR, but the leader would wait for it once it has caught up.
         """
         self._is_leaving = True
 
     async def stop(self) -> None:
-        """Stop fetching. Returns when no request is in progress."""
+        """Returns when no request is in progress."""
         self._is_stopped = True
         self._fetcher_of.clear()
         for under_way in [fetcher.stop() for fetcher in self._fetchers.values()]:

@@ -1,6 +1,6 @@
-"""Verifies with its coordinator that a transaction includes a partition before the first batch is appended (KIP-890).
+"""Before a transaction's first batch is appended, its coordinator must confirm that it includes the partition
+(KIP-890): otherwise it might never end there.
 
-Otherwise a batch could be appended to a partition in which the transaction would never end.
 Source: ReplicaManager.maybeStartTransactionVerificationForPartitions and handleProduceAppend@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
 """
@@ -20,11 +20,11 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset((
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 ))
-"""Errors returned as NOT_ENOUGH_REPLICAS, which old producers retry without refreshing metadata."""
+"""NOT_ENOUGH_REPLICAS instead: old producers retry it without refreshing metadata."""
 
 
 class TransactionToVerify(NamedTuple):
-    """``knows_abortable``: the client understands TRANSACTION_ABORTABLE."""
+    """``knows_abortable``: the client knows TRANSACTION_ABORTABLE."""
 
     transactional_id: str
     producer_id: int
@@ -34,24 +34,20 @@ class TransactionToVerify(NamedTuple):
 
 RefusedPartitions: TypeAlias = dict[TopicPartition, ErrorCode]
 Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions | Awaitable[RefusedPartitions]]
-"""Returns the partitions outside the transaction, with the reason. Awaitable if another broker must be asked. Never
-raises."""
+"""Partitions outside the transaction, and why. Awaitable if another broker is asked. Never raises."""
 
 
 class Verified(NamedTuple):
-    """``guards``: for the appends; None if the transaction is already open. ``refused``: partition -> error."""
+    """``guards``: for the appends; None if the transaction is open. ``refused``: errors."""
 
     guards: Mapping[TopicPartition, VerificationStateEntry]
     refused: RefusedPartitions
 
 
 class TransactionVerification:
-    """The verifications of a broker.
-
-    Args:
-        leader_log: the log of a led partition; raises ApiError.
-        is_enabled: returns ``transaction.partition.verification.enable``, which may change.
-        ask: asks the coordinator.
+    """Args:
+        leader_log: raises ApiError.
+        is_enabled: ``transaction.partition.verification.enable``, which may change.
     """
 
     def __init__(
@@ -69,7 +65,7 @@ class TransactionVerification:
     async def verify(
         self, transaction: TransactionToVerify, sequences: Mapping[TopicPartition, int]
     ) -> Verified | None:
-        """Verify batches that begin with these sequences. Returns None if verification is disabled."""
+        """For batches with these first sequences. None if disabled."""
         if not self._is_enabled():
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}
@@ -93,7 +89,7 @@ class TransactionVerification:
 
 
 def refusal(code: ErrorCode) -> ApiError:
-    """The error for a producer whose batch was not verified."""
+    """For a producer's batch."""
     if code is ErrorCode.INVALID_TXN_STATE:
         return ApiError(code, "Partition was not added to the transaction")
     if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS:

@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: a transaction coordinator writes markers to logs that this broker leads.
+"""WriteTxnMarkers: a coordinator writes markers to logs that this broker leads.
 
 Source: KafkaApis.handleWriteTxnMarkersRequest@3.9.
 Tests: tests/kafka_zk/broker/handlers/transactions/test_transactions_in_logs.py.
@@ -32,12 +32,12 @@ Topic = Result.WritableTxnMarkerTopicResult
 Partition = Topic.WritableTxnMarkerPartitionResult
 
 AT_ONCE = 64
-"""Number of markers that are appended in one turn of the reactor."""
+"""Markers appended in one reactor turn."""
 
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
 _Part: TypeAlias = tuple[TopicPartition, list[MarkerBatch]]
-"""A partition, and the markers that one append writes to it."""
+"""A partition, and the markers of one append."""
 
 _SETTLED = (LogAppendInfo, *APPEND_ERRORS)
 _NONE, _UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -45,7 +45,7 @@ _MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Return a code for each partition of each marker, when all in-sync replicas have the markers."""
+    """Codes, when all in-sync replicas have the markers."""
     turns = ResponseTurns(services.clock, context)
     authorizer = services.authorizer
     may_alter = authorizer.has_rules and authorizer.may(context, Operation.ALTER, CLUSTER)
@@ -64,8 +64,7 @@ async def handle(services: Services, context: RequestContext, header: RequestHea
 def write(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]]
 ) -> Written | Awaitable[Written]:
-    """Append each marker to its partitions, which this broker leads. Returns error codes by producer id, or an
-    awaitable if an append is not complete yet."""
+    """Error codes by producer id; awaitable until all appends are complete."""
     written: Written = {}
     parts = _parts(services, markers, written)
     if sum([len(tps) for _, tps in markers]) > AT_ONCE:
@@ -85,8 +84,7 @@ def write(
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> list[_Part]:
-    """Group markers into appends, in request order if a producer has several. A partition without a log on this broker
-    only gets a code in ``written``."""
+    """In request order if a producer has several. Without a log here, a partition only gets a code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     full: list[_Part] = []
@@ -95,7 +93,7 @@ def _parts(
         codes = written.setdefault(marker.producer_id, {})
         batch = batch_of(marker, now_ms)
         for tp in tps:
-            codes[tp] = _UNKNOWN  # unless this broker has its log; keeps the request's order
+            codes[tp] = _UNKNOWN  # unless its log is here; keeps the order
             batches = parts.get(tp)
             if batches is not None and len(batches) < most:
                 batches.append(batch)
@@ -112,7 +110,7 @@ def _parts(
 
 
 async def _write_in_turns(services: Services, parts: list[_Part], written: Written) -> Written:
-    """Begin all appends before awaiting the first."""
+    """All appends begin before the first is awaited."""
     turns = Turns(services.clock, goes_on=True)
     begun = []
     for tp, batches in parts:
@@ -126,7 +124,7 @@ async def _write_in_turns(services: Services, parts: list[_Part], written: Writt
 async def _noted_later(
     services: Services, begun: Sequence[tuple[TopicPartition, list[MarkerBatch], MarkersAppended]], written: Written
 ) -> Written:
-    """Handle each append as soon as it completes."""
+    """Each append as soon as it completes."""
     for noting in [ensureDeferred(_noted(services, *each, written)) for each in begun]:
         await noting
     return written
@@ -148,8 +146,7 @@ def _note(
     outcome: AppendResult | None,
     written: Written,
 ) -> None:
-    """Record the codes of a partition's markers, then notify listeners: committed offsets of the transactions take
-    effect or are dropped."""
+    """Then listeners are notified: committed offsets take effect or are dropped."""
     code = error_code(outcome) if isinstance(outcome, Exception) else _NONE
     for _, header, _ in batches:
         written[header.producer_id][tp] = code
