@@ -1,4 +1,4 @@
-"""Reports invalid znode content only once, although the znode is read repeatedly."""
+"""Reports invalid znode content once, although the znode is read repeatedly."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 TOLD_COUNT = 5
-"""Maximum number of a znode's faults that are reported one by one. One further report counts the rest."""
+"""A znode's faults reported one by one; one more report counts the rest."""
 
 PATH_COUNT = 100
-"""Maximum number of znodes whose faults are reported. One further report covers the rest."""
+"""Znodes with reported faults; one more report covers the rest."""
 
 
 class ZnodeFaults:
-    """Passes each fault to ``tell`` as a sentence that names the znode. A fault is repeated only after a change."""
+    """Calls ``tell`` with a sentence that names the znode, again only after a change."""
 
     def __init__(self, tell: Callable[[str], object]) -> None:
         self._tell = tell
@@ -24,7 +24,7 @@ class ZnodeFaults:
         self._many_are_told = False
 
     def found(self, path: str, faults: Sequence[str]) -> None:
-        """Report the faults of a znode that was read; none if it was valid."""
+        """Of a znode that was read; none if valid."""
         if not faults:
             self.forget(path)
         elif self._told.get(path) != tuple(faults):
@@ -38,13 +38,13 @@ class ZnodeFaults:
                 self._tell(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
 
     def _tell_many(self) -> None:
-        """Reported once, until most of these znodes are valid or gone."""
+        """Once, until most are valid or gone."""
         if not self._many_are_told:
             self._many_are_told = True
             self._tell(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
 
     def visible(self, paths: Iterable[str], answers: Iterable[T | NoAuth | None]) -> list[T | None]:
-        """The answers, in which hidden znodes become None. Reports a fault for each znode that an ACL hides."""
+        """Hidden znodes become None, with a fault each."""
         read: list[T | None] = []
         for path, answer in zip(paths, answers, strict=True):
             if isinstance(answer, NoAuth):
@@ -53,11 +53,11 @@ class ZnodeFaults:
         return read
 
     def forget(self, path: str) -> None:
-        """Forget the faults of a znode that is no longer read."""
+        """The znode is no longer read."""
         self._told.pop(path, None)
         self._many_are_told &= len(self._told) > PATH_COUNT // 2
 
     def forget_where(self, is_gone: Callable[[str], bool]) -> None:
-        """Forget the faults of the deleted znodes that ``is_gone`` selects."""
+        """Of deleted znodes."""
         self._told = {path: faults for path, faults in self._told.items() if not is_gone(path)}
         self._many_are_told &= len(self._told) > PATH_COUNT // 2

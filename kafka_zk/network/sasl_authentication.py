@@ -22,22 +22,22 @@ _log = Logger()
 
 
 class AuthenticatingConnection(Protocol):
-    """The methods of ``KafkaConnection`` that authentication uses."""
+    """What is used of ``KafkaConnection``."""
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> Awaitable[codec.Message]:
-        """Send one request, even while requests are held, and return its response."""
+        """Even while requests are held."""
 
     def hold_requests(self) -> None:
-        """Hold other requests until ``release_requests``."""
+        """Until ``release_requests``."""
 
     def release_requests(self) -> None: ...
 
     def end(self, reason: Exception) -> object:
-        """Close the connection. Pending requests fail with ``reason``."""
+        """Close; pending requests fail with ``reason``."""
 
 
 class SaslAuthentication:
-    """The authentication of one connection to the broker at ``host``."""
+    """Of one connection to the broker at ``host``."""
 
     def __init__(
         self, reactor: Any, connection: AuthenticatingConnection, settings: SaslSettings, host: str
@@ -49,15 +49,15 @@ class SaslAuthentication:
         self._timer: Any = None
 
     async def authenticate(self) -> None:
-        """Authenticate for the first time, before any other request is sent.
+        """Before any other request.
 
-        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError for a
-        broker before 1.0; the errors of requests.
+        Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError before
+        Kafka 1.0; requests' errors.
         """
         await self._exchange(await self._client())
 
     def stop(self) -> None:
-        """Cancel reauthentication, because the connection is lost."""
+        """The connection is lost."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 
@@ -89,6 +89,6 @@ class SaslAuthentication:
             await self._exchange(client)
             self._connection.release_requests()
         except Exception as error:
-            # The broker would close the connection at the next request. Closing it now preserves the reason.
+            # At the next request, the broker would close the connection; now, the reason is preserved.
             _log.warn("reauthentication failed: {error}", error=str(error))
             self._connection.end(error)

@@ -1,6 +1,6 @@
-"""The client's side of SASL OAUTHBEARER, and the renewal time of tokens. Pure.
+"""The client's side of SASL OAUTHBEARER, and when tokens are renewed. Pure.
 
-If a broker rejects a token, it sends a JSON document. The client then sends one byte and receives the document again.
+A broker rejects a token with a JSON document; the client then sends one byte and gets it again.
 
 Source: RFC 7628; KIP-255; OAuthBearerClientInitialResponse.java, OAuthBearerSaslClient.java@3.9.
 """
@@ -22,12 +22,10 @@ _EXTENSION = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token on the client's side.
-
-    Attributes:
-        expires_ms: ms since the epoch.
-        started_ms: time of issue, ms since the epoch; None if unknown.
-        extensions: SASL extensions that are sent with it.
+    """Attributes:
+        expires_ms: since the epoch.
+        started_ms: issued, since the epoch, if known.
+        extensions: sent with it.
     """
 
     value: Password
@@ -37,8 +35,8 @@ class Token:
 
 
 def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
-    """Yields the client's messages; send it the broker's responses. Raises SaslAuthenticationFailed if the broker
-    rejects the token, or if the token or an extension contains invalid characters."""
+    """Yields messages; send the responses. Raises SaslAuthenticationFailed if the broker rejects the token, or for
+    invalid characters."""
     pairs = [f"{key}={value}" for key, value in token.extensions.items()]
     if _TOKEN.fullmatch(token.value.value) is None:
         raise SaslAuthenticationFailed("The token contains characters that are invalid in a bearer token")
@@ -51,7 +49,7 @@ def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
 
 
 def renewal_ms(token: Token, now_ms: int) -> int:
-    """When to fetch the token again, in ms since the epoch.
+    """In ms since the epoch.
 
     Source: ExpiringCredentialRefreshingLogin.java@3.9 (sasl.login.refresh.window.factor, .min.period.seconds).
     """

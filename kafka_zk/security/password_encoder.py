@@ -1,10 +1,10 @@
-"""Passwords as Kafka stores them in ZooKeeper, encrypted with the brokers' ``password.encoder.secret``.
+"""Passwords as Kafka stores them in ZooKeeper, encrypted with ``password.encoder.secret``.
 
     keyFactoryAlgorithm:PBKDF2WithHmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,keyLength:128,iterations:4096,
     salt:<base64>,initializationVector:<base64>,encryptedPassword:<base64>,passwordLength:7
 
-Needs the package ``cryptography`` (the extra ``kafka-zk[security]``). Encoded texts carry their own parameters, which
-are bounded here. Source: EncryptingPasswordEncoder, IvParamsEncoder.java@3.9.
+Needs the package ``cryptography`` (``kafka-zk[security]``). Texts carry their parameters, which are bounded here.
+Source: EncryptingPasswordEncoder, IvParamsEncoder.java@3.9.
 """
 
 import base64
@@ -24,7 +24,7 @@ CIPHER = "AES/CBC/PKCS5Padding"
 KEY_FACTORY = "PBKDF2WithHmacSHA512"
 ITERATIONS, KEY_LENGTH_BITS = 4096, 128
 MOST_ITERATIONS = 100_000
-"""100,000 iterations take 0.1 s of a broker's time."""
+"""0.1 s of a broker's time."""
 
 _HASHES = {"PBKDF2WithHmacSHA512": "sha512", "PBKDF2WithHmacSHA256": "sha256", "PBKDF2WithHmacSHA1": "sha1"}
 _KEY_LENGTHS_BITS = (128, 192, 256)
@@ -35,7 +35,7 @@ _MAX_CACHED = 32
 
 @dataclass(frozen=True, slots=True)
 class PasswordEncoder:
-    """Encodes with these parameters. Decodes any text encoded with the same secret."""
+    """Encodes with these parameters; decodes any text of the same secret."""
 
     secret: Password = field(repr=False)
     key_factory: str = KEY_FACTORY
@@ -44,8 +44,7 @@ class PasswordEncoder:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], secret_key: str = "password.encoder.secret") -> "PasswordEncoder | None":
-        """Create an encoder from the ``password.encoder.*`` keys of a broker; None if there is no secret. Raises
-        InvalidSecurity."""
+        """From a broker's ``password.encoder.*``; None without a secret. Raises InvalidSecurity."""
         secret = properties.get(secret_key)
         if not secret:
             return None
@@ -66,7 +65,7 @@ class PasswordEncoder:
         return cls(Password(secret), factory, bits, iterations)
 
     def encode(self, password: Password, random: Random = SYSTEM_RANDOM) -> str:
-        """Encrypt a password, with a random salt. Raises InvalidSecurity if the package is missing."""
+        """With a random salt. Raises InvalidSecurity without the package."""
         salt, vector = random.randbytes(_SALT_BYTES), random.randbytes(_BLOCK_BYTES)
         key = self._key(self.key_factory, salt, self.iterations, self.key_length_bits)
         plain = password.value.encode()
@@ -86,7 +85,7 @@ class PasswordEncoder:
         return ",".join(f"{name}:{value}" for name, value in fields.items())
 
     def decode(self, text: str) -> Password:
-        """Decrypt a password. Raises InvalidSecurity without repeating the text."""
+        """Raises InvalidSecurity, without the text."""
         return _decode(self, text)
 
     def _key(self, factory: str, salt: bytes, iterations: int, bits: int) -> bytes:
@@ -95,7 +94,7 @@ class PasswordEncoder:
 
 @lru_cache(maxsize=_MAX_CACHED)
 def _decode(encoder: PasswordEncoder, text: str) -> Password:
-    """Cached, because every change of a broker's configuration decodes its passwords again."""
+    """Every change of a broker's configuration decodes its passwords again."""
     if len(text) > _LONGEST_CHARACTERS:
         raise InvalidSecurity("an encoded password that is too long")
     fields = dict(part.partition(":")[::2] for part in text.split(","))
@@ -147,5 +146,5 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _java_length(text: str) -> int:
-    """The length in UTF-16 code units."""
+    """In UTF-16 code units."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2

@@ -1,6 +1,6 @@
-"""The configuration of one log: every topic-level key as a typed field (``.`` and ``-`` become ``_``).
+"""One log's configuration: topic-level keys as typed fields (``.`` and ``-`` become ``_``).
 
-``LogConfig`` is frozen and shared by all logs of a topic. ``config_table`` has the keys.
+``LogConfig`` is frozen and shared by a topic's logs; the keys are in ``config_table``.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,7 @@ __all__ = ["DEFAULT", "TOPIC_CONFIGS", "LogConfig", "TopicConfig"]
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Topic-level configuration with Kafka's defaults. ``_ms``: milliseconds, ``_bytes``: bytes. -1 usually means no
-    limit."""
+    """Kafka's defaults. -1 usually means no limit."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_gzip_level: int = -1
@@ -57,7 +56,7 @@ class LogConfig:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """The configuration of a topic: ``properties``, and for other keys ``defaults`` (None: Kafka's defaults).
+        """``properties``, and for other keys ``defaults`` (None: Kafka's).
 
         Raises: InvalidConfig for an unknown key or an invalid value.
         """
@@ -76,7 +75,7 @@ class LogConfig:
         return config
 
     def property_text(self, key: str) -> str:
-        """A key's value as DescribeConfigs returns it."""
+        """As in DescribeConfigs."""
         return TOPIC_CONFIGS[key].format(getattr(self, field_name(key)))
 
     @property
@@ -85,25 +84,25 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """True if old segments are removed by age and size."""
+        """True if age and size remove old segments."""
         return "delete" in self.cleanup_policy
 
     @property
     def max_segment_ms(self) -> int:
-        """The age at which a segment is closed. Source: LogConfig.maxSegmentMs@3.9."""
+        """When a segment is closed. Source: LogConfig.maxSegmentMs@3.9."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """The effective limit: the old combined key applies while the newer key has its default."""
+        """The old combined key applies while the newer one has its default."""
         bound = self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 
     @property
     def timestamp_after_max_ms(self) -> int:
-        """Like ``timestamp_before_max_ms``, for timestamps ahead of the broker's clock."""
+        """Like ``timestamp_before_max_ms``, ahead of the broker's clock."""
         bound = self.message_timestamp_after_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 

@@ -1,4 +1,4 @@
-"""The driver of ``topic_deletion``: carries out the deletion of topics."""
+"""Drives ``topic_deletion``."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -15,19 +15,19 @@ from kafka_zk.registry.znodes import admin
 
 
 class Deletions:
-    """Deletes topics. Call ``run`` after any event that may unblock a deletion."""
+    """Call ``run`` after any event that may unblock a deletion."""
 
     def __init__(self, tools: ReignTools, *, enabled: bool) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
         self._enabled = enabled
 
     async def load(self) -> None:
-        """Load the requested deletions at failover. Nothing is deleted before ``run``."""
+        """At failover; nothing is deleted before ``run``."""
         ordered = await self._known_orders()
         topic_deletion.enqueue_at_failover(self._context, ordered)
 
     async def ordered(self) -> None:
-        """Handle a change of ``/admin/delete_topics``."""
+        """``/admin/delete_topics`` has changed."""
         ordered = await self._known_orders()
         if ordered:
             self._reporter.info("deletion ordered: %s", few(ordered))
@@ -35,27 +35,27 @@ class Deletions:
             await self.run()
 
     async def resume(self, topics: Collection[str]) -> None:
-        """Continue deletions of these topics after a broker with replicas is back, or a reassignment ended."""
+        """A broker with replicas is back, or a reassignment ended."""
         waiting = self._context.topics_to_delete & set(topics)
         if waiting:
             topic_deletion.resume(self._context, waiting)
             await self.run()
 
     async def try_refused(self) -> None:
-        """Retry deletions that live brokers rejected."""
+        """Live brokers rejected them."""
         waiting = topic_deletion.waiting(self._context)
         await self._turn_for(waiting)
         await self.resume([topic for topic in waiting if topic_deletion.is_refused(self._context, topic)])
 
     async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
-        """Let the topics of these replicas wait for the broker's return or for the next retry."""
+        """Their topics wait for the broker's return, or the next retry."""
         if replicas:
             await self._changes.replicas(replicas, ReplicaEvent.DEFER_DELETION)
             topic_deletion.halt(self._context, {replica.partition.topic for replica in replicas})
             await self.run()
 
     async def answered(self, broker_id: int, request_error: int, errors: Mapping[TopicPartition, int]) -> None:
-        """Handle a broker's response to StopReplica (delete) for partitions of topics to delete."""
+        """StopReplica (delete), for topics to delete."""
         failed = [
             tp for tp, code in errors.items() if request_error != ErrorCode.NONE or code != ErrorCode.NONE
         ]
@@ -66,7 +66,7 @@ class Deletions:
             await self.run()
 
     async def run(self) -> None:
-        """Complete, retry and start deletions if possible."""
+        """Complete, retry and start what is possible."""
         await self._turn_for(self._context.topics_to_delete)
         plan = topic_deletion.plan(self._context)
         if plan.complete:
@@ -76,7 +76,7 @@ class Deletions:
             await self._start(plan.start)
 
     async def _known_orders(self) -> list[str]:
-        """Read the requested deletions. Removes those of unknown topics, and all if deletion is disabled."""
+        """Requests for unknown topics go; if deletion is disabled, all."""
         ordered = await self._store.children(admin.DELETE_TOPICS)
         known = [topic for topic in ordered if self._enabled and topic in self._context.topics]
         pointless = [topic for topic in ordered if not self._enabled or topic not in self._context.topics]

@@ -1,4 +1,4 @@
-"""Effects that the state machines request and the drivers execute: znodes to write, requests to send."""
+"""What the state machines request and the drivers execute: znodes to write, requests to send."""
 
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
@@ -8,14 +8,14 @@ from kafka_zk.broker.controller.context import LeadershipInfo
 
 
 class CreateState(NamedTuple):
-    """Create the partition's state znode and its missing parents."""
+    """With missing parents."""
 
     partition: TopicPartition
     info: LeadershipInfo
 
 
 class WriteState(NamedTuple):
-    """Set the partition's state znode if its version is still ``info.zk_version``, then notify ``recipients``."""
+    """If the znode's version is still ``info.zk_version``; then notify ``recipients``."""
 
     partition: TopicPartition
     info: LeadershipInfo
@@ -23,14 +23,14 @@ class WriteState(NamedTuple):
 
 
 class FailedChange(NamedTuple):
-    """A legal change of state that is now impossible. The partition keeps its state."""
+    """Legal but now impossible; the state stays."""
 
     partition: TopicPartition
     reason: str
 
 
 class SendLeaderAndIsr(NamedTuple):
-    """Send LeaderAndIsr for the partition to these brokers, and UpdateMetadata to all live brokers."""
+    """And UpdateMetadata to all live brokers."""
 
     broker_ids: tuple[int, ...]
     partition: TopicPartition
@@ -38,7 +38,7 @@ class SendLeaderAndIsr(NamedTuple):
 
 
 class SendStopReplica(NamedTuple):
-    """Tell a broker to stop its replica and, if ``delete``, to delete it."""
+    """``delete``: also its log."""
 
     broker_id: int
     partition: TopicPartition
@@ -46,8 +46,7 @@ class SendStopReplica(NamedTuple):
 
 
 class SendUpdateMetadata(NamedTuple):
-    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: the recipients; None: all
-    brokers."""
+    """With all live brokers and these partitions. ``broker_ids``: None: to all."""
 
     broker_ids: tuple[int, ...] | None
     partitions: Collection[TopicPartition] = ()
@@ -57,7 +56,7 @@ Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 
 def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
-    """The effects without UpdateMetadata for ``tps``, which every broker has just received."""
+    """Without UpdateMetadata for ``tps``, which every broker just received."""
     kept: list[Send] = []
     for effect in effects:
         if isinstance(effect, SendUpdateMetadata) and effect.partitions:

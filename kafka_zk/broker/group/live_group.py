@@ -1,7 +1,6 @@
-"""A group with its timer and its clients: carries out the core's effects.
+"""A group with timer and clients: carries out the core's effects.
 
-Effects are carried out in order, even if one causes another request: a client may send one as soon as it gets a
-response.
+In order, even if one causes another request: a client may send one on a response.
 """
 
 from collections import deque
@@ -17,25 +16,23 @@ from kafka_zk.protocol.errors import ErrorCode
 _ANSWERS = (AnswerJoin, AnswerSync)
 
 Store = Callable[["LiveGroup", StoreGroup], None]
-"""Writes a group's record, then calls ``Group.stored``."""
+"""Writes the record, then calls ``Group.stored``."""
 
 Tell = Callable[[str, Happened], None]
-"""Called with a group id and an event of that group."""
+"""Called with a group id and its event."""
 
 Changed = Callable[["LiveGroup"], None]
-"""Called after a group's effects were carried out."""
+"""Called when effects were carried out."""
 
 
 def now_of(clock: Clock) -> Now:
-    """The current time as the core expects it."""
+    """For the core."""
     return Now(round(clock.seconds() * 1000), clock.wall_ms())
 
 
 class LiveGroup:
-    """A group of this broker, stored in ``partition`` of ``__consumer_offsets``.
-
-    ``counted_bytes``, ``counted_offsets_bytes``: the group's share of the memory for members and for offsets.
-    """
+    """Stored in ``partition`` of ``__consumer_offsets``. ``counted_bytes``, ``counted_offsets_bytes``: of the memory
+    for members and offsets."""
 
     def __init__(
         self,
@@ -62,7 +59,7 @@ class LiveGroup:
         self._timer_ms = 0
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Carry out effects, then set the timer for the next deadline."""
+        """And set the timer for the next deadline."""
         self._effects.extend(effects)
         if self._is_busy:
             return
@@ -76,7 +73,7 @@ class LiveGroup:
         self._changed(self)
 
     def wake_in_time(self) -> None:
-        """Make the timer fire at the group's earliest deadline."""
+        """At the group's earliest deadline."""
         deadline_ms = self.group.earliest_deadline_ms
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return
@@ -87,7 +84,7 @@ class LiveGroup:
         self._timer_ms = deadline_ms
 
     def close(self, error: ErrorCode) -> None:
-        """Stop the timer and answer waiting requests with ``error``."""
+        """Answer waiting requests with ``error``."""
         self.carry_out(self.group.unload(error))
         if self._timer is not None:
             self._timer.cancel()

@@ -1,7 +1,7 @@
-"""The handler of each API, and the function that dispatches requests.
+"""The handler of each API, and dispatching.
 
-Handlers of frequent requests (Produce, Fetch, OffsetCommit, group members, transactional producers) read and write
-bytes themselves. The others receive a decoded request and return a message, or the bytes of its body.
+Handlers of frequent requests (Produce, Fetch, OffsetCommit, group members, transactional producers) work on bytes;
+others get a decoded request and return a message, or its bytes.
 """
 
 from collections.abc import Callable, Coroutine
@@ -141,7 +141,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
 OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey(key): BROKER_VERSIONS[ApiKey(key)] for key in (*RAW_HANDLERS, *MESSAGE_HANDLERS, ApiKey.API_VERSIONS)
 }
-"""The versions of Kafka 3.9.1, for every API with a handler."""
+"""Kafka 3.9.1's, for every API with a handler."""
 
 MESSAGE_HANDLERS[ApiKey.API_VERSIONS] = ApiVersionsHandler(OFFERED_VERSIONS).handle
 
@@ -167,8 +167,8 @@ def _of_brokers(handler: MessageHandler) -> RawHandler:
 
 
 def _acts_for_the_cluster(services: Services, context: RequestContext, api_key: int) -> bool:
-    """True if the sender may send requests of brokers. Otherwise, rejected requests count towards its quota, as in
-    Kafka (RequestHandlerHelper.handleError@3.9)."""
+    """May the sender send brokers' requests? If not, they count towards its quota, as in Kafka
+    (RequestHandlerHelper.handleError@3.9)."""
     authorizer = services.authorizer
     if authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
         return True
@@ -181,7 +181,7 @@ async def _exempt(answering: Coroutine[Any, Any, list[Part]]) -> ExemptAnswer:
 
 
 class Dispatcher:
-    """Dispatches the requests of all connections. The network layer passes only offered APIs and versions."""
+    """For all connections; the network layer passes only offered APIs and versions."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -189,13 +189,13 @@ class Dispatcher:
         self._raw_handler = self._raw_handlers.get
 
     def limit_fetches(self, clients: Clients | None) -> None:
-        """Apply the fetch quotas in ``clients``; None: no quotas."""
+        """None: no quotas."""
         self._raw_handlers[ApiKey.FETCH] = fetch.handle if clients is None else _limited_fetch(clients)
 
     def dispatch(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
-        """The parts of the response; None if there is no response. Raises: ProtocolError to close the connection."""
+        """None: no response. Raises: ProtocolError to close the connection."""
         raw = self._raw_handler(header.api_key)
         if raw is not None:
             return raw(self._services, context, header, body)

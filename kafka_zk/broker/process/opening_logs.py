@@ -1,7 +1,4 @@
-"""Opens a broker's logs in slices, so that ZooKeeper's heartbeats continue.
-
-After a crash this can take minutes. The broker is not registered yet, but its session must stay alive.
-"""
+"""Opens a broker's logs in slices: after a crash this can take minutes, while ZooKeeper's heartbeats must continue."""
 
 from collections.abc import Callable, Mapping
 
@@ -25,14 +22,13 @@ PROGRESS_INTERVAL_S = 2.0
 
 
 class StartAbandoned(Exception):
-    """The broker was stopped before its logs were open."""
+    """The broker was stopped before."""
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
-    """The topics' configurations. Invalid ones, which old tools can write, are logged and left out.
+    """By topic; invalid ones, which old tools can write, are logged and left out.
 
-    If an ACL hides a configuration, the log deletes nothing, and the topic is not served until its configuration is
-    known.
+    If an ACL hides one, the log deletes nothing, and the topic is not served until it is known.
     """
     topics = await configs.entity_names("topics")
     stored = await configs.entities_until_answered("topics", topics)
@@ -53,11 +49,10 @@ async def open_logs(
     topic_configs: Mapping[str, Mapping[str, str]],
     is_stopping: Callable[[], bool],
 ) -> StartReport:
-    """Start the log manager; logs progress and findings.
+    """Logs progress and findings.
 
     Args:
-        clock: the reactor.
-        is_stopping: True if the broker was stopped during a pause.
+        is_stopping: the broker was stopped during a pause.
     Raises: StartAbandoned; errors of ``LogManager.start_steps``.
     """
     steps = logs.start_steps(topic_configs)
@@ -82,7 +77,7 @@ async def open_logs(
 
 
 def tell_finding(finding: Finding) -> None:
-    """Log a WARN for a file that storage could not use unchanged."""
+    """A WARN: storage could not use a file unchanged."""
     kept = {} if finding.kept_as is None else {"kept_as": finding.kept_as}
     _log.warn(
         "{path} {problem}: {meaning}", path=finding.path, problem=finding.problem, meaning=finding.meaning, **kept
@@ -90,7 +85,7 @@ def tell_finding(finding: Finding) -> None:
 
 
 def log_full_producers(limit: int) -> None:
-    """Log that the log manager has reached its limit of remembered producers."""
+    """The limit of remembered producers is reached."""
     _log.error(
         "the broker remembers {limit} producers, the limit, and rejects batches of new producers until others have"
         " not written for producer.id.expiration.ms",

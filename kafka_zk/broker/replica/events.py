@@ -1,7 +1,7 @@
-"""Events of this broker's replicas for observers (flight recorder, web page, tests).
+"""Events of this broker's replicas, for observers (flight recorder, web page, tests).
 
-Every event has the wall-clock time in ms since the epoch, the actor (such as ``broker-0``) and a short cause. It has no
-zxid, because all causes are the controller or the disk.
+They have a wall-clock time in ms, an actor (such as ``broker-0``) and a short cause, but no zxid: the controller or the
+disk is the cause.
 """
 
 from dataclasses import dataclass
@@ -19,8 +19,7 @@ class ReplicaEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged(ReplicaEvent):
-    """This broker has another role in a partition, or the same role in another leader epoch. ``refusal``: the error if
-    the broker cannot serve the partition."""
+    """Another role, or leader epoch, in a partition. ``refusal``: why the broker cannot serve it."""
 
     partition: TopicPartition
     role: Role
@@ -30,7 +29,7 @@ class RoleChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged(ReplicaEvent):
-    """The controller has written the ISR that this broker, the leader, requested."""
+    """The controller has written what this leader requested."""
 
     partition: TopicPartition
     isr: tuple[int, ...]
@@ -39,7 +38,7 @@ class IsrChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStopped(ReplicaEvent):
-    """The controller removed a replica. ``deleted``: also its log."""
+    """By the controller. ``deleted``: with its log."""
 
     partition: TopicPartition
     deleted: bool
@@ -47,15 +46,14 @@ class ReplicaStopped(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicasOffline(ReplicaEvent):
-    """These replicas are offline, because their log directory failed."""
+    """Their log directory failed."""
 
     partitions: tuple[TopicPartition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerIgnored(ReplicaEvent):
-    """A request of an earlier controller was ignored. ``known_epoch``: the newest controller epoch that this broker
-    knows."""
+    """A request of an earlier one. ``known_epoch``: the newest."""
 
     controller_epoch: int
     known_epoch: int

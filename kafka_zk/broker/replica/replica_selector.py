@@ -1,9 +1,8 @@
-"""The replica from which a consumer should read: with ``replica.selector.class``, the closest by rack (KIP-392).
+"""Where a consumer should read: with ``replica.selector.class``, from the closest replica by rack (KIP-392).
 
-Only a leader selects, and only in-sync replicas that have the offset. Pure.
+Only a leader selects, among in-sync replicas that have the offset. Pure.
 Source: ReplicaManager.findPreferredReadReplica, RackAwareReplicaSelector.java, ReplicaView.java@3.9.
-Tests: tests/kafka_zk/broker/replica/test_replica_selector.py,
-tests/kafka_zk/broker/handlers/data/test_preferred_read_replica.py.
+Tests: tests/kafka_zk/broker/handlers/data/test_preferred_read_replica.py.
 """
 
 from collections.abc import Iterable
@@ -14,8 +13,8 @@ from kafka_zk.broker.replica.partition import Partition, Role
 
 
 class ReplicaView(NamedTuple):
-    """One replica. ``rack``: None if the broker has none or the client cannot reach it. ``since_caught_up_ms``: 0 for
-    the leader."""
+    """``rack``: None without one, or if the client cannot reach the broker. ``since_caught_up_ms``: 0 for the
+    leader."""
 
     broker_id: int
     rack: str | None
@@ -24,7 +23,7 @@ class ReplicaView(NamedTuple):
 
 
 def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[ReplicaView]) -> ReplicaView:
-    """The leader if it is in the client's rack or no follower is; otherwise the most advanced follower in that rack."""
+    """The leader, unless only followers are in the client's rack: then the most advanced."""
     if not client_rack or leader.rack == client_rack:
         return leader
     near = [each for each in followers if each.rack == client_rack]
@@ -34,9 +33,9 @@ def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[Replic
 def preferred_read_replica(
     partition: Partition, client_rack: str, listener: str, fetch_offset: int, metadata: MetadataCache, now_ms: int
 ) -> int | None:
-    """The broker from which a consumer should read instead; None if this is the right one or it does not lead.
+    """Another broker to read from; None if this is right, or does not lead.
 
-    ``listener``: the consumer's listener, over which it must be able to reach the other broker.
+    ``listener``: the consumer's, over which it must reach the other broker.
     """
     log, remotes = partition.log, partition.remotes
     if partition.role is not Role.LEADER or log is None or remotes is None:

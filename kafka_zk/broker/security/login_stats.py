@@ -1,19 +1,17 @@
-"""Counts of logins at one listener, as in Kafka's ``socket-server-metrics``."""
+"""Logins at one listener, counted as in Kafka's ``socket-server-metrics``."""
 
 from collections.abc import Callable
 
 WINDOW_S = 30.0
-"""Length of a sample. Averages and maxima cover the last two samples, as with metrics.num.samples."""
+"""Averages and maxima cover the last two samples, as with metrics.num.samples."""
 
 
 class LoginStats:
-    """Counts the logins at one listener.
-
-    Attributes:
+    """Attributes:
         successful, failed: first logins of connections.
         reauthentications, failed_reauthentications: later logins.
-        without_reauthentication: successful logins of clients that are too old for reauthentication.
-        expired: connections closed because their session had ended.
+        without_reauthentication: successful, by clients too old for reauthentication.
+        expired: connections closed after their session's end.
 
     Source: Selector.SelectorMetrics@3.9; ``kafka_zk.broker.metrics.logins`` names the metrics.
     """
@@ -26,22 +24,22 @@ class LoginStats:
         self.reauthentications = 0
         self.failed_reauthentications = 0
         self.expired = 0
-        self._latencies: list[tuple[float, int, float, float]] = []  # samples: start (s), count, sum and maximum (ms)
+        self._latencies: list[tuple[float, int, float, float]] = []  # start (s), count, sum and maximum (ms)
 
     def logged_in(self, *, can_reauthenticate: bool = False) -> None:
-        """Count a login. ``can_reauthenticate``: the response contained the length of the session."""
+        """``can_reauthenticate``: the response had the session's length."""
         self.successful += 1
         self.without_reauthentication += not can_reauthenticate
 
     def login_failed(self, *, again: bool = False) -> None:
-        """Count a failed first login or, with ``again``, a failed reauthentication."""
+        """At the first login or, with ``again``, in reauthentication."""
         if again:
             self.failed_reauthentications += 1
         else:
             self.failed += 1
 
     def reauthenticated(self, latency_ms: float) -> None:
-        """Count a reauthentication, ``latency_ms`` after its SaslHandshake."""
+        """``latency_ms`` after its SaslHandshake."""
         self.reauthentications += 1
         now_s = self._now_s()
         if not self._latencies or now_s - self._latencies[-1][0] >= WINDOW_S:
@@ -51,7 +49,7 @@ class LoginStats:
 
     @property
     def latency_ms(self) -> tuple[float, float] | None:
-        """Average and maximum time of recent reauthentications; None if there were none."""
+        """(Average, maximum) of recent reauthentications."""
         recent = [sample for sample in self._latencies if self._now_s() - sample[0] < 2 * WINDOW_S]
         if not recent:
             return None

@@ -1,8 +1,7 @@
-"""Caches which topics each client may describe, for Metadata of all topics: a cached decision needs no Python step.
+"""Caches which topics clients may describe: in Metadata of all topics, cached ones need no Python step.
 
-The number of decisions of all clients is limited. Above the limit, decisions of clients that did not ask for IDLE_S are
-dropped; then nothing more is cached, because clients ask for all topics in turn and a least-recently-used cache would
-never hit.
+Above a limit, clients that did not ask for IDLE_S lose theirs; then nothing more is cached: clients ask for all topics
+in turn, and a least-recently-used cache would never hit.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +19,12 @@ class _Asked(NamedTuple):
 
 
 class VisibleTopics:
-    """The cached decisions of all clients.
+    """Of all clients.
 
     Args:
-        reach_of: decides, given principal and host; valid until ``clear``.
-        seconds: current time in seconds.
-        most: maximum number of cached decisions.
-        longest_bytes: maximum size in memory of the principal of a cached decision.
+        reach_of: for principal and host; valid until ``clear``.
+        most: cached decisions.
+        longest_bytes: of a cached principal, in memory.
     """
 
     def __init__(
@@ -36,11 +34,11 @@ class VisibleTopics:
         self._seconds = seconds
         self._most = most
         self._longest_bytes = longest_bytes
-        self._clients: dict[tuple[str, str], _Asked] = {}  # in the order of the last request
+        self._clients: dict[tuple[str, str], _Asked] = {}  # in order of last requests
         self.count = 0  # cached decisions
 
     def among(self, principal: str, host: str, names: Sequence[str]) -> list[str]:
-        """The visible topics among ``names``, in the same order."""
+        """In the same order."""
         asked = self._clients.pop((principal, host), None)
         reach = self._reach_of(principal, host) if asked is None else asked.reach
         known_count = len(reach)
@@ -64,6 +62,6 @@ class VisibleTopics:
             self.count -= 1
 
     def clear(self) -> None:
-        """Forget all decisions, because the ACLs have changed."""
+        """The ACLs have changed."""
         self._clients.clear()
         self.count = 0

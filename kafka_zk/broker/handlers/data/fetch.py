@@ -28,7 +28,7 @@ from kafka_zk.protocol.request import RequestContext, RequestHeader
 from kafka_zk.storage.segments.file_slice import FileSlice
 
 _ZSTD_SINCE = 10
-_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # size of a response without records, including topic ids and tags
+_HEAD_BYTES, _ENTRY_BYTES = 40, 60  # without records, with topic ids and tags
 
 
 async def handle(
@@ -38,9 +38,9 @@ async def handle(
     body: memoryview,
     quota: RateBucket | None = None,
 ) -> list[Part]:
-    """Return the available records, after waiting if they are less than ``min_bytes``.
+    """After waiting for ``min_bytes``.
 
-    ``quota``: quota of a client, not of a follower.
+    ``quota``: a client's, not a follower's.
     """
     version = header.api_version
     is_large = len(body) > LARGE_BODY_BYTES
@@ -99,8 +99,7 @@ async def handle(
 
 
 def _capped(request: FetchRequest, quota: RateBucket) -> FetchRequest:
-    """Limit ``max_bytes`` to the maximum that the quota can ever admit. There is no limit if the quota admits
-    nothing."""
+    """``max_bytes``: what the quota can ever admit; if that is nothing, unlimited."""
     if not quota.most_in_window:
         return request
     return new_tuple(FetchRequest, (*request[:3], int(quota.most_in_window), *request[4:]))
@@ -113,7 +112,7 @@ def _refusal(services: Services, header: RequestHeader, fetching: FetchContext, 
 
 
 def _without_zstd(services: Services, entry: RequestedPartition) -> RequestedPartition:
-    """Set UNSUPPORTED_COMPRESSION_TYPE for a zstd topic, because an old consumer would report damaged records."""
+    """UNSUPPORTED_COMPRESSION_TYPE for a zstd topic: an old consumer would report damage."""
     partition = services.replicas.partitions.get(entry.tp)
     log = None if partition is None else partition.log
     if entry.error is not None or log is None or log.config.compression_type != "zstd":
@@ -138,10 +137,10 @@ async def _converted(
 
 
 def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
-    """The result, whose slice stays readable until ``slices`` is closed."""
+    """Readable until ``slices`` is closed."""
     if isinstance(result.records, FileSlice):
         try:
             slices.callback(result.records.retain().release)
-        except OSError as error:  # the file was closed and cannot be opened again
+        except OSError as error:  # closed, and cannot be opened again
             return FetchedPartition(result.partition, error_code(error))
     return result

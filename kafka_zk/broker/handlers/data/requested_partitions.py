@@ -1,4 +1,4 @@
-"""The partitions of a Fetch request: their names, and whether the client may read them."""
+"""A Fetch request's partitions: names, and whether the client may read them."""
 
 import functools
 import uuid
@@ -19,7 +19,7 @@ _RESOLVED_IN_A_TURN = 250
 
 
 class RequestedPartition(NamedTuple):
-    """One partition of the request. ``error`` is None unless the partition cannot be read at all."""
+    """``error``: it cannot be read at all."""
 
     topic: TopicKey
     tp: TopicPartition
@@ -30,8 +30,8 @@ class RequestedPartition(NamedTuple):
 async def resolve_in_turns(
     services: Services, context: RequestContext, request: FetchRequest, asked: Wanted
 ) -> list[RequestedPartition]:
-    """Like ``resolve``, in turns of the reactor, for a request with many partitions."""
-    remaining = iter(list(asked.items()))  # a session may change between two turns
+    """Like ``resolve``, in turns of the reactor."""
+    remaining = iter(list(asked.items()))  # a session may change between turns
     turns = Turns(services.clock)
     wanted: list[RequestedPartition] = []
     while some := resolve(services, context, request, islice(remaining, _RESOLVED_IN_A_TURN)):
@@ -47,7 +47,7 @@ def resolve(
     request: FetchRequest,
     asked: Iterable[tuple[PartitionKey, FetchPartition]],
 ) -> list[RequestedPartition]:
-    """Find the topics' names and check whether the client may read them."""
+    """Names, and whether the client may read."""
     names: dict[TopicKey, tuple[str, ErrorCode | None]] = {}
     known = services.metadata.topics
     wanted = []
@@ -63,20 +63,20 @@ def resolve(
 
 @functools.lru_cache(maxsize=1000)
 def _topic_id(key: bytes) -> uuid.UUID:
-    """Cached, because consumers use the same few topics, and creating the object costs as much as the lookup."""
+    """Consumers use few topics, and creating the object costs as much as the lookup."""
     return uuid.UUID(bytes=key)
 
 
 def resolve_topic(
     services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
 ) -> tuple[str, ErrorCode | None]:
-    """The topic's name, "" if it is unknown, and the error if the client must not read it."""
+    """"" if unknown, and the error if the client must not read it."""
     is_follower = request.replica_id >= 0
     name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
     if name is None and is_follower and isinstance(key, bytes):
         name = services.replicas.topic_ids.name(_topic_id(key))  # LeaderAndIsr arrives before UpdateMetadata
     if is_follower and not services.authorizer.authorize(context, Operation.CLUSTER_ACTION, CLUSTER):
-        return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # only followers may read up to the log end
+        return name or "", ErrorCode.TOPIC_AUTHORIZATION_FAILED  # followers may read up to the log end
     if name is None:
         return "", ErrorCode.UNKNOWN_TOPIC_ID
     if not is_follower and not services.authorizer.authorize(context, Operation.READ, topic(name)):
