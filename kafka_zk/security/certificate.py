@@ -1,4 +1,4 @@
-"""Reads subject, host names and expiry from a certificate. Pure.
+"""Reads a certificate's subject, host names and expiry. Pure.
 
 Source: RFC 5280 4.1.
 """
@@ -23,12 +23,12 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """A certificate's content.
+    """What is read of a certificate.
 
     Attributes:
         subject: distinguished name in Java's form.
-        names: host names, addresses and other names in subjectAltName.
-        not_after_ms: expiry, ms since the epoch.
+        names: in subjectAltName: host names, addresses and others.
+        not_after_ms: expiry, since the epoch.
     """
 
     subject: str
@@ -36,17 +36,17 @@ class Certificate:
     not_after_ms: int
 
     def days_left(self, now_ms: int) -> float:
-        """Days until the certificate expires; negative afterwards."""
+        """Negative after the expiry."""
         return (self.not_after_ms - now_ms) / _DAY_MS
 
 
 def certificates(pem: str) -> list[Certificate]:
-    """Parse all certificates of a PEM text, in order. Raises ValueError."""
+    """All in a PEM text, in order. Raises ValueError."""
     return [certificate(_decoded(block)) for block in _BLOCK.findall(pem)]
 
 
 def certificate(data: bytes) -> Certificate:
-    """Parse a DER certificate. Raises ValueError."""
+    """From DER. Raises ValueError."""
     signed = list(der.elements(der.element(data).content))
     fields = list(der.elements(signed[0].content)) if signed else []
     if fields and fields[0].tag == _VERSION_TAG:
@@ -65,7 +65,7 @@ def _decoded(block: str) -> bytes:
 
 
 def _time_ms(time: der.Element) -> int:
-    """Time in ms since the epoch. UTCTime has two digits for the years 1950 to 2049."""
+    """In ms since the epoch. UTCTime has two digits for the years 1950 to 2049."""
     text = time.content.decode("ascii")
     if time.tag == _UTC_TIME:
         text = ("19" if text >= "50" else "20") + text

@@ -22,7 +22,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalMapper:
-    """The rules of one listener. Raises InvalidSecurity."""
+    """One listener's rules. Raises InvalidSecurity."""
 
     def __init__(self, rules: str) -> None:
         self._rules: list[_Rule] = []
@@ -39,7 +39,7 @@ class PrincipalMapper:
             self._rules.append(_Rule(None, "", ""))
 
     def user(self, distinguished_name: str) -> str | None:
-        """Apply the first rule that matches the whole distinguished name; None if no rule matches."""
+        """By the first rule that matches the whole distinguished name."""
         for rule in self._rules:
             if rule.pattern is None:
                 return distinguished_name
@@ -61,8 +61,7 @@ def _rule(found: re.Match[str]) -> _Rule:
 
 
 def _expanded(replacement: str, found: re.Match[str]) -> str:
-    """Expand ``$n`` as Java's replaceAll does: the longest number that is a group is replaced, and further digits are
-    text."""
+    """``$n`` as in Java's replaceAll: the longest number that is a group is replaced; further digits are text."""
     groups = found.re.groups
 
     def expand(place: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
-"""Unsecured JSON Web Tokens, Kafka's default for OAUTHBEARER, for tests and development only. Pure.
+"""Unsecured JSON Web Tokens, Kafka's default for OAUTHBEARER, only for tests and development. Pure.
 
-Any client can make one: the algorithm is ``none`` and the signature is empty.
+Any client can make one: the algorithm is ``none``, the signature empty.
 Source: RFC 7515; OAuthBearerUnsecuredJws.java, OAuthBearerUnsecuredLoginCallbackHandler.java@3.9.
 """
 
@@ -27,8 +27,7 @@ class InvalidToken(SaslAuthenticationFailed):
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """The claims of a compact JWS, without checking its signature. Raises InvalidToken, without the token in its
-    message."""
+    """Of a compact JWS, without checking its signature. Raises InvalidToken, without the token in its message."""
     try:
         return dict(parse(token).claims)
     except RefusedToken as error:
@@ -36,8 +35,7 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def unsecured_token(options: Mapping[str, str], now_ms: int) -> Token:
-    """Create the token that the options of a JAAS login module describe, for example
-    ``unsecuredLoginStringClaim_sub="alice"``.
+    """As a JAAS login module's options describe it, for example ``unsecuredLoginStringClaim_sub="alice"``.
 
     Raises ValueError, which names the option.
     """
@@ -63,7 +61,7 @@ def unsecured_token(options: Mapping[str, str], now_ms: int) -> Token:
 
 
 def encode(header: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
-    """Encode a compact JWS without a signature."""
+    """A compact JWS without a signature."""
     return ".".join([_encoded(header), _encoded(claims), ""])
 
 

@@ -20,7 +20,7 @@ EPOCHS = range(2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class ControllerClaim:
-    """Content of ``/controller``. ``kraft_controller_epoch`` is -1 except in a KRaft migration."""
+    """``kraft_controller_epoch``: -1 except in a KRaft migration."""
 
     broker_id: int
     timestamp_ms: int = -1
@@ -28,12 +28,12 @@ class ControllerClaim:
 
     @property
     def is_kraft(self) -> bool:
-        """True if a KRaft controller made the claim; it counts its epochs from 1."""
+        """True if a KRaft controller made the claim; its epochs begin at 1."""
         return self.kraft_controller_epoch >= 1
 
 
 def encode(claim: ControllerClaim) -> bytes:
-    """Encode a claim as version 2."""
+    """As version 2."""
     return json_codec.encode(
         {
             "version": 2,
@@ -45,7 +45,7 @@ def encode(claim: ControllerClaim) -> bytes:
 
 
 def decode(data: bytes | None) -> ControllerClaim:
-    """Decode any historic version. Raises InvalidZnode."""
+    """Any historic version. Raises InvalidZnode."""
     document = json_codec.decode(CONTROLLER, data)
     if type(document) is int:
         return ControllerClaim(json_codec.in_range(CONTROLLER, "the broker id", document, INT32))
@@ -63,5 +63,5 @@ def encode_epoch(epoch: int) -> bytes:
 
 
 def decode_epoch(data: bytes | None) -> int:
-    """The epoch, which must not be the largest possible one. Raises InvalidZnode."""
+    """It must not be the largest possible one. Raises InvalidZnode."""
     return json_codec.integer_text(CONTROLLER_EPOCH, data, EPOCHS)

@@ -20,7 +20,7 @@ ENABLED = 1
 
 @dataclass(frozen=True, slots=True)
 class FinalizedFeatures:
-    """``features`` maps a name to its highest finalized version level."""
+    """``features``: name -> highest finalized version level."""
 
     features: Mapping[str, int] = field(default_factory=dict)
     status: int = ENABLED
@@ -28,7 +28,7 @@ class FinalizedFeatures:
 
 
 def encode(finalized: FinalizedFeatures) -> bytes:
-    """Encode the features in the JSON version ``finalized.version``."""
+    """As version ``finalized.version``."""
     lowest = {"min_version_level": 1} if finalized.version == 1 else {}
     return json_codec.encode(
         {
@@ -40,7 +40,7 @@ def encode(finalized: FinalizedFeatures) -> bytes:
 
 
 def decode(data: bytes | None) -> FinalizedFeatures:
-    """Decode any historic version. Raises InvalidZnode."""
+    """Any historic version. Raises InvalidZnode."""
     document = json_codec.decode_object(FEATURE, data)
     version = json_codec.version(FEATURE, document)
     listed = document.get("features") or {}

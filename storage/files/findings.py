@@ -1,6 +1,6 @@
-"""Findings: reports about files that storage could not use. The owner of the logs logs them.
+"""Findings: reports about files that storage could not use, for the logs' owner.
 
-Storage never discards, moves or removes a file because of its content without a finding.
+Storage discards, moves or removes no file because of its content without a finding.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ DAMAGED_SUFFIX = ".damaged"
 
 
 class Finding(NamedTuple):
-    """A report. Its text is the sentence ``path problem: meaning``."""
+    """Reads as the sentence ``path problem: meaning``."""
 
     path: str
     problem: str
@@ -24,11 +24,11 @@ Observe = Callable[[Finding], None]
 
 
 def ignore(finding: Finding) -> None:
-    """An observer that ignores every finding."""
+    """Ignores every finding."""
 
 
 def discard(path: str, error: Exception | str, meaning: str) -> Finding:
-    """Rename an unreadable file, or a directory that blocks its name. The content is kept.
+    """Rename an unreadable file, or a directory that blocks its name.
 
     Raises: OSError.
     """

@@ -1,4 +1,4 @@
-"""Zigzag varints of Kafka's records: the sign in bit 0, seven bits per byte, lowest first."""
+"""Zigzag varints: the sign in bit 0, seven bits per byte, lowest first."""
 
 from collections.abc import Sequence
 
@@ -18,21 +18,21 @@ def _encode(value: int) -> bytes:
 
 
 def as_long(value: int) -> int:
-    """``value`` reduced to 64 bits, as Java's overflow does."""
+    """Reduced to 64 bits, like Java's overflow."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 _TABLE_SIZE = 4096
-_TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # most lengths and deltas are small
+_TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # most are small
 
 
 def encode_varint(value: int) -> bytes:
-    """Encode a signed integer of at most 64 bits."""
+    """Signed, at most 64 bits."""
     return _TABLE[value] if 0 <= value < _TABLE_SIZE else _encode(value)
 
 
 def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
-    """Encode non-negative integers."""
+    """Non-negative ones."""
     try:
         return list(map(_TABLE.__getitem__, values))
     except IndexError:
@@ -40,7 +40,7 @@ def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """Decode at ``position``. Returns (value, position after it).
+    """Returns (value, position after it).
 
     Raises: InvalidRecord above 64 bits, IndexError at the end of the data.
     """

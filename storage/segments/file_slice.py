@@ -1,4 +1,4 @@
-"""Slices of segment files, which the network sends without reading them into Python.
+"""Slices of segment files, which the network sends without reading them.
 
 Tests: tests/storage/log/test_log_files.py.
 """
@@ -8,7 +8,7 @@ from kafka_zk.storage.segments.segment import Segment
 
 
 class FileSlice:
-    """A byte range of a segment that contains whole batches. To keep it beyond the current call, call ``retain``."""
+    """Whole batches of a segment. Call ``retain`` to keep a slice beyond the current call."""
 
     __slots__ = ("position", "segment", "size_bytes")
 
@@ -25,7 +25,7 @@ class FileSlice:
 
     @property
     def in_active_segment(self) -> bool:
-        """True if this is the active segment, whose end is in the page cache."""
+        """True for the active segment, whose end is in the page cache."""
         return self.segment.is_active
 
     def fileno(self) -> int:
@@ -33,7 +33,7 @@ class FileSlice:
         return self.segment.fileno()
 
     def retain(self) -> "FileSlice":
-        """Pin the file: its descriptor stays open until ``release``, even if the segment is closed or deleted.
+        """Keep the descriptor open until ``release``, even if the segment is closed or deleted.
 
         Raises: OSError if the file cannot be opened, TooManyOpenFiles.
         """
@@ -44,5 +44,5 @@ class FileSlice:
         self.segment.unpin()
 
     def read(self) -> bytes:
-        """The bytes; fewer than ``size_bytes`` if the file has been truncated."""
+        """Fewer than ``size_bytes`` if the file was truncated."""
         return segment_scan.read_range(self.segment.fileno(), self.position, self.size_bytes)

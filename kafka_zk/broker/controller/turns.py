@@ -1,4 +1,4 @@
-"""The cost of the controller's work for ``kafka_zk.base.turns.Turns``, which yields to other work of the reactor.
+"""Costs of the controller's work, for ``kafka_zk.base.turns.Turns``.
 
 Only queued events change the context, one at a time, so yielding during an event does not change its data.
 """
@@ -6,7 +6,7 @@ Only queued events change the context, one at a time, so yielding during an even
 from kafka_zk.base.turns import TURN_COST
 
 PARTITIONS_A_TURN = 500
-"""Number of partitions or replicas that one operation handles in a turn (a few milliseconds)."""
+"""Handled in a turn (a few milliseconds)."""
 
 PARTITION_COST = TURN_COST // PARTITIONS_A_TURN + 1
 

@@ -9,13 +9,13 @@ from kafka_zk.protocol.errors import ProtocolError
 
 
 class GroupReporter:
-    """``tell`` is the callback for a ``GroupCoordinator``. If there is no observer, it costs almost nothing."""
+    """``tell``: for a ``GroupCoordinator``. Without observers, it costs almost nothing."""
 
     def __init__(self, source: EventSource) -> None:
         self._source = source
 
     def tell(self, group_id: str, happened: Happened) -> None:
-        """Emit the event. Decodes client bytes to partitions."""
+        """Decodes client bytes to partitions."""
         if not self._source.observed:
             return
         kind, cause, fields = happened
@@ -29,7 +29,7 @@ class GroupReporter:
 
 
 def owned_partitions(metadata: bytes) -> tuple[TopicPartition, ...]:
-    """Partitions that a joining consumer owns, sorted; empty if this is not consumer metadata."""
+    """Of a joining consumer, sorted; empty without consumer metadata."""
     try:
         return tuple(sorted(read_subscription(metadata).owned))
     except ProtocolError:
@@ -37,7 +37,7 @@ def owned_partitions(metadata: bytes) -> tuple[TopicPartition, ...]:
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Partitions assigned to a consumer, sorted; empty if this is not a consumer assignment."""
+    """Of a consumer, sorted; empty without a consumer assignment."""
     try:
         return tuple(sorted(read_assignment(assignment)))
     except ProtocolError:

@@ -23,26 +23,24 @@ _CODES: dict[type[Exception], ErrorCode] = {
 }
 
 EXPECTED: tuple[type[Exception], ...] = (ApiError, *_CODES)
-"""Exceptions that handlers turn into error codes. Any other exception is a bug and closes the connection."""
+"""What handlers turn into error codes. Any other exception is a bug and closes the connection."""
 
 
 def error_code(error: Exception) -> ErrorCode:
-    """The code for an exception of ``EXPECTED``."""
     if isinstance(error, ApiError):
         return error.code
     return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)
 
 
 def controller_error_code(error: Exception) -> ErrorCode:
-    """Like ``error_code``, for operations of the controller: after a lost session, clients retry with the next
-    controller.
+    """Like ``error_code``, for the controller: after a lost session, clients retry with the next controller.
 
-    Kafka responds UNKNOWN_SERVER_ERROR, after which its clients give up. The operation may have taken effect, so a
-    retry may get the error that the resource already exists.
+    Kafka responds UNKNOWN_SERVER_ERROR, and clients give up. The operation may have taken effect: a retry may find that
+    the resource exists.
     """
     return ErrorCode.NOT_CONTROLLER if isinstance(error, registry.SessionLost) else error_code(error)
 
 
 def error_message(error: Exception) -> str | None:
-    """The message for responses that have a field for it."""
+    """For responses with a field for it."""
     return error.message if isinstance(error, ApiError) else str(error) or None

@@ -1,7 +1,6 @@
-"""Login checks by a user-defined class: a few run in threads at a time, the others wait while their clients stay
-connected.
+"""Login checks by a user-defined class: a few run in threads, others wait with their clients.
 
-Checks of clients that have disconnected are dropped, so that they cannot delay all logins.
+Checks of disconnected clients are dropped: they must not delay all logins.
 """
 
 from collections.abc import Callable
@@ -17,7 +16,7 @@ T = TypeVar("T")
 
 
 class LoginChecks:
-    """A ``RunInThread`` that runs at most ``most`` functions at a time."""
+    """A ``RunInThread`` for ``most`` functions at a time."""
 
     def __init__(self, run_in_thread: RunInThread, most: int) -> None:
         self._run_in_thread = run_in_thread
@@ -32,7 +31,7 @@ class LoginChecks:
 
         def end(result: Any) -> None:
             self._places.release()
-            if check.called:  # its client has left
+            if check.called:  # the client has left
                 return
             if isinstance(result, Failure):
                 check.errback(result)

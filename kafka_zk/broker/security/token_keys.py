@@ -1,8 +1,8 @@
-"""Fetches the keys of an OAuth provider periodically.
+"""Fetches an OAuth provider's keys periodically.
 
-After a failure, the known keys are kept, and the fetch is retried after
-sasl.oauthbearer.jwks.endpoint.retry.backoff.ms, which doubles each time. An unknown key causes an earlier fetch. Before
-the first success, no token is accepted. Source: RefreshingHttpsJwks.java@3.9.
+After a failure, known keys stay, and the fetch is retried after sasl.oauthbearer.jwks.endpoint.retry.backoff.ms, which
+doubles each time. An unknown key causes an earlier fetch. Before the first success, no token is accepted. Source:
+RefreshingHttpsJwks.java@3.9.
 """
 
 from typing import Any
@@ -19,13 +19,13 @@ from kafka_zk.security.signed_tokens import SignedTokens, VerificationKey, read_
 from kafka_zk.security.tls_settings import TlsSettings
 
 MISSED_KEY_INTERVAL_S = 10.0
-"""Minimum interval between fetches because of unknown keys, which any client can name."""
+"""Between fetches because of unknown keys, which any client can name."""
 
 _log = Logger()
 
 
 class TokenKeys:
-    """Fetches the keys of one listener. ``start`` returns after the first attempt, even if it fails."""
+    """For one listener. ``start`` returns after the first attempt, even if it fails."""
 
     def __init__(self, endpoint: JwksEndpoint, tokens: SignedTokens, clock: Clock, run_in_thread: RunInThread) -> None:
         self._endpoint = endpoint
@@ -64,7 +64,7 @@ class TokenKeys:
         try:
             self._tokens.keys = await self._run_in_thread(self._ask)
             wait_ms, self._backoff_ms = self._endpoint.refresh_ms, self._endpoint.retry_backoff_ms
-        except Exception as error:  # must retry after any error, or withdrawn keys would stay valid
+        except Exception as error:  # retry after any error, or withdrawn keys stay valid
             why = str(error) or repr(error)
             _log.error("no keys of the OAuth provider: {url}: {error}", url=self._endpoint.url, error=why)
             wait_ms, self._backoff_ms = self._backoff_ms, min(self._backoff_ms * 2, self._most_ms)

@@ -1,4 +1,4 @@
-"""Results and effects of a transactional id's core."""
+"""Results and effects of a transactional id."""
 
 from typing import NamedTuple
 
@@ -12,36 +12,35 @@ NO_PRODUCER_EPOCH = -1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """A producer id and its epoch; both -1 if there is none."""
+    """Both -1 if there is none."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
 
 
 class Result(NamedTuple):
-    """The response to a request. ``producer``: only for InitProducerId, and only if there is no error."""
+    """``producer``: the result of a successful InitProducerId."""
 
     error: ErrorCode
     producer: ProducerIdAndEpoch = ProducerIdAndEpoch()
 
 
 class Answer(NamedTuple):
-    """Send the response. ``reply`` is None if there was no request."""
+    """Send the response; ``reply`` is None if there was no request."""
 
     reply: Reply | None
     result: Result
 
 
 class Append(NamedTuple):
-    """Append this state with acks=all, then call ``appended``. ``is_retry``: pause first, because the last attempt
-    failed."""
+    """With acks=all; then call ``appended``. ``is_retry``: pause first, because the last attempt failed."""
 
     metadata: TransactionMetadata
     is_retry: bool = False
 
 
 class SendMarkers(NamedTuple):
-    """Write a marker to each partition, and call ``markers_written`` with partitions that have it."""
+    """Write a marker to each partition; call ``markers_written`` with those that have it."""
 
     producer: ProducerIdAndEpoch
     commit: bool
@@ -49,7 +48,7 @@ class SendMarkers(NamedTuple):
 
 
 class WriteTombstone(NamedTuple):
-    """Write the id's tombstone; call ``removal_failed`` if that fails."""
+    """Call ``removal_failed`` if that fails."""
 
 
 Effect = Answer | Append | SendMarkers | WriteTombstone
