@@ -39,7 +39,7 @@ class AclRegistry:
         self._events = events
 
     async def ensure_paths(self) -> None:
-        """As Kafka's authorizer at startup."""
+        """Create the same parent znodes as Kafka's authorizer at startup."""
         types = [znodes.type_path(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]
         await ensure_paths(self._client, [*types, *acl_change.PARENTS.values()])
 
@@ -138,7 +138,7 @@ class AclRegistry:
 
 
 def _present(path: str, found: Found | None, *, replace: bool) -> Acls | None:
-    """None if they cannot be parsed and must be replaced."""
+    """The current ACLs; None if they cannot be parsed and must be replaced."""
     if found is None:
         return frozenset()
     try:

@@ -74,7 +74,7 @@ class BrokerRegistry:
         )
 
     async def unregister(self, broker_id: int) -> None:
-        """If it belongs to the client's session."""
+        """Delete this broker's registration if it belongs to the client's session."""
         await remove_own(self._client, znodes.broker_path(broker_id))
 
     async def live(self) -> LiveBrokers:

@@ -14,7 +14,7 @@ from kafka_zk.registry.znodes import cluster_id as znodes
 
 
 def random_id(random: Random = SYSTEM_RANDOM) -> str:
-    """In the format of Kafka's Uuid: 22 characters of url-safe base64, without a leading dash."""
+    """A new id in the format of Kafka's Uuid: 22 characters of url-safe base64, without a leading dash."""
     while True:
         text = base64.urlsafe_b64encode(random_uuid(random).bytes).rstrip(b"=").decode()
         if not text.startswith("-"):

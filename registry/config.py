@@ -122,7 +122,7 @@ class ConfigRegistry:
         return [[] if answer is None or isinstance(answer, NoAuth) else answer[0] for answer in answers]
 
     async def set_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
-        """Without a notification (see ``change_entity``)."""
+        """Replace the entity's config without a notification (see ``change_entity``)."""
         path, data = znodes.entity_path(entity_type, entity_name), znodes.encode(config_values)
         while True:
             try:
@@ -136,7 +136,7 @@ class ConfigRegistry:
                     continue  # another writer created the znode
 
     async def change_entity(self, entity_type: str, entity_name: str, config_values: Mapping[str, str]) -> None:
-        """With a notification. Retries after connection losses. Raises SessionLost."""
+        """Replace the entity's config and notify all brokers. Retries after connection losses. Raises SessionLost."""
         await until_answered(self._client, lambda: self.set_entity(entity_type, entity_name, config_values))
         await until_answered(self._client, lambda: self.notify(entity_type, entity_name))
 
@@ -203,14 +203,15 @@ class ConfigRegistry:
         return True
 
     async def _write(self, entity_type: str, entity_name: str, write: Operation) -> None:
-        """In one multi: without the notification, a broker would accept a removed user. Raises the cause."""
+        """Write the config and its notification in one multi: a broker without the notification would accept a removed
+        user. Raises the cause."""
         try:
             await self._client.multi([write, _announcement(entity_type, entity_name)])
         except MultiFailed as error:
             raise error.cause from None
 
     async def _remove_empty_parents(self, entity_type: str, entity_name: str) -> None:
-        """After a user's last client, delete ``clients``, and the user if it has no config."""
+        """After the deletion of a user's last client, delete ``clients``, and the user if it has no config."""
         user, separator, _ = entity_name.partition("/clients/")
         if not separator:
             return

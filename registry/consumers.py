@@ -56,7 +56,7 @@ class ConsumerRegistry:
     async def register(
         self, consumer_id: str, registration: ConsumerRegistration, own_previous_session_ids: Collection[int] = ()
     ) -> int:
-        """In the client's session. Returns the czxid.
+        """Register this member in the client's session. Returns the czxid.
 
         Waits ``registration.ghost_life_ms`` for another session's znode to disappear, again after a connection loss. In
         the same session, an equal registration stays; another replaces it.
@@ -89,7 +89,7 @@ class ConsumerRegistry:
         return await outwait_ghost(self._client, self._clock, path, attempt, refusal)
 
     async def unregister(self, consumer_id: str) -> None:
-        """If it is of the client's session."""
+        """Delete this member's registration if it belongs to the client's session."""
         await remove_own(self._client, znodes.id_path(self._group, consumer_id))
 
     async def members(self) -> Members:

@@ -67,7 +67,7 @@ class Lost(NamedTuple):
 
 
 class ControllerRegistry:
-    """With fenced writes to any znode."""
+    """``/controller`` and ``/controller_epoch``, and fenced writes to any znode."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class ControllerRegistry:
             return Elected(epoch, stat.version)
 
     async def claim(self) -> ControllerClaim | None:
-        """None without a controller. Raises InvalidZnode."""
+        """The current controller's claim; None if there is no controller. Raises InvalidZnode."""
         return (await self._claim())[0]
 
     async def current(self) -> int | None:

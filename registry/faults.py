@@ -24,7 +24,7 @@ class ZnodeFaults:
         self._many_are_told = False
 
     def found(self, path: str, faults: Sequence[str]) -> None:
-        """Of a znode that was read; none if valid."""
+        """Report the faults of a znode that was read; none if it was valid."""
         if not faults:
             self.forget(path)
         elif self._told.get(path) != tuple(faults):
@@ -58,6 +58,6 @@ class ZnodeFaults:
         self._many_are_told &= len(self._told) > PATH_COUNT // 2
 
     def forget_where(self, is_gone: Callable[[str], bool]) -> None:
-        """Of deleted znodes."""
+        """Forget the faults of the deleted znodes that ``is_gone`` selects."""
         self._told = {path: faults for path, faults in self._told.items() if not is_gone(path)}
         self._many_are_told &= len(self._told) > PATH_COUNT // 2

@@ -29,7 +29,8 @@ _NONE_IS_EARLIER = 2**63
 
 
 class GroupTopic(NamedTuple):
-    """As a group sees it: its znode's czxid (0: none), and that of the first topic that the group read."""
+    """A topic as a group sees it: czxid of its znode (0: it does not exist), and of the first topic that the group
+    read."""
 
     czxid: int = 0
     first_czxid: int | None = None  # None: unknown
@@ -40,7 +41,7 @@ class GroupTopic(NamedTuple):
 
 
 class TopicLook:
-    """Of several topics."""
+    """Reads several topics and interprets the results."""
 
     def __init__(self, registry: "GroupTopicRegistry", topics: Collection[str]) -> None:
         self._registry = registry
@@ -54,7 +55,7 @@ class TopicLook:
         ]
 
     def seen(self, answers: Collection[Any]) -> dict[str, GroupTopic]:
-        """From the results of ``reads``."""
+        """The topics, from the results of ``reads``."""
         listed = list(answers)
         for topic, answer in zip(self._first_read, listed[len(self._topics) :], strict=True):
             if answer is not None:
@@ -113,7 +114,7 @@ class GroupTopicRegistry:
 
 
 async def outdated(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> set[TopicPartition]:
-    """Those whose stored offset belongs to an earlier topic of the same name."""
+    """The partitions whose stored offset belongs to an earlier topic of the same name."""
     listed = list(tps)
     look = GroupTopicRegistry(client, group).look(sorted({tp.topic for tp in listed}))
     reads = look.reads()

@@ -80,7 +80,7 @@ async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> 
 
 
 async def delete_group_offsets(client: RegistryClient, group: str, tps: Iterable[TopicPartition]) -> None:
-    """Of a group without live members. Raises: GroupNotEmpty, NoNode."""
+    """Delete some offsets of a group without live members. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     await found(client.delete(znodes.offset_path(group, *tp)) for tp in tps)
 

@@ -17,7 +17,7 @@ async def notify_isr_change(client: RegistryClient, partitions: Iterable[TopicPa
 
 
 def deletions(parent: str, names: Iterable[str]) -> list[Delete]:
-    """For the controller: handled notifications under ``parent``."""
+    """The operations with which the controller deletes handled notifications under ``parent``."""
     return [Delete(f"{parent}/{name}") for name in sorted(names)]
 
 

@@ -45,7 +45,7 @@ class StoredOffset(NamedTuple):
 
 
 NO_VERSION = -1
-"""Of a missing znode."""
+"""The version of a missing znode."""
 
 
 class Commit(NamedTuple):
@@ -81,7 +81,7 @@ class OffsetRegistry:
     async def fetch_visible(
         self, partitions: Iterable[TopicPartition]
     ) -> tuple[dict[TopicPartition, StoredOffset], dict[TopicPartition, NoAuth]]:
-        """Like ``fetch``, but returns the partitions whose offset an ACL hides."""
+        """Like ``fetch``, but also return the partitions whose offset an ACL hides."""
         wanted = list(partitions)
         answers = dict(zip(wanted, await readable(self._client.get(self._path(tp)) for tp in wanted), strict=True))
         hidden = {tp: answer for tp, answer in answers.items() if isinstance(answer, NoAuth)}
@@ -95,7 +95,7 @@ class OffsetRegistry:
         }
 
     async def partitions(self) -> list[TopicPartition]:
-        """Those with an offset znode, sorted."""
+        """The partitions with an offset znode of the group, sorted."""
         return await listed_partitions(self._client, znodes.group_offsets_path(self._group))
 
     async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | OffsetRefused]:

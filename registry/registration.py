@@ -113,7 +113,7 @@ async def _czxid(client: RegistryClient, path: str, operations: Sequence[Operati
 
 
 async def remove_own(client: RegistryClient, path: str) -> None:
-    """If it is the client's session's."""
+    """Delete ``path`` if it belongs to the client's session."""
     stat = await client.exists(path)
     if stat is not None and stat.ephemeral_owner == client.session_id:
         try:

@@ -47,7 +47,7 @@ class TopicRegistry:
         return {name for name, stat in zip(wanted, stats, strict=True) if stat is None}
 
     async def assignments(self, names: Iterable[str]) -> dict[str, TopicAssignment]:
-        """Of existing topics, in one pipeline. Raises InvalidZnode, NoAuth."""
+        """The existing topics among ``names``, read in one pipeline. Raises InvalidZnode, NoAuth."""
         wanted = list(names)
         answers = await found(self._client.get(znodes.topic_path(name)) for name in wanted)
         return {
@@ -139,7 +139,7 @@ class TopicRegistry:
                 in_doubt = True  # the next read shows the outcome
 
     async def request_deletion(self, name: str) -> None:
-        """By the controller; idempotent. Raises SessionLost."""
+        """Request that the controller deletes the topic; idempotent. Raises SessionLost."""
         try:
             await until_answered(
                 self._client, lambda: create_with_parents(self._client, Create(admin.delete_topic_path(name)))
@@ -173,7 +173,8 @@ class TopicRegistry:
 
 
 class AssignmentWatcher:
-    """Of one topic znode. Old tools rewrite it as version 1, without ``topic_id``, which the controller must restore.
+    """A data watch on one topic znode. Old tools rewrite it as version 1, without ``topic_id``, which the controller
+    must restore.
 
     What an ACL hides is reported like what cannot be parsed.
     """

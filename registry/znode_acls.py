@@ -22,7 +22,7 @@ ROOTS = (
 
 
 class AclClient(RegistryClient, Protocol):
-    """It can change ACLs."""
+    """A client that can change the ACLs of znodes."""
 
     def reset_acl(self, path: str) -> Awaitable[ZnodeStat]:
         """Set the ACL that the znode would get if this client created it. Raises NoNode, NoAuth."""
@@ -51,7 +51,8 @@ async def kafka_znodes(client: RegistryClient) -> AsyncIterator[list[str]]:
 
 
 async def reset_acls(client: AclClient) -> int:
-    """Of all ``kafka_znodes``, by the client's ``Security``. Returns their number, without those deleted meanwhile.
+    """Set the ACLs of all ``kafka_znodes`` according to the client's ``Security``. Returns their number, without those
+    deleted meanwhile.
 
     Raises: NoAuth for another identity's znode.
     """

@@ -96,7 +96,7 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 
 
 def as_document(node: Znode) -> dict[str, Any]:
-    """For JSON, with ZooKeeper's names. Session ids and zxids are longs, so hexadecimal text.
+    """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are longs, so hexadecimal text.
 
     If an ACL hides it, only the path.
     """

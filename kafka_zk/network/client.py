@@ -175,7 +175,7 @@ class KafkaConnection(TwistedProtocol):
         return answer
 
     def hold_requests(self) -> None:
-        """Until ``release_requests``."""
+        """Hold requests until ``release_requests``."""
         self._held: list[Sequence[Part]] = []
         self._write_frame = self._held.append
 
@@ -187,7 +187,7 @@ class KafkaConnection(TwistedProtocol):
             transport.write_frame(parts)
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> "Deferred[codec.Message]":
-        """Like ``request``, even while requests are held."""
+        """Like ``request``, but send immediately, even while requests are held."""
         transport: Any = self.transport
         usual, self._write_frame = self._write_frame, transport.write_frame
         try:

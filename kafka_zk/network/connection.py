@@ -260,7 +260,7 @@ class BrokerConnection(TwistedProtocol):
             timer.cancel()
 
     def tls_established(self, certificate: bytes | None) -> None:
-        """After the TLS handshake. ``certificate``: the peer's, verified, as DER, if any."""
+        """Called when the TLS handshake is done. ``certificate``: the peer's, verified, as DER, if any."""
         if self._settings.principal_of is None:
             return
         try:

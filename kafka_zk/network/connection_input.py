@@ -16,7 +16,7 @@ from kafka_zk.protocol.frame import FrameDecoder
 BETWEEN_BROKERS = frozenset(
     (ApiKey.LEADER_AND_ISR, ApiKey.STOP_REPLICA, ApiKey.UPDATE_METADATA, ApiKey.CONTROLLED_SHUTDOWN)
 )
-"""They must succeed even if clients have used up the memory."""
+"""Requests between brokers that must succeed even if clients have used up the memory."""
 
 _READING = frozenset((Input.READING, Input.READING_ASKING))
 _ASKING = frozenset((Input.ASKING, Input.READING_ASKING))
@@ -83,7 +83,7 @@ class ConnectionInput:
             self.memory.take_frame(size_bytes)
 
     def pause(self) -> None:
-        """Until ``go_on``."""
+        """Stop reading until ``go_on``."""
         if self.state in _READING:
             self.state = PAUSE[self.state]
             self._transport.pauseProducing()

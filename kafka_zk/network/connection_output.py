@@ -56,7 +56,7 @@ class ConnectionOutput:
             writer.on_drained = drained
 
     def drained(self) -> None:
-        """At most half of QUEUE_FULL_BYTES is left."""
+        """Called when at most half of QUEUE_FULL_BYTES is left."""
         self.state = DRAIN[self.state]
 
     @property
@@ -64,7 +64,7 @@ class ConnectionOutput:
         return self._throttle_count > 0
 
     def mute(self, mute_ms: int, unmuted: Callable[[], None]) -> None:
-        """Then call ``unmuted``. Throttles may overlap."""
+        """Throttle the peer for ``mute_ms``, then call ``unmuted``. Throttles may overlap."""
         self._throttle_count += 1
         self.state = MUTE[self.state]
         self._mutes.append(self._clock.callLater(mute_ms / 1000, self._unmute, unmuted))
@@ -85,7 +85,7 @@ class ConnectionOutput:
 
     @property
     def queued_memory_bytes(self) -> int:
-        """Of queued responses."""
+        """Memory held by queued responses."""
         writer = self.writer
         return writer.queued_memory_bytes if writer.queued_size_bytes else 0
 
@@ -101,7 +101,8 @@ class ConnectionOutput:
 
 
 def hold_slices(parts: Sequence[Part]) -> ExitStack:
-    """Until the stack is closed. Raises OSError if a file is missing or too many are open."""
+    """Retain the slices among ``parts`` until the stack is closed. Raises OSError if a file is missing or too many are
+    open."""
     with ExitStack() as held:
         for part in parts:
             if not isinstance(part, bytes | bytearray | memoryview):

@@ -17,7 +17,8 @@ from kafka_zk.network.connection_rates import ConnectionRates
 UNLIMITED = 2147483647
 
 OTHER_DESCRIPTORS = 100
-"""For ZooKeeper, listeners, other brokers, helper processes, and short-lived files such as checkpoints."""
+"""Descriptors for ZooKeeper, listeners, connections to other brokers, helper processes, and short-lived files such as
+checkpoints."""
 
 
 def descriptors_for_connections(limit: int, log_files: int) -> int:
@@ -58,7 +59,7 @@ class ConnectionQuotas:
         self._waiting: list[Callable[[], None]] = []
 
     def set_limits(self, max_connections: int, max_connections_per_ip: int, overrides: Mapping[str, int]) -> None:
-        """For new connections."""
+        """Set limits for new connections."""
         self.max_connections = max_connections
         self.max_connections_per_ip = max_connections_per_ip
         self.max_connections_per_ip_overrides = dict(overrides)

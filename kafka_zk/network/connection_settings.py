@@ -92,7 +92,7 @@ class AwaitsCertificate:
 
 @dataclass(slots=True)
 class ConnectionSettings:
-    """Of one listener.
+    """Settings of one listener's connections.
 
     Args:
         dispatch: handles a request and its errors; exceptions are logged and close the connection.

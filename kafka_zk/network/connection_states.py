@@ -56,7 +56,7 @@ CLOSED_PHASES = frozenset((Phase.CLOSING, Phase.LOST))
 
 
 class Slot(_State):
-    """Of the request in progress, not of those in flight (``in_flight``)."""
+    """The request in progress, without those in flight (``in_flight``)."""
 
     IDLE = "no request"
     HANDLING = "its handler runs"

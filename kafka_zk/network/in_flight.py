@@ -17,7 +17,7 @@ MAX_REQUESTS = 5
 """``max.in.flight.requests.per.connection`` of Kafka's producer."""
 
 Response = list[Part] | None
-"""With header, without size prefix; None: no response (acks=0)."""
+"""The parts of a response, with header and without size prefix; None if the request gets no response (acks=0)."""
 
 Outcome = Response | Exception
 """The exception closes the connection."""
@@ -54,7 +54,7 @@ class InFlight(deque[InFlightRequest]):
         return self._has_failed or len(self) >= MAX_REQUESTS
 
     def begin(self, header: RequestHeader, kept_bytes: int = 0) -> InFlightRequest:
-        """It lets the next one begin, or is done before earlier ones."""
+        """Add a request that lets the next one begin, or that is done before earlier ones."""
         request = InFlightRequest(header, kept_bytes)
         self.kept_bytes += kept_bytes
         self.append(request)

@@ -149,7 +149,7 @@ class Listener:
 
     @property
     def address(self) -> tuple[str, int]:
-        """As configured."""
+        """Host and port as configured."""
         return self._settings.host, self._settings.port
 
     def bind(self) -> int:

@@ -33,7 +33,7 @@ class BrokerReactor(EPollReactor):
         self._due += (call,)
 
     def timeout(self) -> float | None:
-        """In s; None: no limit."""
+        """Maximum wait of the next turn in s; None: no limit."""
         return 0 if self._due else super().timeout()
 
     def doPoll(self, timeout: float | None) -> None:
@@ -72,7 +72,7 @@ class BrokerReactor(EPollReactor):
 
 
 def install() -> BrokerReactor:
-    """For the process. Raises ReactorAlreadyInstalledError."""
+    """Install this reactor for the process. Raises ReactorAlreadyInstalledError."""
     reactor = BrokerReactor()  # type: ignore[no-untyped-call]
     installReactor(reactor)
     return reactor

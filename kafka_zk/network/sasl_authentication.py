@@ -25,10 +25,10 @@ class AuthenticatingConnection(Protocol):
     """What is used of ``KafkaConnection``."""
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> Awaitable[codec.Message]:
-        """Even while requests are held."""
+        """Send one request, even while requests are held, and return its response."""
 
     def hold_requests(self) -> None:
-        """Until ``release_requests``."""
+        """Hold other requests until ``release_requests``."""
 
     def release_requests(self) -> None: ...
 
@@ -37,7 +37,7 @@ class AuthenticatingConnection(Protocol):
 
 
 class SaslAuthentication:
-    """Of one connection to the broker at ``host``."""
+    """The authentication of one connection to the broker at ``host``."""
 
     def __init__(
         self, reactor: Any, connection: AuthenticatingConnection, settings: SaslSettings, host: str
@@ -49,7 +49,7 @@ class SaslAuthentication:
         self._timer: Any = None
 
     async def authenticate(self) -> None:
-        """Before any other request.
+        """Authenticate for the first time, before any other request is sent.
 
         Raises SaslAuthenticationFailed, UnsupportedSaslMechanism, TokenUnavailable, TicketUnavailable; ApiError before
         Kafka 1.0; requests' errors.

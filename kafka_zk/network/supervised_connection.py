@@ -16,7 +16,7 @@ _log = Logger()
 class SupervisedConnection(BrokerConnection):
     @property
     def is_busy(self) -> bool:
-        """A request is in progress."""
+        """True if a request is in progress."""
         return self._holds_slot or bool(self._in_flight)
 
     @property
@@ -43,7 +43,7 @@ class SupervisedConnection(BrokerConnection):
 
     @property
     def holds_memory(self) -> bool:
-        """For responses that the peer does not read."""
+        """True if the connection holds memory for responses that the peer does not read."""
         return self._output.seen_queued_bytes > 0 and self._memory.size_bytes > 0
 
     def expire_request_early(self) -> None:

@@ -207,11 +207,11 @@ class TlsFrameTransport(FrameTransport):
 
     @property
     def queued_memory_bytes(self) -> int:
-        """Without slices, with the ciphertext."""
+        """Memory held by the queue (without slices) and its ciphertext."""
         return super().queued_memory_bytes + len(self._ciphertext)
 
     def _head(self) -> bytes | memoryview:
-        """At most ENCRYPT_BYTES. Raises OSError."""
+        """The beginning of the queue, at most ENCRYPT_BYTES. Raises OSError."""
         pieces: list[bytes | memoryview] = []
         size_bytes = 0
         for item in islice(self._queue, MAX_RUN):

@@ -40,7 +40,7 @@ RECEIVE_BUFFER_BYTES = 128 * 1024
 """Maximum received at a time for small requests. Holds the five batches of 16 KB that a producer may have in flight."""
 
 RECEIVE_INTO_FROM_BYTES = 16 * 1024
-"""If less is missing, a frame is received together with later data, which saves a turn per frame."""
+"""If less than this is missing, a frame is received together with later data, which saves a turn per frame."""
 
 MAX_RUN = 64
 """Buffers per ``sendmsg``; the system's limit is 1,024."""
@@ -87,7 +87,7 @@ class _SliceInQueue:
 
 
 def _bytes_at_head(queue: deque[memoryview | _SliceInQueue]) -> Iterator[memoryview]:
-    """At most MAX_RUN byte buffers before the first slice."""
+    """The byte buffers before the first slice, at most MAX_RUN."""
     for item in islice(queue, MAX_RUN):
         if not isinstance(item, memoryview):
             return

@@ -19,7 +19,7 @@ WILDCARD_PRINCIPAL = "User:*"
 class _Named(enum.IntEnum):
     @property
     def label(self) -> str:
-        """In znodes and logs: ``TransactionalId`` for TRANSACTIONAL_ID."""
+        """The name in znodes and logs, for example ``TransactionalId`` for TRANSACTIONAL_ID."""
         return _camel_case(self.name)
 
 
@@ -108,7 +108,7 @@ Acls = frozenset[Acl]
 
 
 class AclFilter(NamedTuple):
-    """To list or remove; None and ANY select all. Source: AclBindingFilter.java@3.9."""
+    """Selects ACLs to list or to remove; None and ANY select all. Source: AclBindingFilter.java@3.9."""
 
     resource_type: ResourceType = ResourceType.ANY
     name: str | None = None
@@ -169,11 +169,11 @@ SUPPORTED_OPERATIONS: Mapping[ResourceType, Sequence[Operation]] = {
     ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
     ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""By resource type. Source: AclEntry.supportedOperations@3.9."""
+"""The operations of each resource type. Source: AclEntry.supportedOperations@3.9."""
 
 
 def named(kind: type[E], name: str) -> E | None:
-    """By its name in znodes (``ClusterAction``), ignoring case."""
+    """Find a member by its name in znodes (``ClusterAction``), ignoring case; None if there is none."""
     return _by_label(kind).get(name.lower())
 
 

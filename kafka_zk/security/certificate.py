@@ -46,7 +46,7 @@ def certificates(pem: str) -> list[Certificate]:
 
 
 def certificate(data: bytes) -> Certificate:
-    """From DER. Raises ValueError."""
+    """Parse a DER certificate. Raises ValueError."""
     signed = list(der.elements(der.element(data).content))
     fields = list(der.elements(signed[0].content)) if signed else []
     if fields and fields[0].tag == _VERSION_TAG:
@@ -65,7 +65,7 @@ def _decoded(block: str) -> bytes:
 
 
 def _time_ms(time: der.Element) -> int:
-    """In ms since the epoch. UTCTime has two digits for the years 1950 to 2049."""
+    """Time in ms since the epoch. UTCTime has two digits for the years 1950 to 2049."""
     text = time.content.decode("ascii")
     if time.tag == _UTC_TIME:
         text = ("19" if text >= "50" else "20") + text

@@ -78,7 +78,7 @@ def _is_of_security(key: str) -> bool:
 
 
 class _Keys:
-    """In Java's or librdkafka's spelling with dots. Empty texts count as absent, except of
+    """The supported keys, in Java's or librdkafka's spelling with dots. Empty texts count as absent, except of
     ``ssl.endpoint.identification.algorithm``."""
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
@@ -225,7 +225,7 @@ def _identity(keys: _Keys) -> Identity | None:
 
 
 def _store_type(keys: _Keys, name: str, data: bytes) -> str:
-    """By content: Java reads PKCS12 and JKS under each other's names."""
+    """The type according to the content, because Java reads PKCS12 and JKS under each other's names."""
     key = f"ssl.{name}.type"
     wanted = keys.text(key, "").upper()
     if wanted and wanted not in stores.TYPES:
@@ -312,7 +312,7 @@ def _kerberos(keys: _Keys, options: Mapping[str, str] | None) -> KerberosLogin:
 
 
 def kerberos_login(service: str, options: Mapping[str, str]) -> KerberosLogin:
-    """From a Krb5LoginModule's options. Raises InvalidSecurity."""
+    """The login described by the options of a Krb5LoginModule. Raises InvalidSecurity."""
     principal, keytab = options.get("principal", ""), options.get("keyTab", "")
     if options.get("useKeyTab", "").lower() == "true":
         if not principal or not keytab:
@@ -362,7 +362,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
 
 
 def _endpoint_authorities(keys: _Keys) -> str | None:
-    """For the token endpoint, not for brokers; None: the system's."""
+    """Trusted certificates for the token endpoint, not for brokers; None: the system's."""
     if not keys.has("https.ca.location"):
         return None
     data = keys.file("https.ca.location")

@@ -19,7 +19,7 @@ LOGIN_MODULES: Mapping[str, str] = {
     "OAUTHBEARER": f"{JAVA_PACKAGE}oauthbearer.OAuthBearerLoginModule",
     "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
-"""Of JAAS, by mechanism."""
+"""JAAS login modules of clients and brokers, by mechanism."""
 MECHANISMS = tuple(LOGIN_MODULES)
 
 
@@ -96,7 +96,7 @@ LIBRDKAFKA_KEYS = frozenset(
         "oauth.cb", "sasl.kerberos.principal", "sasl.kerberos.keytab",
     }
 )  # fmt: skip
-"""Not Java's. ``oauth.cb`` is confluent-kafka's ``oauth_cb``."""
+"""Keys that Java does not have. ``oauth.cb`` is confluent-kafka's ``oauth_cb``."""
 
 ALIASES: Mapping[str, str] = {
     "sasl.mechanisms": "sasl.mechanism",
@@ -124,4 +124,4 @@ WITHOUT_MEANING = frozenset(
 
 KEYS = JAVA_KEYS | LIBRDKAFKA_KEYS | ALIASES.keys() | WITHOUT_MEANING
 KEYS_BY_FIELD: Mapping[str, str] = {key.replace(".", "_"): key for key in KEYS}
-"""With ``_``, as keyword arguments -> key."""
+"""Spelling with ``_``, as in keyword arguments -> key."""

@@ -27,7 +27,7 @@ _VERSION_TAG = 0xA0
 
 
 def subject(certificate: bytes) -> str:
-    """From DER, for example ``CN=alice,O=Example``. Raises ValueError."""
+    """The subject of a DER certificate, for example ``CN=alice,O=Example``. Raises ValueError."""
     parts = list(der.elements(der.element(certificate).content))
     fields = list(der.elements(parts[0].content)) if parts else []
     if fields and fields[0].tag == _VERSION_TAG:

@@ -2,7 +2,7 @@
 
 
 class InvalidSecurity(ValueError):
-    """In a setting, or its file. The message says which, and what to do."""
+    """A security setting, or a file that it names, is invalid. The message says which, and what to do."""
 
 
 class AuthenticationFailed(Exception):
@@ -22,7 +22,7 @@ class RefusedForNow(SaslAuthenticationFailed):
 
 
 class UnsupportedSaslMechanism(AuthenticationFailed):
-    """Not enabled on the broker."""
+    """The mechanism is not enabled on the broker."""
 
 
 class SslAuthenticationFailed(AuthenticationFailed):

@@ -64,7 +64,7 @@ def parse_property(text: str) -> LoginModule:
 
 
 def property_text(module: LoginModule) -> str:
-    """As in ``sasl.jaas.config``."""
+    """The ``sasl.jaas.config`` text of a module."""
     options = (f" {name}={_quoted(value)}" for name, value in module.options.items())
     return f"{module.name} required{''.join(options)};"
 

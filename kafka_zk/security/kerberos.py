@@ -43,7 +43,7 @@ def gssapi_module() -> Any:
 
 
 def default_realm() -> str:
-    """From krb5.conf; empty if none."""
+    """The default realm in krb5.conf; empty if there is none."""
     gssapi = gssapi_module()
     try:
         name = gssapi.Name("x", gssapi.NameType.kerberos_principal).canonicalize(gssapi.MechType.kerberos)
@@ -173,7 +173,7 @@ def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
 
 
 def _credentials(gssapi: Any, login: KerberosLogin, store: dict[str, str] | None) -> Any:
-    """Of a keytab, for which the library gets tickets, or of the user's ticket cache."""
+    """Credentials of a keytab, for which the library gets tickets when needed, or of the user's ticket cache."""
     name = gssapi.Name(login.principal, gssapi.NameType.kerberos_principal) if login.principal else None
     return gssapi.Credentials(name=name, usage="initiate", mechs=_mechs(gssapi), store=store)
 

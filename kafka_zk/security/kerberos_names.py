@@ -41,7 +41,7 @@ class _Rule:
     case: str = ""
 
     def user(self, realm: str, parts: Sequence[str], default_realm: str) -> str | None:
-        """None if the rule does not apply. Raises NoUserName."""
+        """The user name; None if the rule does not apply. Raises NoUserName."""
         if not self.parts:
             name = parts[0] if realm == default_realm else None
         else:

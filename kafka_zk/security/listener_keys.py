@@ -55,7 +55,7 @@ _OTHER_KEYS = frozenset(
 
 
 def is_read_for_listener(key: str) -> bool:
-    """With the prefix ``listener.name.<listener>.``."""
+    """True if a key may have the prefix ``listener.name.<listener>.``."""
     return key in TLS_KEYS or key in _OTHER_KEYS
 
 
@@ -83,11 +83,11 @@ class ListenerKeys:
         return self.own.get(f"{mechanism.lower()}.{key}", self.text(key, default)).strip()
 
     def own_of_mechanism(self, mechanism: str, key: str) -> str:
-        """Only with both prefixes."""
+        """The value of a key that must have both prefixes."""
         return self.own.get(f"{mechanism.lower()}.{key}", "").strip()
 
     def name_of(self, mechanism: str, key: str) -> str:
-        """With both prefixes."""
+        """The full name of a key with both prefixes."""
         return f"{self._prefix}{mechanism.lower()}.{key}"
 
     def tls(self) -> dict[str, str]:

@@ -143,7 +143,7 @@ def _number(keys: ListenerKeys, mechanism: str, key: str, default: int, what: st
 
 
 def _callback(keys: ListenerKeys, mechanism: str, options: Mapping[str, str]) -> Any:
-    """None if Kafka's own handler is configured."""
+    """Create the Python callback; None if Kafka's own handler is configured."""
     key, name = keys.name_of(mechanism, SERVER_CALLBACK), keys.own_of_mechanism(mechanism, SERVER_CALLBACK)
     if name in ("", _DEFAULT_HANDLERS.get(mechanism)) or (mechanism == "OAUTHBEARER" and name in _SIGNED_HANDLERS):
         return None
@@ -240,7 +240,7 @@ def _endpoint(keys: ListenerKeys, url: str, options: Mapping[str, str]) -> JwksE
 
 
 def _tls(options: Mapping[str, str]) -> TlsSettings | None:
-    """From the login module's ``ssl.`` options."""
+    """TLS settings from the login module's ``ssl.`` options."""
     own = {key: value for key, value in options.items() if key.startswith("ssl.")}
     if not own:
         return None

@@ -42,12 +42,12 @@ class ListenerSecurity:
 
     @property
     def needs_credentials(self) -> bool:
-        """The SCRAM credentials in ZooKeeper."""
+        """True if the listener needs the SCRAM credentials in ZooKeeper."""
         return self.sasl is not None and any(name.startswith("SCRAM") for name in self.sasl.mechanisms)
 
 
 def listener_security(properties: Mapping[str, str], listener: str, protocol: str) -> ListenerSecurity:
-    """With the files that they name. Raises InvalidSecurity."""
+    """Read the settings of a listener and the files that they name. Raises InvalidSecurity."""
     keys = ListenerKeys(properties, listener)
     try:
         return ListenerSecurity(
@@ -60,7 +60,7 @@ def listener_security(properties: Mapping[str, str], listener: str, protocol: st
 
 
 def inter_broker_security(properties: Mapping[str, str], listener: str, protocol: str) -> ClientSecurity:
-    """With which a broker connects to others' listener. Raises InvalidSecurity."""
+    """The settings with which a broker connects to this listener of other brokers. Raises InvalidSecurity."""
     if protocol == "PLAINTEXT":
         return NO_SECURITY
     from kafka_zk.security.client_keys import client_security

@@ -49,7 +49,7 @@ def oauthbearer_client(token: Token) -> Generator[bytes, bytes, None]:
 
 
 def renewal_ms(token: Token, now_ms: int) -> int:
-    """In ms since the epoch.
+    """When to fetch the token again, in ms since the epoch.
 
     Source: ExpiringCredentialRefreshingLogin.java@3.9 (sasl.login.refresh.window.factor, .min.period.seconds).
     """

@@ -81,6 +81,6 @@ class OAuthBearerServer:
 
 
 def _document(error: RefusedToken) -> str:
-    """With the same spaces as Kafka's."""
+    """The JSON document with the same spaces as Kafka's."""
     status = f'{{"status":{json.dumps(error.status)}'
     return f"{status}}}" if error.scope is None else f'{status}, "scope":{json.dumps(error.scope)}}}'

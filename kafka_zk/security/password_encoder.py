@@ -44,7 +44,8 @@ class PasswordEncoder:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], secret_key: str = "password.encoder.secret") -> "PasswordEncoder | None":
-        """From a broker's ``password.encoder.*``; None without a secret. Raises InvalidSecurity."""
+        """Create an encoder from the ``password.encoder.*`` keys of a broker; None if there is no secret. Raises
+        InvalidSecurity."""
         secret = properties.get(secret_key)
         if not secret:
             return None
@@ -65,7 +66,7 @@ class PasswordEncoder:
         return cls(Password(secret), factory, bits, iterations)
 
     def encode(self, password: Password, random: Random = SYSTEM_RANDOM) -> str:
-        """With a random salt. Raises InvalidSecurity without the package."""
+        """Encrypt a password, with a random salt. Raises InvalidSecurity without the package."""
         salt, vector = random.randbytes(_SALT_BYTES), random.randbytes(_BLOCK_BYTES)
         key = self._key(self.key_factory, salt, self.iterations, self.key_length_bits)
         plain = password.value.encode()
@@ -146,5 +147,5 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 def _java_length(text: str) -> int:
-    """In UTF-16 code units."""
+    """The length in UTF-16 code units."""
     return len(text.encode("utf-16-be", "surrogatepass")) // 2

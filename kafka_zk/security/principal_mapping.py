@@ -39,7 +39,7 @@ class PrincipalMapper:
             self._rules.append(_Rule(None, "", ""))
 
     def user(self, distinguished_name: str) -> str | None:
-        """By the first rule that matches the whole distinguished name."""
+        """Apply the first rule that matches the whole distinguished name; None if no rule matches."""
         for rule in self._rules:
             if rule.pattern is None:
                 return distinguished_name

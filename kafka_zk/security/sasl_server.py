@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # imported if a listener has GSSAPI
 
 
 class Credentials(Protocol):
-    """Of users and delegation tokens."""
+    """SCRAM credentials of users and delegation tokens."""
 
     def find(self, mechanism: str, user: str) -> ScramCredential:
         """An invented one if the user does not exist."""

@@ -85,7 +85,7 @@ class ScramLogin(NamedTuple):
 
 
 class TokenCredential(NamedTuple):
-    """For a delegation token. ``owner``: its user. ``expires_ms``: since the epoch."""
+    """The data that a broker stores for a delegation token. ``owner``: its user. ``expires_ms``: since the epoch."""
 
     credential: ScramCredential
     owner: str = ""
@@ -113,7 +113,7 @@ def credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> S
 
 
 def encode_credential(credential: ScramCredential) -> str:
-    """As in ``/config/users/<user>``."""
+    """Encode a credential as in ``/config/users/<user>``."""
     salt, stored, server = map(_base64, (credential.salt, credential.stored_key, credential.server_key))
     return f"salt={salt},stored_key={stored},server_key={server},iterations={credential.iterations}"
 
@@ -223,7 +223,7 @@ class ScramServer:
 
 
 def nonce_text(random_bits: int) -> str:
-    """In base 36, as Kafka writes nonces and salts."""
+    """``NONCE_BITS`` random bits in base 36, as Kafka writes nonces and salts."""
     digits = ""
     while random_bits:
         random_bits, digit = divmod(random_bits, 36)

@@ -43,7 +43,7 @@ _KEY_TYPES = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
 
 
 class InvalidKeys(ValueError):
-    """Not a JSON Web Key Set."""
+    """The document is not a JSON Web Key Set."""
 
 
 class VerificationKey(NamedTuple):

@@ -43,7 +43,7 @@ def type_of(data: bytes) -> str:
 
 
 def identity(data: bytes, kind: str, store_password: Password | None, key_password: Password | None) -> Identity:
-    """With the store's first private key.
+    """The first private key of a key store.
 
     Args:
         kind: one of ``TYPES``.
@@ -123,7 +123,7 @@ def _pkcs12_authorities(data: bytes, password: Password | None) -> list[str]:
 
 
 def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificate"]:
-    """Without those of the key and its issuers.
+    """The certificates, without those of the key and its issuers.
 
     ``cryptography`` hides Java's mark of trusted entries, so issuers are recognized by their subject. An entry not
     named by its subject is kept: Java names a key's issuers so.
@@ -137,7 +137,7 @@ def _pkcs12_entries(store: "PKCS12KeyAndCertificates") -> list["PKCS12Certificat
 
 
 def _issuers(store: "PKCS12KeyAndCertificates") -> set["Name"]:
-    """Those that the store contains."""
+    """Subjects of the key's issuers, as far as the store contains them."""
     found: set[Name] = set()
     ahead = [store.cert] if store.cert else []
     while ahead:

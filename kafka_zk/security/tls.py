@@ -32,7 +32,7 @@ _WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "BAD_CERTIFICATE", "CERTIFICATE_UN
 
 @lru_cache(maxsize=16)
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """For all client connections with these settings. Raises InvalidSecurity."""
+    """The context of all client connections with these settings. Raises InvalidSecurity."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.verify and settings.check_host_name
     context.verify_mode = ssl.CERT_REQUIRED if settings.verify else ssl.CERT_NONE
@@ -48,7 +48,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 @lru_cache(maxsize=16)
 def server_context(settings: TlsSettings, client_auth: str) -> ssl.SSLContext:
-    """For a listener. ``client_auth``: ``none``, ``requested`` or ``required``.
+    """The context of a listener's connections. ``client_auth``: ``none``, ``requested`` or ``required``.
 
     As in Kafka, a requested certificate may be missing, but not invalid. Renegotiation is rejected; a client gets one
     session ticket. Raises InvalidSecurity.

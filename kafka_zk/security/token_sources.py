@@ -51,7 +51,7 @@ class UnsecuredTokens:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """From an OAuth provider, with the client credentials grant (RFC 6749, 4.4).
+    """Fetches tokens from an OAuth provider with the client credentials grant (RFC 6749, 4.4).
 
     ``authorities``: of the endpoint, PEM; None: the system's.
     """
@@ -98,8 +98,8 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True)
 class TokenCallback:
-    """From a function like confluent-kafka's ``oauth_cb``. It gets ``config`` and returns the token, its expiry in s
-    since the epoch and, optionally, a principal's name and a mapping of SASL extensions.
+    """Gets tokens from a function like confluent-kafka's ``oauth_cb``. It gets ``config`` and returns the token, its
+    expiry in s since the epoch and, optionally, a principal's name and a mapping of SASL extensions.
 
     ``function``: a callable, or ``module:function``, imported for the first token.
     """
@@ -134,7 +134,7 @@ def _imported(name: str) -> Callable[[str], tuple[Any, ...]]:
 
 
 def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
-    """From the token if it is a JWT, otherwise from ``expires_in``."""
+    """The expiry in ms since the epoch: from the token if it is a JWT, otherwise from the endpoint's ``expires_in``."""
     try:
         expires_s = claims_of(token).get("exp")
     except InvalidToken:

@@ -49,7 +49,7 @@ class Jws(NamedTuple):
 
 
 def parse(token: str) -> Jws:
-    """In compact form. Raises RefusedToken."""
+    """Parse a token in compact form. Raises RefusedToken."""
     parts = token.split(".")
     if len(parts) != 3 or not all(map(_PART.fullmatch, parts)):
         raise RefusedToken("the token is not of the form header.claims.signature in base64url")
@@ -64,7 +64,7 @@ def parse(token: str) -> Jws:
 
 
 def time_ms(claims: Mapping[str, Any], name: str, *, needed: bool = True) -> int | None:
-    """In ms since the epoch; None if absent and not ``needed``. Raises RefusedToken."""
+    """A claim that is a time, in ms since the epoch; None if it is absent and not ``needed``. Raises RefusedToken."""
     value = claims.get(name)
     if value is None and not needed:
         return None

@@ -27,7 +27,8 @@ class InvalidToken(SaslAuthenticationFailed):
 
 
 def claims_of(token: str) -> dict[str, Any]:
-    """Of a compact JWS, without checking its signature. Raises InvalidToken, without the token in its message."""
+    """The claims of a compact JWS, without checking its signature. Raises InvalidToken, without the token in its
+    message."""
     try:
         return dict(parse(token).claims)
     except RefusedToken as error:
@@ -35,7 +36,8 @@ def claims_of(token: str) -> dict[str, Any]:
 
 
 def unsecured_token(options: Mapping[str, str], now_ms: int) -> Token:
-    """As a JAAS login module's options describe it, for example ``unsecuredLoginStringClaim_sub="alice"``.
+    """Create the token that the options of a JAAS login module describe, for example
+    ``unsecuredLoginStringClaim_sub="alice"``.
 
     Raises ValueError, which names the option.
     """

@@ -100,7 +100,7 @@ class RegistryClient(Protocol):
 
     @property
     def session_timeout_ms(self) -> int:
-        """As granted by the server."""
+        """The timeout that the server granted."""
 
     @property
     def state(self) -> SessionState: ...

@@ -31,7 +31,7 @@ _CLOSE_SESSION = -11
 
 
 def packet(content: bytes) -> bytes:
-    """After its length."""
+    """A packet: the length of the content, then the content."""
     return struct.pack(">i", len(content)) + content
 
 
@@ -78,7 +78,7 @@ def close_session(
 
 
 def _connect(host: str, port: int, tls: ssl.SSLContext | None, limit_s: float) -> socket.socket:
-    """Within ``limit_s``, for all addresses of the host name and the TLS handshake."""
+    """Connect within ``limit_s``, which includes all addresses of the host name and the TLS handshake."""
     deadline_s = monotonic_s() + limit_s
     failure = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):

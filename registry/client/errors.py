@@ -38,7 +38,7 @@ class AuthenticationFailed(RegistryError):
 
 
 class InvalidSecurity(RegistryError):
-    """For ZooKeeper. The message names the unusable file or value."""
+    """A key, certificate or TLS setting for ZooKeeper is unusable. The message names the unusable file or value."""
 
 
 class Unimplemented(RegistryError):
@@ -71,11 +71,11 @@ class MultiFailed(RegistryError):
 
 
 class InvalidZnode(RegistryError):
-    """Its data cannot be parsed."""
+    """A znode's data cannot be parsed."""
 
 
 class InvalidConnectString(RegistryError):
-    """Not ``host:port[,host:port…][/chroot]``."""
+    """A ZooKeeper connection string does not have the form ``host:port[,host:port…][/chroot]``."""
 
 
 class DuplicateBrokerId(RegistryError):
@@ -107,7 +107,7 @@ class FencedInstanceId(RegistryError):
 
 
 class GroupNotEmpty(RegistryError):
-    """Only the group's live members can change or delete its offsets."""
+    """The group has live members, so only they can change or delete its offsets."""
 
     def __init__(self, group: str, members: list[str]) -> None:
         super().__init__(f"group {group} has {len(members)} live members ({', '.join(members)}); stop them first")

@@ -93,7 +93,7 @@ class KazooBlockingClient(KazooClientBase):
         self._timers: list[_Timer] = []
 
     def start(self) -> None:
-        """With the chroot, if it does not exist.
+        """Connect, and create the chroot if it does not exist.
 
         Closes the client, then raises: ConnectionTimeout, AuthenticationFailed, NoAuth.
         """

@@ -107,7 +107,7 @@ class KazooClientBase(ABC):
 
     @property
     def session_password(self) -> bytes:
-        """For resuming or closing the session; empty without one."""
+        """The password for resuming or closing the session; empty if there is no session."""
         return self._session.password if self._session is not None else b""
 
     @property
@@ -291,7 +291,7 @@ class KazooClientBase(ABC):
         request.waiting.errback(error)
 
     def _renew_lease(self, request: _Request) -> None:
-        """Only for the leader's responses: a server that lost the leader still answers reads."""
+        """Renew the lease for responses of the leader only: a server that has lost the leader still answers reads."""
         if request.by_leader:
             self._lease.answered(request.sent_ms)
 

@@ -193,7 +193,7 @@ class _Connection(ConnectionHandler):  # type: ignore[misc]
         self._failed_s: dict[tuple[str, int], float] = {}  # address -> time of its last failed connection
 
     def _expand_client_hosts(self) -> list[tuple[str, str, int]]:
-        """In the order of the attempts. Source: ClientCnxn.java (connectTimeout) of ZooKeeper 3.9."""
+        """The addresses in the order of the attempts. Source: ClientCnxn.java (connectTimeout) of ZooKeeper 3.9."""
         addresses = super()._expand_client_hosts()
         client = self.client
         client.handler.connect_timeout_s = client.connect_timeout_ms() / max(1, len(addresses)) / 1000
@@ -389,5 +389,5 @@ _REFUSALS = exceptions.AuthFailedError | exceptions.SASLException | exceptions.S
 
 
 def _closed_in_login(error: BaseException | None) -> bool:
-    """The server rejected the login or is stopping."""
+    """True if the connection ended during the login: the server rejected it or is stopping."""
     return isinstance(error, exceptions.AuthFailedError) and isinstance(error.__cause__, ConnectionDropped)

@@ -41,7 +41,7 @@ class MultiRead:
 
     @classmethod
     def deserialize(cls, answer: bytes, offset: int) -> list[Found | Exception]:
-        """In the order of the paths."""
+        """The results, in the order of the paths."""
         results: list[Found | Exception] = []
         header, offset = MultiHeader.deserialize(answer, offset)
         while not header.done:
@@ -65,7 +65,7 @@ def start_multi_read(kazoo: KazooClient, paths: Sequence[str]) -> Any:
 
 
 def found_or_none(results: Sequence[Found | Exception], paths: Sequence[str]) -> list[Found | NoAuth | None]:
-    """None if absent, NoAuth if an ACL hides it. Raises any other RegistryError."""
+    """The results; None for absent znodes, NoAuth for znodes that an ACL hides. Raises any other RegistryError."""
     found: list[Found | NoAuth | None] = []
     for path, result in zip(paths, results, strict=True):
         if isinstance(result, Exception):

@@ -73,7 +73,7 @@ class KazooTwistedClient(KazooClientBase):
         self._complaint = path, complaint
 
     async def start(self) -> None:
-        """With the chroot, if it does not exist.
+        """Connect, and create the chroot if it does not exist.
 
         Closes the client, then raises: ConnectionTimeout, AuthenticationFailed, NoAuth for the chroot.
         """
@@ -94,7 +94,7 @@ class KazooTwistedClient(KazooClientBase):
                 timeout.cancel()
 
     def close(self) -> "Deferred[None]":
-        """After all earlier requests. ZooKeeper deletes the session's ephemerals at once.
+        """End the session after all earlier requests. ZooKeeper deletes the session's ephemerals at once.
 
         Fires when the session has ended, at most after its timeout. Requests in progress fail with SessionLost.
         """

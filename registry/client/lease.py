@@ -29,6 +29,6 @@ class Lease:
         return self.remaining_ms(now_ms) > 0
 
     def remaining_ms(self, now_ms: float) -> float:
-        """Without further responses. Any thread may call this."""
+        """Remaining duration without further responses; 0 after the end of the lease. Any thread may call this."""
         last_sent_ms = self._last_sent_ms  # once: another thread may revoke it
         return 0.0 if last_sent_ms is None else max(0.0, last_sent_ms + self.duration_ms - now_ms)

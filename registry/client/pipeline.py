@@ -14,11 +14,11 @@ READS_AT_ONCE = 250
 
 
 BYTES_AT_ONCE = 256 * 1024
-"""Of paths per request. ZooKeeper closes the connection at 1 MB, and an ACL's path may have 32 KB."""
+"""Bytes of paths sent per request. ZooKeeper closes the connection at 1 MB, and an ACL's path may have 32 KB."""
 
 
 async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
-    """In order, each a result or a RegistryError."""
+    """All outcomes in order, each a result or a RegistryError."""
     settled: list[T | RegistryError] = []
     for operation in list(pending):  # send all before awaiting the first
         try:
@@ -29,7 +29,7 @@ async def outcomes(pending: Iterable[Awaitable[T]]) -> list[T | RegistryError]:
 
 
 async def results(pending: Iterable[Awaitable[T]]) -> list[T]:
-    """In order. Raises the first error when all have completed."""
+    """All results in order. Raises the first error when all have completed."""
     return [_result(outcome) for outcome in await outcomes(pending)]
 
 

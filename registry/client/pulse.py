@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 
 class Pulse:
-    """On kazoo's thread. ``post`` schedules a call on the owner's; without it, the owner has no loop, and the pulse
-    always beats."""
+    """Used on kazoo's thread. ``post`` schedules a call on the owner's; without it, the owner has no loop, and the
+    pulse always beats."""
 
     __slots__ = ("_post", "beats")
 
@@ -20,7 +20,7 @@ class Pulse:
         """The owner's thread has run since the last ``told``."""
 
     def told(self) -> None:
-        """After a ping or a connect."""
+        """Call this after a ping or a connect."""
         if self._post is not None:
             self.beats = False
             self._post(self._turned)

@@ -14,7 +14,7 @@ _ALWAYS_OPEN = "/consumers"
 
 
 class Acl(enum.Enum):
-    """Of new znodes."""
+    """The ACLs that a new znode can get."""
 
     OPEN = "world:anyone may do all"
     CREATOR = "the creator may do all"

@@ -101,7 +101,7 @@ def tell(listeners: Iterable[Callable[[SessionState], None]], state: SessionStat
 
 
 async def fires_within(clock: Timers, waiting: "Deferred[Any]", delay_s: float) -> bool:
-    """At most ``delay_s``, even if the Deferred ignores its cancellation.
+    """Wait at most ``delay_s`` for a Deferred, even if it ignores its cancellation.
 
     Returns False if it did not fire: it is cancelled, and a later result dropped. Raises its failure.
     """

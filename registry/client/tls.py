@@ -10,7 +10,7 @@ from kafka_zk.security.tls import NAME_MISMATCH, UNKNOWN_ISSUER, VERSIONS, reaso
 
 
 def client_context(tls: Tls) -> ssl.SSLContext:
-    """For all connections of one client.
+    """The context for all connections of one client.
 
     Raises: InvalidSecurity, which names the unusable file or value.
     """

@@ -146,7 +146,8 @@ class Rereader:
 async def read_or_watch_creation(
     client: RegistryClient, read: Callable[[str, Watch], Awaitable[T]], path: str, watch: Watch
 ) -> T | None:
-    """With the watch. If the znode is absent, watch its creation and return None."""
+    """Run ``read`` (``client.get`` or ``client.children``) with the watch. If the znode is absent, watch its creation
+    and return None."""
     while True:
         try:
             return await read(path, watch)

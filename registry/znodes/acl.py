@@ -23,7 +23,7 @@ VERSION = 1
 
 
 def type_path(pattern_type: PatternType, resource_type: ResourceType) -> str:
-    """Of this type's znodes."""
+    """The parent of the znodes of this type."""
     return f"{ROOTS[pattern_type]}/{resource_type.label}"
 
 
@@ -37,7 +37,7 @@ def is_possible(pattern: Pattern) -> bool:
 
 
 def encode(acls: Iterable[Acl]) -> bytes:
-    """In a fixed order."""
+    """Encode the ACLs in a fixed order."""
     entries = [
         {
             "principal": acl.principal,
@@ -69,8 +69,8 @@ def _acl(path: str, entry: dict[str, Any]) -> Acl:
 
 @functools.lru_cache(maxsize=10_000)
 def _shared_acl(principal: str, host: str, operation: str, permission: str) -> Acl:
-    """For equal entries of many resources. Raises: ValueError; TypeError and AttributeError for values other than
-    strings."""
+    """One object for equal entries of many resources. Raises: ValueError; TypeError and AttributeError for values other
+    than strings."""
     kind, separator, name = principal.partition(":")
     known_operation, known_permission = named(Operation, operation), named(Permission, permission)
     if known_operation is None or known_permission is None:

@@ -71,7 +71,7 @@ class BrokerInfo:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener_name), None)
 
     def address(self, protocol: str = "PLAINTEXT") -> tuple[str, int] | None:
-        """Of the first listener with this security protocol."""
+        """Host and port of the first listener with this security protocol; None if there is none."""
         if protocol == "PLAINTEXT":
             return None if self.host is None else (self.host, self.port)
         return next((each.address for each in self.endpoints if each.protocol == protocol), None)
@@ -82,7 +82,7 @@ def broker_path(broker_id: int) -> str:
 
 
 def encode(info: BrokerInfo) -> bytes:
-    """In the version ``info.version``."""
+    """The registration in the JSON version that ``info.version`` names."""
     document: dict[str, Any] = {
         "version": info.version,
         "host": info.host,

@@ -84,7 +84,7 @@ def decode(path: str, data: bytes | None) -> EntityConfig:
 
 
 def encode_change(change: ConfigChange) -> bytes:
-    """As version 2."""
+    """Encode a notification as version 2."""
     return json_codec.encode({"version": 2, "entity_path": f"{change.entity_type}/{change.entity_name}"})
 
 

@@ -122,7 +122,7 @@ def consumer_of(thread_id: str) -> str:
 
 
 def is_thread_id(text: str) -> bool:
-    """``<consumer id>-<n>``, with a valid stream number."""
+    """True for ``<consumer id>-<n>`` with a valid stream number."""
     split = _THREAD.fullmatch(text)
     return split is not None and json_codec.number_of(split[2], range(MOST_STREAMS)) is not None
 

@@ -33,7 +33,7 @@ class ControllerClaim:
 
 
 def encode(claim: ControllerClaim) -> bytes:
-    """As version 2."""
+    """Encode a claim as version 2."""
     return json_codec.encode(
         {
             "version": 2,
@@ -63,5 +63,5 @@ def encode_epoch(epoch: int) -> bytes:
 
 
 def decode_epoch(data: bytes | None) -> int:
-    """It must not be the largest possible one. Raises InvalidZnode."""
+    """The epoch, which must not be the largest possible one. Raises InvalidZnode."""
     return json_codec.integer_text(CONTROLLER_EPOCH, data, EPOCHS)

@@ -28,7 +28,7 @@ class FinalizedFeatures:
 
 
 def encode(finalized: FinalizedFeatures) -> bytes:
-    """As version ``finalized.version``."""
+    """Encode the features in the JSON version ``finalized.version``."""
     lowest = {"min_version_level": 1} if finalized.version == 1 else {}
     return json_codec.encode(
         {

@@ -84,7 +84,7 @@ def in_range(path: str, name: str, number: int, within: range) -> int:
 
 
 def shown(value: object) -> str:
-    """For a message, shortened if necessary."""
+    """Format a value for a message, shortened if necessary."""
     try:
         text = repr(value)
     except ValueError:  # an int of thousands of digits
@@ -103,7 +103,7 @@ def text(path: str, document: Mapping[str, Any], key: str, default: str | None =
 
 
 def optional_text(path: str, document: Mapping[str, Any], key: str) -> str | None:
-    """None if absent or null. Raises InvalidZnode."""
+    """The string at ``key``; None if the key is absent or null. Raises InvalidZnode."""
     return None if document.get(key) is None else text(path, document, key)
 
 
@@ -116,7 +116,7 @@ def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, st
 
 
 def broker_ids(path: str, key: str, value: object) -> list[int]:
-    """At most MOST_REPLICAS 32-bit integers. Raises InvalidZnode."""
+    """Check that ``value`` is a list of at most MOST_REPLICAS 32-bit integers, and return it. Raises InvalidZnode."""
     if isinstance(value, list) and len(value) > MOST_REPLICAS:
         raise InvalidZnode(f"{path}: {key!r} names {len(value)} replicas, at most {MOST_REPLICAS} are allowed")
     if not isinstance(value, list) or [entry for entry in value if type(entry) is not int or entry not in INT32]:
@@ -140,7 +140,7 @@ def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[s
 
 
 def version(path: str, document: Mapping[str, Any]) -> int:
-    """At least 1. Raises InvalidZnode."""
+    """The version number of the document, at least 1. Raises InvalidZnode."""
     number = integer(path, document, "version")
     if number < 1:
         raise InvalidZnode(f"{path}: version {number} is not known")

@@ -23,7 +23,7 @@ _NAMED_LIKE_ONE = re.compile(r"password|secret|jaas|credential|token|certificate
 _OF_USERS = {
     "version", "config", "producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate",
 }  # fmt: skip
-"""Without credentials."""
+"""A user's keys that are not credentials."""
 
 
 def may_hold_secrets(path: str) -> bool:

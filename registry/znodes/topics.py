@@ -79,7 +79,7 @@ def state_path(topic: str, partition: int) -> str:
 
 
 def encode_assignment(assignment: TopicAssignment) -> bytes:
-    """As version 3."""
+    """Encode the assignment as version 3; without ``topic_id`` if it is None."""
     document: dict[str, Any] = {
         "version": 3,
         "partitions": _encode_replicas(assignment.partitions),
@@ -134,7 +134,7 @@ def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
 
 
 def decode_assignment_in_steps(topic: str, data: bytes | None) -> Generator[int, None, TopicAssignment]:
-    """Like ``decode_assignment``; steps yield their cost (``kafka_zk.base.turns``)."""
+    """Like ``decode_assignment``, in steps that yield their cost (see ``kafka_zk.base.turns``)."""
     path = topic_path(topic)
     document = json_codec.decode_object(path, data)
     if not isinstance(document.get("partitions"), dict):
@@ -206,7 +206,7 @@ def _decode_replicas(
 
 
 def _decode_topic_id(path: str, document: Mapping[str, Any], faults: list[str]) -> str | None:
-    """In Kafka's format; None if missing or invalid."""
+    """The topic id in Kafka's format; None if it is missing or invalid."""
     text = document.get("topic_id")
     if text is None:
         return None

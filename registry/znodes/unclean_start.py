@@ -17,7 +17,7 @@ def path_prefix(broker_id: int) -> str:
 
 
 def broker_of(name: str) -> int | None:
-    """None for other names."""
+    """The id of the broker that started; None for other names."""
     broker_id, dash, _ = name.partition("-")
     return json_codec.number_of(broker_id, range(2**31)) if dash else None
 

@@ -26,7 +26,8 @@ class Marker(NamedTuple):
 
 
 def read_marker(batch: Buffer, header: BatchHeader) -> Marker | None:
-    """None for other control records, or if compaction emptied the batch. Raises: CorruptRecord, InvalidRecord.
+    """The marker in a control batch; None for other control records, or if compaction emptied the batch. Raises:
+    CorruptRecord, InvalidRecord.
 
     The caller checks the CRC.
     """
@@ -115,7 +116,7 @@ class CleanedTransactions:
         return first_offset is not None
 
     def _entry(self, marker: Marker, first_offset: int) -> AbortedTransaction:
-        """From the source's index, or else derived from the remaining log."""
+        """The index entry from the source segment, or else one derived from the remaining log."""
         known = self._indexed.get((marker.producer_id, marker.offset))
         stable_offset = min(self._open.values(), default=marker.offset + 1)
         return known or AbortedTransaction(0, marker.producer_id, first_offset, marker.offset, stable_offset)

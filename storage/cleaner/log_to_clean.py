@@ -73,7 +73,7 @@ def look_at(log: Log, now_ms: int) -> LogToClean:
 
 
 def _first_dirty_offset(log: Log) -> int:
-    """Of the last cleaning, if the log contains it, else the log start offset."""
+    """The end of the last cleaning if the log contains it, else the log start offset."""
     cleaned = log.cleaned_offset
     if cleaned is None or not log.log_start_offset <= cleaned <= log.log_end_offset:
         return log.log_start_offset
@@ -104,7 +104,7 @@ def _compaction_delay_ms(log: Log, first_dirty: int, now_ms: int) -> int:
 
 
 class Cleaning:
-    """Its work, and the log for its results.
+    """A cleaning in progress: its work, and the log for its results.
 
     ``is_aborted``: results are not wanted any more.
     """
@@ -143,7 +143,7 @@ class Cleaning:
         )
 
     def swap_steps(self, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
-        """As by ``LogSegments.replace_steps``.
+        """Swap in a cleaned segment, with the steps of ``LogSegments.replace_steps``.
 
         If the log has changed, there are none, and the cleaning is aborted. Raises: OSError.
         """
@@ -165,11 +165,11 @@ class Cleaning:
         return segments if is_same else None
 
     def remove_leftovers(self) -> None:
-        """Of an abandoned cleaning, whose process has ended. Raises: OSError."""
+        """Remove the files of an abandoned cleaning, whose process has ended. Raises: OSError."""
         remove_cleaned(self.log.segments.directory)
 
     def finish(self, end_offset: int | None) -> bool:
-        """None: it was abandoned. Returns True if the result is used."""
+        """End the cleaning; ``end_offset`` None: it was abandoned. Returns True if the result is used."""
         self.log.is_being_cleaned = False
         if end_offset is None or not self.is_wanted:
             return False

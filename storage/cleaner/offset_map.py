@@ -22,7 +22,7 @@ _halves = Struct("<QQ").unpack
 _SECRET_BYTES = _DIGEST_BYTES = 16
 _LEAST_SLOTS = 101
 _SPARE = 1.2
-"""From 101 on, there is a prime between n and this times n."""
+"""From 101 on, there is a prime between n and n times this."""
 _BITS_SHARE = 64
 
 
@@ -89,7 +89,7 @@ class OffsetMap:
 
     @property
     def utilization(self) -> float:
-        """From 0 to 1."""
+        """The share of used slots, from 0 to 1."""
         return self.size / self.slots
 
     def put(self, key: bytes, offset: int) -> bool:

@@ -126,7 +126,7 @@ def read_checked(batch: Buffer) -> BatchHeader:
 
 
 def filter_batch(batch: Buffer, retention: Retention) -> Filtered:
-    """For magic 2.
+    """The remainder of a batch of magic 2.
 
     Raises: CorruptRecord, InvalidRecord: damaged data never get a new checksum.
     """
@@ -175,7 +175,7 @@ def _filter_marker(batch: Buffer, header: BatchHeader, retention: Retention) -> 
 
 
 def _emptied(header: BatchHeader, retention: Retention, keyless_count: int) -> Filtered:
-    """Only the header, if it must stay, or nothing."""
+    """The remainder of a batch without kept records: its header if that must stay, or nothing."""
     must_stay = retention.keeps_producer(header) or header.next_offset == retention.round_end_offset
     data = _without_records(header) if must_stay else None
     return Filtered(data, header.last_offset, header.max_timestamp, header.record_count, 0, keyless_count)
@@ -363,7 +363,7 @@ def filter_entry(entry: Buffer, span: BatchSpan, retention: Retention, keeps_tom
 
 
 def entry_codec(entry: Buffer) -> Compression:
-    """For magic 0 and 1."""
+    """The codec of an entry of magic 0 or 1."""
     return Compression(entry[17] & CODEC_MASK)
 
 

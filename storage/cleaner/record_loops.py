@@ -25,7 +25,7 @@ class RecordLoops(Protocol):
 
     @property
     def choose(self) -> Choose:
-        """By the map as it is now."""
+        """The choice by the map as it is now."""
 
 
 def record_loops(offsets: OffsetMap, native: Native | None) -> RecordLoops:

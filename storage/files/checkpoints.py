@@ -52,7 +52,7 @@ def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]
 
 
 def parse_number(text: str, maximum: int, path: str) -> int:
-    """From 0 to ``maximum``. Raises CorruptCheckpoint."""
+    """A number from 0 to ``maximum``. Raises CorruptCheckpoint."""
     number = decimal_integer(text, range(maximum + 1))
     if number is None:
         raise CorruptCheckpoint(f"{path}: {text[:30]!r} is not a number from 0 to {maximum}")

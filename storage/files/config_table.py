@@ -40,7 +40,7 @@ class TopicConfig(NamedTuple):
         return value
 
     def format(self, value: Value) -> str:
-        """As in Kafka's DescribeConfigs."""
+        """The value in the format of Kafka's DescribeConfigs."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, tuple):

@@ -46,7 +46,7 @@ class UnsupportedCompression(StorageError):
 
 
 class OffsetOutOfRange(StorageError):
-    """Before the log start offset, or after the upper bound."""
+    """The offset is before the log start offset or after the upper bound."""
 
 
 class OutOfOrderSequence(StorageError):

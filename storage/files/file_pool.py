@@ -55,7 +55,7 @@ class FilePool:
                 oldest.close_file()
 
     def closed(self, file: PooledFile) -> None:
-        """Its owner closed it."""
+        """Unregister a file that its owner closed."""
         del self._open[file]
 
 

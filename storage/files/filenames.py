@@ -71,13 +71,14 @@ def parse_partition_dir(name: str) -> TopicPartition | None:
 
 
 def deleted_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
-    """For a partition that is being deleted."""
+    """A new name for the directory of a partition that is being deleted."""
     suffix = f"-{tp.partition}.{random_uuid(random).hex}{DELETE_DIR_SUFFIX}"
     return tp.topic[: _MAX_NAME_LENGTH - len(suffix)] + suffix
 
 
 def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
-    """For a copy to replace the partition's. Raises: ValueError for too long a topic name."""
+    """A new name for the directory of a copy that will replace the partition's. Raises: ValueError for too long a topic
+    name."""
     name = f"{partition_dir(tp)}.{random_uuid(random).hex}{FUTURE_DIR_SUFFIX}"
     if len(name) > _MAX_NAME_LENGTH:
         raise ValueError(f"{tp.topic}: a directory name of {len(name)} bytes, at most {_MAX_NAME_LENGTH} are allowed")

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
 
 
 class Status(NamedTuple):
-    """Of a file or directory, links followed."""
+    """The file or directory at a path, after following links."""
 
     size_bytes: int
     modified_ms: int
@@ -118,12 +118,12 @@ class FileSystem:
         os.mkdir(path)
 
     def entries(self, path: str) -> list[Entry]:
-        """In arbitrary order."""
+        """The entries of a directory, in arbitrary order."""
         with os.scandir(path) as entries:
             return [Entry(entry.name, entry.is_dir()) for entry in entries]
 
     def status(self, path: str) -> Status | None:
-        """None if the path does not exist."""
+        """Size, modification time and type; None if the path does not exist."""
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -171,7 +171,7 @@ def open_new(path: str) -> int:
 
 
 def open_locked(path: str) -> int | None:
-    """None if another process holds the lock."""
+    """Open (or create) and lock a file; None if another process holds the lock."""
     descriptor = _system.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     try:
         _system.lock(descriptor)
@@ -246,7 +246,7 @@ def write_all(descriptor: int, data: Data) -> None:
 
 
 def read_file(path: str) -> bytes | None:
-    """None if it does not exist. Errors contain the path."""
+    """The content of a file; None if it does not exist. Errors contain the path."""
     try:
         with opened(path) as descriptor:
             parts = []
@@ -324,7 +324,7 @@ def remove_tree(path: str) -> None:
 
 
 def make_directory(path: str, *, durable: bool = False) -> None:
-    """With its parents, if they do not exist.
+    """Create a directory and its parents, if they do not exist.
 
     ``durable``: the new directories survive a power loss.
     """
@@ -345,7 +345,7 @@ def make_directory(path: str, *, durable: bool = False) -> None:
 
 
 def list_directory(path: str) -> list[Entry]:
-    """In arbitrary order."""
+    """The entries of a directory, in arbitrary order."""
     return _system.entries(path)
 
 

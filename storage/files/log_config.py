@@ -75,7 +75,7 @@ class LogConfig:
         return config
 
     def property_text(self, key: str) -> str:
-        """As in DescribeConfigs."""
+        """A key's value as DescribeConfigs returns it."""
         return TOPIC_CONFIGS[key].format(getattr(self, field_name(key)))
 
     @property
@@ -102,7 +102,7 @@ class LogConfig:
 
     @property
     def timestamp_after_max_ms(self) -> int:
-        """Like ``timestamp_before_max_ms``, ahead of the broker's clock."""
+        """Like ``timestamp_before_max_ms``, for timestamps ahead of the broker's clock."""
         bound = self.message_timestamp_after_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 

@@ -16,7 +16,7 @@ from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.segments.log_segments import LogSegments
 
 WRITTEN_AT_ONCE = 2000
-"""Up to this many producers are written during the roll, in about 3 ms."""
+"""A snapshot of up to this many producers is written during the roll, in about 3 ms."""
 
 
 class _Waiting(NamedTuple):
@@ -37,7 +37,7 @@ class LargeSnapshots:
     def begin(
         self, producers: ProducerState, segments: LogSegments, offset: int, failed: Callable[[OSError], None]
     ) -> None:
-        """For a log that rolls at ``offset``. ``failed``: the snapshot could not be written."""
+        """Schedule a snapshot for a log that rolls at ``offset``. ``failed``: the snapshot could not be written."""
         snapshot = producers.begin_snapshot(offset)
         if snapshot is not None:
             self._waiting.append(_Waiting(producers, segments, snapshot, failed))

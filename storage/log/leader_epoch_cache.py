@@ -34,7 +34,7 @@ class LeaderEpochCache:
         self._starts: list[int] = []
 
     def load(self) -> None:
-        """If the file exists.
+        """Read the file, if it exists.
 
         Raises: CorruptCheckpoint; the cache is then empty, to be rebuilt from batches.
         """
@@ -64,12 +64,12 @@ class LeaderEpochCache:
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """It begins at the log end offset. Older and known ones are ignored."""
+        """Add ``epoch``, which begins at ``start_offset``, the log end offset. Older and known ones are ignored."""
         if epoch >= 0 and self._add(epoch, start_offset):
             self.written_epoch = _STALE
 
     def assign(self, epoch: int, start_offset: int) -> None:
-        """Like ``begin``, with the file if needed. Call this before appending a record."""
+        """Like ``begin``, but also write the file if needed. Call this before appending a record."""
         self.begin(epoch, start_offset)
         if self.written_epoch == _STALE:
             self._write()

@@ -17,7 +17,7 @@ _ID = re.compile("[A-Za-z0-9_-]{22}")
 
 
 def read_topic_id(directory: str) -> str | None:
-    """None if there is no file, as for topics created before Kafka 2.8.
+    """The topic id; None if there is no file, as for topics created before Kafka 2.8.
 
     Raises: CorruptCheckpoint for invalid content, which a power loss may leave in a new partition.
     """

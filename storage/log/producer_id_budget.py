@@ -9,8 +9,8 @@ from collections.abc import Callable
 from kafka_zk.storage.files.errors import TooManyProducers
 
 MAX_PRODUCERS = 250_000
-"""For all partitions: 5,000 clients that write to 50 each. With five batches, a producer takes 810 bytes: 200 MB in
-all."""
+"""Limit for all partitions together, enough for 5,000 clients that write to 50 partitions each. With five batches, a
+producer takes 810 bytes: 200 MB in all."""
 
 
 class ProducerIdBudget:
@@ -40,4 +40,4 @@ class ProducerIdBudget:
 
 
 UNBOUNDED = ProducerIdBudget(2**62)
-"""For logs outside a broker."""
+"""Without a limit, for logs outside a broker."""

@@ -79,7 +79,7 @@ class ProducerEntry:
 
     @property
     def batches(self) -> list[ProducedBatch]:
-        """Of the current epoch, the last REMEMBERED_BATCHES, oldest first."""
+        """The last REMEMBERED_BATCHES batches of the current epoch, oldest first."""
         earlier: list[Any] = list(_PRODUCED_BATCH.iter_unpack(self._earlier))
         return earlier if self.last_batch is None else [*earlier, self.last_batch]
 
@@ -108,7 +108,7 @@ class SnapshotUnderWay:
         self._changed: dict[int, bytes] = {}  # producer id -> entry before its change
 
     def keep(self, entry: ProducerEntry) -> None:
-        """Before it changes."""
+        """Encode an entry before it changes."""
         if entry.producer_id not in self._changed:
             self._changed[entry.producer_id] = _encode_entry(entry)
 
@@ -176,6 +176,6 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 def snapshot_offsets(directory: str) -> list[int]:
-    """Of all snapshots in the directory, ascending."""
+    """The offsets of all snapshots in a partition's directory, ascending."""
     parsed = (parse_offset_file(name) for name, _ in list_directory(directory))
     return sorted(found[0] for found in parsed if found is not None and found[1] == SNAPSHOT_SUFFIX)

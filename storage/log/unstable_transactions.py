@@ -23,7 +23,7 @@ class UnstableTransactions:
         self._ended = dict(sorted((end, first) for first, end in self.unstable.items() if end != NO_OFFSET))
 
     def first_offset(self, high_watermark: int) -> int | None:
-        """Of the oldest unstable transaction.
+        """The start of the oldest unstable transaction; None if there is none.
 
         Drops those that ended below ``high_watermark``, which must not decrease between calls.
         """

@@ -13,7 +13,7 @@ from kafka_zk.base.types import TopicPartition
 
 
 class VerificationStateEntry:
-    """Of one producer. ``timestamp_ms``: when it began."""
+    """The verification of one producer. ``timestamp_ms``: when it began."""
 
     __slots__ = ("lowest_sequence", "producer_epoch", "timestamp_ms")
 
@@ -32,10 +32,10 @@ class VerificationStateEntry:
 
 
 UNVERIFIED = VerificationStateEntry(-1, -1, -1)
-"""Without verification: valid only if the transaction is open."""
+"""Guard for an append without verification, which is valid only if the transaction is already open."""
 
 NOT_ALLOWED = VerificationStateEntry(-1, -1, -1)
-"""For a client's append without a transaction."""
+"""Guard for a client's append without a transaction."""
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationStateEntry | None]
 """For a transaction's appends; None: no verification needed."""

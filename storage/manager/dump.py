@@ -36,7 +36,7 @@ _MARKERS = {ABORT_MARKER: "ABORT", COMMIT_MARKER: "COMMIT"}
 
 
 def dump_file(path: str | os.PathLike[str], *, records: bool = False, verify: bool = False) -> Iterator[Row]:
-    """Of a log, index, snapshot or checkpoint.
+    """Yield the rows of a log, index, snapshot or checkpoint file.
 
     Args:
         records: those in each batch (log files).
@@ -116,7 +116,7 @@ def _dump_batch(data: bytes, span: BatchSpan, records: bool) -> Iterator[Row]:
 
 
 def batch_row(header: BatchHeader, position: int, crc_valid: bool) -> Row:
-    """For magic 2."""
+    """A magic-2 batch as a row."""
     codec = header.attributes & CODEC_MASK
     return {
         "baseOffset": header.base_offset,

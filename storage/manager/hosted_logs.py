@@ -25,7 +25,7 @@ from kafka_zk.storage.segments.recovery import scan_segment
 
 
 class Surroundings(NamedTuple):
-    """For all logs.
+    """Callbacks for all logs.
 
     ``observe``: receives findings about unusable files. ``on_directory_failure``: called, except during the start, with
     a failed directory and its logs. ``scan``: checks a segment after a crash if no helper does.
@@ -160,7 +160,7 @@ class HostedLogs:
         return self.logs.get(log.tp) is log
 
     def take_offline(self, log_dir: LogDir, error: OSError) -> None:
-        """With its logs, until a restart."""
+        """Take a directory and its logs offline until a restart."""
         if log_dir not in self.live_dirs:
             return
         self.live_dirs.remove(log_dir)

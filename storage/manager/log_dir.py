@@ -319,7 +319,7 @@ class LogDir:
         self.prepare_checkpoint()()
 
     def prepare_log_start_offsets(self) -> Callable[[], None]:
-        """Only those that differ from the first segment's base offset."""
+        """Write the log start offsets that differ from the first segment's base offset."""
         moved = {
             tp: log.log_start_offset
             for tp, log in self.logs.items()

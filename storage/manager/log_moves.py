@@ -58,7 +58,7 @@ class LogMoves:
         return settled
 
     def prefer(self, tp: TopicPartition, directory: Path) -> None:
-        """For a log that does not exist yet. Raises: KeyError if ``directory`` is not live."""
+        """Choose the directory for a log that does not exist yet. Raises: KeyError if ``directory`` is not live."""
         self._preferred[tp] = self._live(directory)
 
     def take_preferred(self, tp: TopicPartition) -> LogDir | None:
@@ -93,7 +93,7 @@ class LogMoves:
         return copy
 
     def delete_future(self, tp: TopicPartition) -> None:
-        """If there is one. Raises: OSError."""
+        """Delete a copy, if there is one. Raises: OSError."""
         log_dir = self._hosted.futures.pop(tp, None)
         if log_dir is not None:
             try:

@@ -20,7 +20,7 @@ HELPER_MIN_BYTES = 1 << 20
 """Smaller works run here. Measured: scanning a MiB takes 0.3 ms with batches of 16 KB, 4 ms with batches of one small
 record; replaying producers twice as long. A helper starts in 70 ms and responds in 0.2 ms."""
 HELPER_POLL_S = 0.01
-"""Between polls of helpers."""
+"""Seconds between two polls of the helpers."""
 
 
 class StartProgress(NamedTuple):
@@ -51,7 +51,7 @@ class OpenedLog(NamedTuple):
 
 
 class Opening(NamedTuple):
-    """For all directories of a broker."""
+    """Settings for opening logs, the same for all directories of a broker."""
 
     configs: Mapping[str, LogConfig]  # by topic
     default_config: LogConfig
@@ -124,7 +124,7 @@ class DirectoryOpening:
         return self._all_begun and not self.is_done
 
     def _go_on(self, loading: _Loading, answer: object) -> OpenedLog | None:
-        """With the helper's result; None if it waits again."""
+        """Resume a log with its helper's result; None if the log waits for a helper again."""
         steps = loading.steps
         try:
             work = steps.throw(answer) if isinstance(answer, OSError) else steps.send(answer)

@@ -92,21 +92,21 @@ class LogUpkeep:
             self._hosted.run_for(log_dir, log_dir.prepare_checkpoint())
 
     def checkpoint_high_watermarks(self) -> None:
-        """If they have changed."""
+        """Write the high watermarks of all directories, if they have changed."""
         for log_dir in list(self._hosted.live_dirs):
             work = log_dir.prepare_high_watermarks()
             if work is not None:
                 self._hosted.run_for(log_dir, work)
 
     def checkpoint_cleaner_offsets(self) -> None:
-        """If they have changed."""
+        """Write the cleaner offsets of all directories, if they have changed."""
         for log_dir in list(self._hosted.live_dirs):
             work = log_dir.prepare_cleaner_offsets()
             if work is not None:
                 self._hosted.run_for(log_dir, work)
 
     def delete_due(self, now_ms: int) -> int:
-        """After ``file.delete.delay.ms``. Returns how many files and directories."""
+        """Remove files and directories after ``file.delete.delay.ms``. Returns how many files and directories."""
         count = 0
         for log_dir in list(self._hosted.live_dirs):
             if paths := log_dir.take_deletions(now_ms):

@@ -20,7 +20,7 @@ _KRAFT_VERSION = 1
 
 
 class MetaProperties(NamedTuple):
-    """None: not in the file."""
+    """``broker_id`` and ``cluster_id`` are None if the file does not contain them."""
 
     broker_id: int | None
     cluster_id: str | None
@@ -28,7 +28,7 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(directory: str) -> MetaProperties | None:
-    """None if there is no file.
+    """Read the file of a log directory; None if there is no file.
 
     Raises: InconsistentLogDir for KRaft mode, CorruptMetaProperties for an invalid value, OSError.
     """
@@ -51,7 +51,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
 
 
 def _integer(path: str, properties: Mapping[str, str], name: str, meaning: str) -> int | None:
-    """None if missing. Raises: CorruptMetaProperties."""
+    """An integer property; None if it is missing. Raises: CorruptMetaProperties."""
     text = properties.get(name)
     if text is None:
         return None

@@ -15,7 +15,7 @@ from kafka_zk.storage.log.recovery_work import Work
 
 
 class _RecoveryHelper(Helper):
-    """With its current work."""
+    """A helper process and its current work."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class _RecoveryHelper(Helper):
 
 
 class HelperPool:
-    """Up to ``count``, started when needed. ``scanned_bytes``: so far."""
+    """Up to ``count`` helpers, started when needed. ``scanned_bytes``: so far."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -102,7 +102,7 @@ class HelperPool:
                     idle.end()
 
     def close(self) -> None:
-        """Even if they are working."""
+        """End the helpers, even if they are working."""
         for helper in self._helpers:
             helper.end()
         self._helpers.clear()

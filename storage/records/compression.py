@@ -59,7 +59,7 @@ _zstd_decompressors: list[Any] = []
 
 
 def compress(codec: Compression | int, data: Data, level: int | None = None) -> bytes:
-    """For Kafka's Java clients. ``level``: the codec's own; None: its default."""
+    """Compress for Kafka's Java clients. ``level``: the codec's own; None: its default."""
     match codec:
         case Compression.none:
             return bytes(data)

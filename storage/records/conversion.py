@@ -28,7 +28,7 @@ def up_convert(
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
     max_size_bytes: int | None = None,
 ) -> bytearray:
-    """From magic 0 or 1 to one magic-2 batch, in the same codec.
+    """Convert a producer's magic-0 or magic-1 set to one magic-2 batch with the same codec.
 
     Offsets begin at 0; missing timestamps become -1.
     Raises: CorruptRecord; InvalidRecord (empty set, mixed magics, a wrapper beside other messages, too many messages);
@@ -48,7 +48,7 @@ def up_convert(
 
 
 def _messages(message_set: Buffer, max_uncompressed_bytes: int) -> Iterator[tuple[Compression, LegacyEntry]]:
-    """With the set's codec. Wrappers yield their messages."""
+    """Yield the set's codec with each message. Wrappers yield their messages."""
     first: LegacyEntry | None = None
     for entry in iter_entries(message_set):
         if entry.log_append_time:
@@ -69,7 +69,7 @@ def _field(content: bytes | None) -> bytes:
 
 
 def check_has_old_form(header: BatchHeader) -> None:
-    """As in ``down_convert_batch``. Raises: UnsupportedCompression, InvalidRecord."""
+    """Check the header as ``down_convert_batch`` does. Raises: UnsupportedCompression, InvalidRecord."""
     codec = header.compression
     if codec == Compression.zstd:
         raise UnsupportedCompression(f"{codec.name} needs magic 2, the reader knows an older one")
@@ -84,7 +84,7 @@ def down_convert_batch(
     first_offset: int = 0,
     max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES,
 ) -> bytes | bytearray:
-    """To a message set of magic 0 or 1; empty for a control batch.
+    """Convert one batch to a message set of magic 0 or 1; empty for a control batch.
 
     ``first_offset``: omit earlier records, but not of a compressed batch.
     Raises: CorruptRecord, InvalidRecord (also for too many records), UnsupportedCompression (zstd).

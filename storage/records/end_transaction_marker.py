@@ -68,7 +68,7 @@ def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | N
 
 
 def marker_of(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """None if the batch is empty. Raises: CorruptRecord."""
+    """The marker in a control batch; None if the batch is empty. Raises: CorruptRecord."""
     if (plain := plain_marker(batch, header)) is not None:
         return plain
     for data, _, _, _, body, end in walk(batch_chunks(batch, header), header.record_count):
@@ -95,7 +95,7 @@ def marker_batch(
 
 
 class MarkerBatch(NamedTuple):
-    """From ``marker_batch``, with its content; shared by partitions."""
+    """A batch from ``marker_batch`` with its parsed content, shared by all partitions that receive it."""
 
     batch: Buffer
     header: BatchHeader

@@ -67,7 +67,7 @@ class LegacyEntry(NamedTuple):
 
 
 def iter_entries(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyEntry]:
-    """Without decompressing wrappers.
+    """Yield the entries of a set without decompressing wrappers.
 
         partial_tail: ignore an incomplete last entry, valid only in a fetch response.
     Raises: CorruptRecord for a bad CRC, size, length or magic.
@@ -120,7 +120,7 @@ def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int
 
 
 def read_message_set(buffer: Buffer, *, partial_tail: bool = False) -> Iterator[LegacyMessage]:
-    """Also those inside wrappers, with absolute offsets.
+    """Yield all messages, from inside wrappers as well, with absolute offsets.
 
     Raises: CorruptRecord, InvalidRecord (nested wrappers, mixed magics), UnsupportedCompression.
     """
@@ -144,7 +144,7 @@ def _opened(wrapper: LegacyEntry) -> Iterator[LegacyMessage]:
 
 
 def open_wrapper(wrapper: LegacyEntry, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES) -> Iterator[LegacyEntry]:
-    """In a wrapper, unchanged, with one chunk or entry in memory.
+    """Yield the entries in a wrapper unchanged, with one chunk or one entry in memory.
 
     Raises: CorruptRecord, InvalidRecord (empty, nested, or another magic), UnsupportedCompression.
     """
@@ -209,7 +209,7 @@ def encode_message(
 
 
 def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Compression = Compression.none) -> bytes:
-    """With a codec, as one wrapper.
+    """Encode a set; with a codec, as one wrapper.
 
     Raises: UnsupportedCompression for zstd, which the format lacks.
     """
@@ -233,7 +233,7 @@ def write_message_set(messages: Sequence[LegacyMessage], magic: int, codec: Comp
 def wrap(
     value: bytes | bytearray, codec: Compression, magic: int, last_offset: int, flags: int, newest_ms: int
 ) -> bytes:
-    """Of a compressed set. ``newest_ms``: its largest timestamp."""
+    """Encode the wrapper of a compressed set. ``newest_ms``: its largest timestamp."""
     if codec == Compression.lz4 and not magic:
         value = with_checksum(bytes(value), broken=True)
     return encode_message(last_offset, magic, codec | flags, newest_ms, None, value)

@@ -306,7 +306,7 @@ def _timestamp_problem(
 
 
 def _writer(header: BatchHeader, config: LogConfig, codec: Compression) -> BatchWriter:
-    """For the same records and producer in another codec."""
+    """A writer for the same records in another codec, with the same producer id, epoch and sequence."""
     return BatchWriter(
         codec,
         _compression_level(config, codec),

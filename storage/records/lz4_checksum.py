@@ -37,7 +37,7 @@ def _rotate(value: int, bits: int) -> int:
 
 
 def with_checksum(frame: bytes, *, broken: bool) -> bytes:
-    """With the old wrong checksum if ``broken``, else the correct one.
+    """The frame with another header checksum: the old wrong one if ``broken``, else the correct one.
 
     Raises: CorruptRecord if there is no frame header.
     """

@@ -72,7 +72,7 @@ Header = tuple[str, bytes | None]
 
 
 class BatchHeader(NamedTuple):
-    """In wire order."""
+    """The 61 bytes before the records, in wire order."""
 
     base_offset: int
     batch_length: int
@@ -90,7 +90,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of the whole batch."""
+        """Size of the whole batch, including the header."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
@@ -216,7 +216,7 @@ class RecordBatchBuilder:
 
     @property
     def size_estimate_bytes(self) -> int:
-        """So far, uncompressed."""
+        """Size of the batch so far, uncompressed."""
         return HEADER_SIZE + self._records_size
 
     @property
@@ -281,7 +281,7 @@ def assemble_batch(
     partition_leader_epoch: int = -1,
     last_offset_delta: int | None = None,
 ) -> bytearray:
-    """From encoded records, compressed or not. ``producer``: id, epoch and first sequence.
+    """Build a batch from encoded records, compressed or not. ``producer``: id, epoch and first sequence.
 
     ``last_offset_delta``: for a batch that lost records to compaction.
     """
@@ -297,7 +297,7 @@ def assemble_batch(
 
 
 def set_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """In place."""
+    """Replace the producer id, epoch and sequence of a complete batch in place."""
     _PRODUCER.pack_into(batch, _PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
     set_crc(batch)
 
@@ -309,7 +309,7 @@ def set_crc(batch: bytearray) -> None:
 def encode_record(
     timestamp_delta: int, offset_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
-    """With its length."""
+    """One encoded record, including its length."""
     if key is not None and value is not None and not headers:  # fast path for most records
         body = b"".join((
             b"\0", encode_varint(timestamp_delta), encode_varint(offset_delta),

@@ -12,7 +12,7 @@ from kafka_zk.storage.records.varint import as_long, read_varint
 _MAX_INT_BYTES = 5  # Java rejects longer encodings even of small values
 _NOT_A_SIZE = 1 << 40  # beyond any batch
 _SIZES = tuple(_NOT_A_SIZE if byte & 1 else byte >> 1 for byte in range(0x80))
-"""By the only byte of a record's length (odd: negative), or the low seven bits of two."""
+"""Size of a record by the only byte of its length (odd: negative), or by the low seven bits of a two-byte length."""
 _FIELD_BYTES = tuple(1 + (0 if byte & 1 else byte >> 1) for byte in range(0x80))
 """Of a key or value with its length, by the length's only byte; negative: null."""
 

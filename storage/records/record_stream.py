@@ -12,7 +12,7 @@ from kafka_zk.storage.records.record_batch import CODEC_MASK, HEADER_SIZE, MAX_U
 from kafka_zk.storage.records.varint import read_varint
 
 MAX_RECORDS = 1_000_000
-"""In a batch that is decoded as a whole. Kafka has no limit."""
+"""Maximum number of records in a batch that must be decoded as a whole. Kafka has no limit."""
 
 _FRONT_BYTES = 32  # length, attributes, two deltas and key length: at most 31
 
@@ -86,7 +86,7 @@ def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
 
 
 def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:
-    """Until ``data`` has ``size_bytes`` or the chunks end. Returns its length."""
+    """Append chunks until ``data`` has ``size_bytes`` or the chunks end. Returns its length."""
     while len(data) < size_bytes:
         chunk = next(chunks, None)
         if chunk is None:

@@ -40,7 +40,7 @@ def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
 
 
 def _newest_timestamp_at_end_ms(segment: Segment) -> int:
-    """From the last indexed batch on, of readable batches; -1 if none."""
+    """The largest timestamp of the readable batches from the last indexed batch on; -1 if there is none."""
     newest_ms = NO_TIMESTAMP
     with suppress(CorruptRecord):
         for span in segment.spans(segment.position_for(segment.base_offset + MAX_RELATIVE_OFFSET)):
@@ -50,7 +50,7 @@ def _newest_timestamp_at_end_ms(segment: Segment) -> int:
 
 
 def next_offset(segment: Segment) -> int:
-    """After the last complete batch; the base offset if empty.
+    """The offset after the last complete batch; the base offset if the segment is empty.
 
     Raises: CorruptRecord if the index does not match, or no batch follows its last entry.
     """

@@ -35,7 +35,7 @@ def parse_offset_index(data: bytes) -> "array[int]":
 
 
 def serialize_offset_index(entries: "array[int]") -> bytes:
-    """For ``(relative offset << 32) | position`` words."""
+    """The bytes of an index file for ``(relative offset << 32) | position`` words."""
     if not _SWAP:
         return entries.tobytes()
     swapped = entries[:]

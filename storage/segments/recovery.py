@@ -97,7 +97,7 @@ class IndexBuilder:
         self.time_entries += _TIME_ENTRY.pack(self.last_time, self.max_timestamp[1] - self.base_offset)
 
     def finish(self) -> "tuple[array[int], bytes]":
-        """Both indexes' entries, with the time index's for the newest record, as in a closed segment."""
+        """The entries of both indexes of a closed segment, including the time index entry for its newest record."""
         if self.max_timestamp[0] > self.last_time:
             self._add_time_entry()
         return self.offset_entries, bytes(self.time_entries)

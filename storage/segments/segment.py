@@ -187,7 +187,7 @@ class Segment(SegmentHandle):
         return segment_scan.iter_spans(self.fileno(), position, end, chunk_bytes) if position < end else iter(())
 
     def sound_spans(self, position: int = 0) -> Iterator[BatchSpan]:
-        """Like ``spans``, but continues after damage at the next indexed batch."""
+        """Like ``spans``, but continue after damage at the next indexed batch."""
         following: int | None = position
         while following is not None:
             position = following

@@ -21,7 +21,7 @@ from kafka_zk.storage.records.record_batch import HEADER_SIZE, BatchHeader, read
 from kafka_zk.storage.segments import segment_scan
 
 MADE_SUFFIXES = (LOG_SUFFIX, OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
-"""Of every segment."""
+"""Suffixes of the files that every segment has."""
 _SUFFIXES = (*MADE_SUFFIXES, TRANSACTION_INDEX_SUFFIX)
 
 

@@ -52,7 +52,7 @@ def end_swap(directory: str, base_offset: int) -> None:
 
 
 def remove_cleaned(directory: str) -> None:
-    """Of an abandoned cleaning."""
+    """Remove the files of an abandoned cleaning."""
     for name, is_directory in files.list_directory(directory):
         if not is_directory and name.endswith(CLEANED_SUFFIX):
             remove_file(f"{directory}/{name}")
@@ -158,7 +158,7 @@ def _remove_replaced(directory: str, names: Sequence[str], start_offset: int, en
 
 
 def _end_offset(directory: str, base_offset: int) -> int:
-    """Of a ``.log.swap`` file; the base offset if empty."""
+    """The offset after the last batch of a ``.log.swap`` file; the base offset if it is empty."""
     path = f"{directory}/{offset_file(base_offset, _LOG_SWAP)}"
     size_bytes = files.size_bytes(path)
     index = OffsetIndex(f"{directory}/{offset_file(base_offset, OFFSET_INDEX_SUFFIX + SWAP_SUFFIX)}", base_offset)

@@ -80,7 +80,7 @@ class TimeIndex:
         return self._written_count + len(self._tail) // ENTRY_SIZE
 
     def maybe_append(self, timestamp_ms: int, offset: int) -> None:
-        """If its timestamp is larger than the last."""
+        """Add an entry if its timestamp is larger than the last entry's."""
         self._load()
         if timestamp_ms > self._last[0]:
             self._tail += _ENTRY.pack(timestamp_ms, offset - self.base_offset)

@@ -37,18 +37,18 @@ AT_MOST = SearchBounds(2_000_000, MAX_RECORDS, MAX_UNCOMPRESSED_BYTES)
 
 
 class Beyond(NamedTuple):
-    """At its bounds. ``position``: the first unexamined batch. ``answer``: if the search ends here."""
+    """The search reached its bounds. ``position``: the first unexamined batch. ``answer``: if the search ends here."""
 
     position: int
     answer: TimestampOffset
 
 
 Result = TimestampOffset | Beyond | None
-"""None: not found."""
+"""The record found; None if there is none."""
 
 
 class SearchWork(NamedTuple):
-    """From ``position``, a batch boundary, to ``end`` of a segment file."""
+    """A search from ``position``, a batch boundary, to ``end`` of a segment file."""
 
     position: int
     end: int

@@ -82,7 +82,7 @@ class TransactionIndex:
         entries.append(entry)
 
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
-        """Those that end at or after ``start_offset``. Returns True if anything changed.
+        """Replace the entries that end at or after ``start_offset``. Returns True if anything changed.
 
         Even unchanged, they are not durable: a killed process may have left them in the page cache. Raises: OSError.
         """
@@ -98,7 +98,7 @@ class TransactionIndex:
         return True
 
     def clear(self) -> None:
-        """Even of a damaged file. Raises: OSError."""
+        """Drop all entries of a damaged file. Raises: OSError."""
         self._write_count += 1
         write_end(self.path, 0, b"")
         self._entries = []

@@ -28,7 +28,7 @@ class Update(enum.Enum):
 
 
 class Use(enum.Enum):
-    """In ``server.properties``."""
+    """How this broker treats a key in ``server.properties``."""
 
     READ = "checked at the start"
     ACCEPTED = "not checked by its row: a topic's default, read by another module, or without a meaning here"
@@ -54,7 +54,7 @@ class Facts(TypedDict, total=False):
     """``("log.retention.ms", 60_000)``: sets ``log.retention.ms``, in units of 60,000 ms."""
 
     fallback: str
-    """Its value applies if this key is not set."""
+    """The key whose value applies if this one is not set."""
 
     needs: str
     """``SASL`` or ``SSL``: no effect unless a listener's protocol includes it."""
@@ -125,15 +125,15 @@ class BrokerKey(Generic[R]):
 
     @property
     def is_changeable(self) -> bool:
-        """At run time."""
+        """True if this broker accepts a change of the key at run time."""
         return self.is_dynamic and self.is_built
 
     def value(self, text: str) -> Any:
-        """Without its range. Raises BadValue."""
+        """Parse a text without checking its range. Raises BadValue."""
         return self._convert(values.parse(self.name, self.type, text))
 
     def check(self, text: str) -> Value:
-        """As Kafka's type, with its range. Raises BadValue with Kafka's message."""
+        """Parse a text as Kafka's type and check its range. Raises BadValue with Kafka's message."""
         if self.topic_key and self.default is not None:  # without a default, it is checked with the whole configuration
             return values.check(self.name, TOPIC_CONFIGS[self.topic_key], text, self.topic_key)
         value = values.parse(self.name, self.type, text)
@@ -147,7 +147,7 @@ class BrokerKey(Generic[R]):
 
 
 class Kind(Generic[T]):
-    """For rows of one type."""
+    """Creates rows of one type."""
 
     def __init__(self, type_: str, convert: Callable[[Any], Any] = lambda value: value) -> None:
         self._type = type_
@@ -199,7 +199,7 @@ ITEMS = Kind[tuple[str, ...]]("STRING", items)
 
 
 def unused_key(name: str, type_: str, default: str | None, facts: Facts) -> BrokerKey[Any]:
-    """Without an attribute in the configuration."""
+    """A row without an attribute in the configuration."""
     row: BrokerKey[Any] = BrokerKey(type_, lambda value: value, default, default, UNUSED, facts)
     row.name = name
     return row

@@ -47,7 +47,7 @@ _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.list
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 MOST_KEYS = 1_000
-"""Of a broker or topic, by clients. Kafka has no bound, and about 400 keys."""
+"""Maximum number of keys of a broker or topic that a client may set. Kafka has no bound, and about 400 keys."""
 
 
 def parse(key: str, text: str) -> Value:
@@ -90,8 +90,9 @@ class DynamicBrokerConfig:
         return config
 
     def refuse_unbuilt_security(self, own: Mapping[str, str], default: Mapping[str, str]) -> None:
-        """At the start. Raises InvalidBrokerConfig if ZooKeeper has security that is not built, or invalid listeners:
-        falling back to removed listeners of ``server.properties``, maybe open ones, is not allowed."""
+        """Check the dynamic values when the broker starts. Raises InvalidBrokerConfig if ZooKeeper has security that is
+        not built, or invalid listeners: falling back to removed listeners of ``server.properties``, maybe open ones, is
+        not allowed."""
         for sentence in unbuilt_security({**default, **own}, self._protocols(own)):
             raise InvalidBrokerConfig(f"dynamic configuration in ZooKeeper: {sentence}")
         if "listeners" in own:
@@ -166,7 +167,7 @@ class DynamicBrokerConfig:
         return config
 
     def stored(self, properties: Mapping[str, str]) -> dict[str, str]:
-        """With encoded passwords, for ZooKeeper. Raises ApiError if they cannot be encoded."""
+        """The properties with encoded passwords, as stored in ZooKeeper. Raises ApiError if they cannot be encoded."""
         stored = dict(properties)
         for key in filter(_is_password, properties):
             if self._encoder is None:
@@ -274,7 +275,7 @@ def _is_password(key: str) -> bool:
 
 
 def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":
-    """None without a secret. Raises InvalidBrokerConfig."""
+    """The encoder of passwords; None if there is no secret. Raises InvalidBrokerConfig."""
     if not properties.get(secret_key):
         return None
     from kafka_zk.security.password_encoder import PasswordEncoder  # it loads hashlib

@@ -107,7 +107,7 @@ def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
 
 
 def _check_ports(listeners: Sequence[Listener], text: str) -> None:
-    """Only an IPv4 and an IPv6 address can share a port.
+    """Check that listeners share a port only if one is bound to an IPv4 and the other to an IPv6 address.
 
     Raises ApiError. Source: CoreUtils.listenerListToEndPoints@3.9.
     """

@@ -75,7 +75,7 @@ _OLDEST = "0.11.0"
 
 
 class FollowerVersions(NamedTuple):
-    """Of a follower's requests. ``offset_for_leader_epoch``: None if Fetch replaces it."""
+    """Versions of a follower's requests to its leader. ``offset_for_leader_epoch``: None if Fetch replaces it."""
 
     fetch: int
     list_offsets: int
@@ -83,7 +83,7 @@ class FollowerVersions(NamedTuple):
 
 
 def follower_versions(protocol: str) -> FollowerVersions:
-    """Of a protocol such as ``3.9-IV0``, ``3.9`` or ``0.11.0.1``.
+    """The versions for a protocol such as ``3.9-IV0``, ``3.9`` or ``0.11.0.1``.
 
     Raises ValueError if invalid, or older than this broker's record format (0.11).
     """
@@ -105,7 +105,7 @@ def alter_partition_version(protocol: str) -> int | None:
 
 
 class ControlVersions(NamedTuple):
-    """Of a controller's requests."""
+    """Versions of a controller's requests to brokers."""
 
     leader_and_isr: int
     update_metadata: int
@@ -126,7 +126,7 @@ def control_versions(protocol: str) -> ControlVersions:
 
 
 def has_features(protocol: str) -> bool:
-    """KIP-584. Raises ValueError."""
+    """True if the brokers have finalized features (KIP-584). Raises ValueError."""
     return _level(protocol) >= _FEATURES
 
 

@@ -44,7 +44,7 @@ class InvalidBrokerConfig(Exception):
 
 
 class Listener(NamedTuple):
-    """For example ``PLAINTEXT://127.0.0.1:9092``. An empty host means all interfaces."""
+    """One listener, for example ``PLAINTEXT://127.0.0.1:9092``. An empty host means all interfaces."""
 
     name: str
     security_protocol: str
@@ -61,7 +61,7 @@ class KafkaConfig(BrokerKeys):
     zookeeper_security: Security
     topic_defaults: LogConfig
     properties: Mapping[str, str]
-    """As configured, for DescribeConfigs."""
+    """The configured keys and values as text, for DescribeConfigs."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         """Raises InvalidBrokerConfig for the first invalid value."""
@@ -150,7 +150,7 @@ class KafkaConfig(BrokerKeys):
 
     @property
     def delegation_token_secret(self) -> str | None:
-        """None without delegation tokens."""
+        """The secret for delegation tokens; None if there are no delegation tokens."""
         return self.delegation_token_secret_key or self.delegation_token_master_key or None
 
     @property

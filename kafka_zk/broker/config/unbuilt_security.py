@@ -44,7 +44,8 @@ def _sentence(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
 
 
 def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str | None:
-    """For a key that requests authentication although no listener has it; Kafka ignores that."""
+    """A sentence for a key that requests authentication although no listener authenticates; Kafka ignores such a
+    key."""
     under_listener = key_of_listener(key, listeners)
     name = key if under_listener is None else under_listener
     row = ALL_KEYS.get(name) or ALL_KEYS.get(_without_mechanism(name))
@@ -62,7 +63,7 @@ def _without_effect(key: str, value: str, listeners: Mapping[str, str]) -> str |
 
 
 def key_of_listener(key: str, listeners: Collection[str]) -> str | None:
-    """Without the prefix of a listener in use; None if it has none."""
+    """The key without the prefix of a listener in use; None if it has no such prefix."""
     if not key.startswith(LISTENER_PREFIX):
         return None
     prefixes = (f"{LISTENER_PREFIX}{name.lower()}." for name in listeners)

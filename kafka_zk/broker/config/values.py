@@ -30,7 +30,7 @@ class BadValue(Exception):
 
 
 def parse(key: str, kind: str, text: str) -> Value:
-    """As Kafka's type. Raises BadValue."""
+    """Parse ``text`` as Kafka's type ``kind``. Raises BadValue."""
     text = text.strip()
     if kind in _BITS:
         limit = 1 << (_BITS[kind] - 1)
@@ -63,7 +63,7 @@ def _whole(text: str, limit: int) -> int:
 
 
 def to_text(value: Value) -> str:
-    """As in DescribeConfigs."""
+    """Format a value as DescribeConfigs shows it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, tuple) else str(value)
@@ -100,7 +100,7 @@ def _refused(key: str, topic_key: str, definition: TopicConfig, value: Value) ->
 
 
 def check_topic(properties: Mapping[str, str], defaults: LogConfig) -> LogConfig:
-    """As a ZooKeeper-mode broker does. Returns the topic's configuration.
+    """Check a topic's own properties as a ZooKeeper-mode broker does. Returns the topic's configuration.
 
     Raises BadValue; ApiError(INVALID_CONFIG) if Kafka's message is not about one value.
     """

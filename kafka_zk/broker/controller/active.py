@@ -57,7 +57,7 @@ BALANCE_AFTER_S = 5
 """Until a reign's first check for imbalance, as in Kafka."""
 
 RETRY_INTERVAL_S = 10
-"""Between retries of elections for leaderless partitions, and of rejected deletions."""
+"""Interval between retries of elections for leaderless partitions and of deletions that a broker rejected."""
 
 Work = Callable[[], Coroutine[Any, Any, object]]
 
@@ -211,7 +211,7 @@ class ActiveController:
             await self.store.delete_all([f"{parent}/{name}" for name in names])
 
     def _watch(self) -> None:
-        """Before the first read, so that no change is missed. Events wait for the failover's end."""
+        """Set watches before the first read, so that no change is missed. Events wait for the failover's end."""
         topics, client = self._topic_registry, self.client
         brokers = BrokerRegistry(client, None, self._source)
         self._watchers = [

@@ -36,7 +36,7 @@ Verdict = WriteState | LeadershipInfo | ErrorCode
 
 
 def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Proposal) -> Verdict:
-    """From a registered broker."""
+    """Judge a proposal from a registered broker."""
     info = context.leadership.get(tp)
     if info is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

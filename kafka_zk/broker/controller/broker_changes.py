@@ -45,7 +45,7 @@ class BrokerChanges:
         self._unclean_starts: dict[int, list[str]] = {}
 
     async def load(self) -> None:
-        """At failover."""
+        """Load live brokers and unclean starts at failover."""
         self._context.brokers = await self._store.brokers()
         await self._read_unclean_starts()
 
@@ -128,7 +128,7 @@ class BrokerChanges:
             await self._changes.send([SendUpdateMetadata(None)])
 
     async def _take_offline(self, replicas: Collection[Replica]) -> None:
-        """They lost their broker or log directory: elect leaders, then shrink ISRs."""
+        """Elect leaders for replicas that lost their broker or log directory, then shrink ISRs."""
         deleting = [r for r in replicas if r.partition.topic in self._context.topics_to_delete]
         others = [r for r in replicas if r.partition.topic not in self._context.topics_to_delete]
         await self._changes.partitions(self._context.partitions_with_offline_leader(), PartitionEvent.TAKE_OFFLINE)
@@ -152,7 +152,7 @@ class BrokerChanges:
     # -- log directories --
 
     async def leader_and_isr_answered(self, broker_id: int, broker_epoch: int, answer: Answer) -> None:
-        """With KAFKA_STORAGE_ERROR a replica is offline, without an error online.
+        """Mark replicas with KAFKA_STORAGE_ERROR as offline, and those without an error as online.
 
         Responses from earlier broker epochs are ignored.
         """

@@ -36,7 +36,7 @@ class ControlConnection(Protocol):
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """Of each API, lowest and highest."""
+        """Lowest and highest version of each API."""
 
     def request_encoded(self, api_key: int, version: int, body: Buffer) -> Awaitable[Any]:
         """Raises if the connection is lost or the request times out."""
@@ -86,7 +86,7 @@ class ConnectPace:
         self._waiting.discard(broker_id)
 
     def retry_pause_s(self, broker_id: int) -> float:
-        """For a broker that just failed."""
+        """Seconds until a broker that just failed is tried again."""
         if broker_id in self._known:
             return RETRY_BACKOFF_S
         self._failing.add(broker_id)
@@ -102,7 +102,7 @@ class ConnectPace:
 
 
 class BrokerChannel:
-    """For one registration of a broker."""
+    """The queue for one registration of a broker."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class BrokerChannel:
 
     @property
     def queued(self) -> int:
-        """With the one in progress."""
+        """Number of queued requests, including the one in progress."""
         return len(self._queue)
 
     def send(self, request: ControlRequest) -> None:
@@ -240,7 +240,7 @@ class BrokerChannel:
 
 
 class Channels:
-    """To all registered brokers. ``versions``: of the inter-broker protocol."""
+    """The channels to all registered brokers. ``versions``: of the inter-broker protocol."""
 
     def __init__(
         self, clock: Timers, connect: Connect, on_answer: OnAnswer, on_failure: OnFailure, versions: ControlVersions
@@ -296,7 +296,7 @@ class Channels:
                 timer.cancel()
 
     def queued(self) -> dict[int, int]:
-        """By broker id."""
+        """Number of queued requests by broker id."""
         return {broker_id: channel.queued for broker_id, channel in sorted(self._channels.items())}
 
     def close(self) -> None:

@@ -57,12 +57,12 @@ class ReplicaAssignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """After the reassignment."""
+        """The replicas after the reassignment."""
         return tuple(broker_id for broker_id in self.replicas if broker_id not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """Before the reassignment."""
+        """The replicas before the reassignment."""
         return tuple(broker_id for broker_id in self.replicas if broker_id not in self.adding)
 
     @property
@@ -70,7 +70,7 @@ class ReplicaAssignment(NamedTuple):
         return bool(self.adding or self.removing)
 
     def reassign_to(self, target: Iterable[int]) -> "ReplicaAssignment":
-        """While moving from ``origin`` to ``target`` (KIP-455)."""
+        """The assignment while moving from ``origin`` to ``target`` (KIP-455)."""
         wanted = tuple(dict.fromkeys(target))
         everyone = tuple(dict.fromkeys((*wanted, *self.origin)))
         return ReplicaAssignment(
@@ -111,15 +111,15 @@ class Context:
         self.shutting_down: set[int] = set()
         """Subset of ``brokers``: they asked for a controlled shutdown."""
         self.unclean_starts: set[int] = set()
-        """They announced an unclean start, and may be in a shared ISR without some of its records."""
+        """Brokers that announced an unclean start and may be in a shared ISR although they lack some of its records."""
         self.topics: set[str] = set()
-        """With a znode and a legal name, also those being deleted."""
+        """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
         """By topic name; missing if the znode has no id."""
         self.topic_zxids: dict[str, int] = {}
         """The last write of each topic's znode in ``assignments``."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
-        """By topic and partition number: the partitions that exist."""
+        """Assignment by topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}
         """Last known state znodes; no entry if there never was a leader."""
         self.partition_states: dict[TopicPartition, PartitionState] = {}
@@ -131,18 +131,18 @@ class Context:
         self.topics_to_delete: set[str] = set()
         """Requested and not complete."""
         self.topics_with_deletion_started: set[str] = set()
-        """Of ``topics_to_delete``: their partitions are NonExistent."""
+        """The topics in ``topics_to_delete`` whose partitions are NonExistent."""
         self.topics_ineligible_for_deletion: set[str] = set()
-        """Of ``topics_to_delete``: they wait for a broker, a reassignment, or a retry after a rejection."""
+        """The topics in ``topics_to_delete`` that wait for a broker, a reassignment, or a retry after a rejection."""
 
     # -- brokers --
 
     def is_live(self, broker_id: int) -> bool:
-        """Registered and not shutting down."""
+        """True if the broker is registered and not shutting down."""
         return broker_id in self.brokers and broker_id not in self.shutting_down
 
     def is_replica_online(self, broker_id: int, partition: TopicPartition, *, or_shutting_down: bool = False) -> bool:
-        """The broker is live (``or_shutting_down``: registered), and the replica's log directory works."""
+        """True if the broker is live (if ``or_shutting_down``: registered) and the replica's log directory works."""
         live = broker_id in self.brokers if or_shutting_down else self.is_live(broker_id)
         return live and partition not in self.offline_dirs.get(broker_id, ())
 
@@ -166,7 +166,7 @@ class Context:
     # -- assignments --
 
     def assignment(self, partition: TopicPartition) -> ReplicaAssignment:
-        """Without replicas if unknown."""
+        """The partition's assignment; without replicas if the partition is unknown."""
         return self.assignments.get(partition.topic, _NO_PARTITIONS).get(partition.partition, _NOBODY)
 
     def replicas(self, partition: TopicPartition) -> tuple[int, ...]:
@@ -247,7 +247,7 @@ class Context:
         return NO_EPOCH if info is None else info.leader_epoch
 
     def partitions_with_leadership(self) -> list[TopicPartition]:
-        """Those in ``leadership`` whose topics are not being deleted."""
+        """Partitions with an entry in ``leadership`` whose topics are not being deleted."""
         return sorted(tp for tp in self.leadership if tp.topic not in self.topics_to_delete)
 
     def partitions_with_offline_leader(self) -> list[TopicPartition]:
@@ -258,7 +258,7 @@ class Context:
         return info is not None and self.is_replica_online(info.leader, partition)
 
     def partitions_led_by(self, broker_id: int) -> list[TopicPartition]:
-        """Those whose leadership could move to another replica."""
+        """Partitions that the broker leads and whose leadership could move to another replica."""
         return [
             tp
             for tp in self.partitions_with_leadership()

@@ -366,7 +366,7 @@ ControlRequest = LeaderAndIsrRequest | UpdateMetadataRequest | StopReplicaReques
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:
-    """In the order of first appearance."""
+    """Group partitions by topic, in the order of first appearance."""
     grouped: dict[str, list[TopicPartition]] = {}
     for tp in partitions:
         grouped.setdefault(tp.topic, []).append(tp)

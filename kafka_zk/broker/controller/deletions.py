@@ -48,7 +48,7 @@ class Deletions:
         await self.resume([topic for topic in waiting if topic_deletion.is_refused(self._context, topic)])
 
     async def replicas_failed(self, replicas: Sequence[Replica]) -> None:
-        """Their topics wait for the broker's return, or the next retry."""
+        """Let the topics of these replicas wait for the broker's return or for the next retry."""
         if replicas:
             await self._changes.replicas(replicas, ReplicaEvent.DEFER_DELETION)
             topic_deletion.halt(self._context, {replica.partition.topic for replica in replicas})

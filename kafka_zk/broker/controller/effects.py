@@ -8,14 +8,14 @@ from kafka_zk.broker.controller.context import LeadershipInfo
 
 
 class CreateState(NamedTuple):
-    """With missing parents."""
+    """Create the partition's state znode and its missing parents."""
 
     partition: TopicPartition
     info: LeadershipInfo
 
 
 class WriteState(NamedTuple):
-    """If the znode's version is still ``info.zk_version``; then notify ``recipients``."""
+    """Set the partition's state znode if its version is still ``info.zk_version``, then notify ``recipients``."""
 
     partition: TopicPartition
     info: LeadershipInfo
@@ -30,7 +30,7 @@ class FailedChange(NamedTuple):
 
 
 class SendLeaderAndIsr(NamedTuple):
-    """And UpdateMetadata to all live brokers."""
+    """Send LeaderAndIsr for the partition to these brokers, and UpdateMetadata to all live brokers."""
 
     broker_ids: tuple[int, ...]
     partition: TopicPartition
@@ -46,7 +46,7 @@ class SendStopReplica(NamedTuple):
 
 
 class SendUpdateMetadata(NamedTuple):
-    """With all live brokers and these partitions. ``broker_ids``: None: to all."""
+    """Send UpdateMetadata with all live brokers and these partitions. ``broker_ids``: None: to all."""
 
     broker_ids: tuple[int, ...] | None
     partitions: Collection[TopicPartition] = ()
@@ -56,7 +56,7 @@ Send = SendLeaderAndIsr | SendStopReplica | SendUpdateMetadata
 
 
 def without_news_of(effects: Iterable[Send], tps: Collection[TopicPartition]) -> list[Send]:
-    """Without UpdateMetadata for ``tps``, which every broker just received."""
+    """The effects without UpdateMetadata for ``tps``, which every broker has just received."""
     kept: list[Send] = []
     for effect in effects:
         if isinstance(effect, SendUpdateMetadata) and effect.partitions:

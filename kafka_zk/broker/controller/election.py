@@ -71,7 +71,8 @@ def offline(
 def returned(
     assigned: Sequence[int], isr: Sequence[int], live: Collection[int], leader: int, absences: Absences
 ) -> Elected | None:
-    """For partitions that ``must_be_elected_again``. The leader stays unless a more trusted member can lead."""
+    """Elect a leader for partitions that ``must_be_elected_again``. The leader stays unless a more trusted member can
+    lead."""
     return _most_trusted((leader, *assigned), isr, live, absences)
 
 

@@ -89,7 +89,7 @@ class ReplicasMoved(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class ChangesRefused(ControllerEvent):
-    """They were impossible, for these reasons."""
+    """Changes of state that were impossible, with the reasons."""
 
     refused: tuple[FailedChange, ...]
 

@@ -127,7 +127,7 @@ class Controller:
 
     @property
     def controller_epoch(self) -> int:
-        """Of this broker's reign; -1 without one."""
+        """The epoch of this broker's reign; -1 if it is not the controller."""
         return -1 if self._reign is None else self._reign.context.epoch
 
     @property

@@ -41,7 +41,7 @@ class ControllerOperation(ABC, Generic[T_co]):
 
 
 class PartitionKey(NamedTuple):
-    """As in a request: by topic name or id."""
+    """A partition as a request identifies it: by topic name or topic id."""
 
     topic: str | uuid.UUID
     partition: int
@@ -184,7 +184,7 @@ class AlterPartitionReassignments(ControllerOperation[dict[TopicPartition, ApiEr
 
 @dataclass(frozen=True)
 class ListPartitionReassignments(ControllerOperation[dict[TopicPartition, ReplicaAssignment]]):
-    """Those in progress among ``tps`` (None: all)."""
+    """List the reassignments in progress among ``tps`` (None: all partitions)."""
 
     tps: Collection[TopicPartition] | None
 

@@ -38,7 +38,7 @@ class ElectionStrategy(enum.Enum):
 
 
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
-    """At failover, from assignments, leadership and live brokers."""
+    """Set the states at failover from assignments, leadership and live brokers."""
     for tp in partitions:
         if tp not in context.leadership:
             context.partition_states[tp] = PartitionState.NEW
@@ -58,7 +58,7 @@ def move(context: Context, partitions: Collection[TopicPartition], event: Partit
 def create_leadership(
     context: Context, partitions: Collection[TopicPartition]
 ) -> tuple[list[CreateState], list[FailedChange]]:
-    """For New partitions. Raises IllegalTransition."""
+    """The first leader and ISR of New partitions. Raises IllegalTransition."""
     context.require_legal_partitions(partitions, PartitionEvent.BRING_ONLINE)
     creates: list[CreateState] = []
     refused: list[FailedChange] = []
@@ -104,7 +104,7 @@ def elect(
 def raise_leader_epochs(
     context: Context, current: Mapping[TopicPartition, LeadershipInfo | None]
 ) -> tuple[list[WriteState], list[FailedChange]]:
-    """In the next leader epoch: leaders accept another replica list only in a new one."""
+    """The given states with the next leader epoch, because leaders accept another replica list only in a new epoch."""
     writes: list[WriteState] = []
     refused: list[FailedChange] = []
     for tp, info in current.items():
@@ -197,7 +197,7 @@ def has_candidate(context: Context, tp: TopicPartition) -> bool:
 def _elect_one(
     context: Context, strategy: ElectionStrategy, tp: TopicPartition, info: LeadershipInfo, unclean_allowed: bool
 ) -> tuple[Elected | None, tuple[int, ...]]:
-    """With the brokers to notify."""
+    """The leader, and the brokers to notify."""
     assignment = context.assignment(tp)
     live = context.live_replicas(tp)
     match strategy:

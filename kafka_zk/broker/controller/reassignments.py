@@ -33,13 +33,13 @@ class Reassignments:
     # -- events --
 
     async def resume_all(self) -> None:
-        """At failover. Requests in ZooKeeper replace those of the previous controller."""
+        """Continue reassignments at failover. Requests in ZooKeeper replace those of the previous controller."""
         moving = self._context.partitions_being_reassigned()
         replaced = await self.ordered()
         await self._run([tp for tp in moving if tp not in replaced])
 
     async def resume_on(self, broker_ids: Collection[int]) -> None:
-        """Their brokers have started."""
+        """Begin or complete reassignments to brokers that have started."""
         moving = self._context.partitions_being_reassigned()
         await self._run([tp for tp in moving if set(broker_ids) & set(self._context.assignment(tp).target)])
 
@@ -94,7 +94,7 @@ class Reassignments:
         return {tp: outcomes[tp] for tp in targets}
 
     def listed(self, tps: Collection[TopicPartition] | None) -> dict[TopicPartition, ReplicaAssignment]:
-        """Those in progress among ``tps`` (None: all)."""
+        """The reassignments in progress among ``tps`` (None: all partitions)."""
         asked = self._context.partitions_being_reassigned() if tps is None else tps
         assignments = {tp: self._context.assignment(tp) for tp in asked}
         return {tp: assignment for tp, assignment in assignments.items() if assignment.is_being_reassigned}

@@ -32,7 +32,7 @@ from kafka_zk.broker.controller.states import ReplicaEvent, ReplicaState
 
 
 def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[list[Replica], list[Replica]]:
-    """At failover. Returns the online replicas, then the offline ones.
+    """Set the states at failover. Returns the online replicas, then the offline ones.
 
     Offline ones, maybe of a topic to delete, are ineligible for deletion until their broker is back.
     """
@@ -129,7 +129,7 @@ def was_not_in_isr(context: Context, broker_id: int, unchanged: Sequence[WriteSt
 
 
 def offline_without_leadership(context: Context, replicas: Collection[Replica]) -> list[Send]:
-    """Their partitions never had a leader or are being deleted."""
+    """Set replicas to Offline whose partitions never had a leader or are being deleted."""
     context.require_legal_replicas(replicas, ReplicaEvent.TAKE_OFFLINE)
     _enter(context, replicas, ReplicaState.OFFLINE)
     told = [r.partition for r in replicas if r.partition.topic not in context.topics_with_deletion_started]

@@ -143,7 +143,7 @@ class ControllerReporter:
         )
 
     def not_sent(self, broker_id: int, request: ControlRequest, error: Exception) -> None:
-        """It will be repeated; reported once per broker until one succeeds."""
+        """Report a request that failed and will be repeated, once per broker until a request succeeds."""
         self.event(events.RequestFailed, broker_id, request.api_key.name, cause=repr(error))
         if broker_id not in self._unreachable:
             self._unreachable.add(broker_id)

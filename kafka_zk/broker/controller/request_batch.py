@@ -75,7 +75,7 @@ class RequestBatch:
                     self._add_update(brokers, tps)
 
     def full(self) -> Iterator[Step]:
-        """Only full LeaderAndIsr requests. Do not call ``add`` before the last step."""
+        """The full LeaderAndIsr requests. Do not call ``add`` before the last step."""
         collected = self._leader_and_isr
         while full := [each for each in self._registered(collected) if len(collected[each]) >= PARTITIONS_AT_ONCE]:
             for broker_id in full:

@@ -101,11 +101,11 @@ class StateChanges:
         return elected
 
     async def elect_waiting(self) -> dict[TopicPartition, LeadershipInfo]:
-        """For all partitions without a live leader."""
+        """Elect leaders of all partitions without a live leader."""
         return await self.bring_online(partition_state.electable(self._context), ElectionStrategy.OFFLINE)
 
     async def elect_returned(self) -> dict[TopicPartition, LeadershipInfo]:
-        """Again, if an ISR member was away unnoticed or started uncleanly."""
+        """Elect leaders again if a member of the ISR was away unnoticed or started uncleanly."""
         returned: list[TopicPartition] = []
         for portion in portions(self._context.partitions(), PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
@@ -127,7 +127,7 @@ class StateChanges:
         await self._send(await self.move_replicas(replicas, event))
 
     async def move_replicas(self, replicas: Sequence[Replica], event: ReplicaEvent) -> list[Send]:
-        """Like ``replicas``, but returns the effects, so that several changes can share requests."""
+        """Like ``replicas``, but return the effects, so that several changes can share requests."""
         sends: list[Send] = []
         target = event.target
         for portion in portions(replicas, PARTITIONS_A_TURN):
@@ -151,7 +151,7 @@ class StateChanges:
         self._context.remove_topic(topic)
 
     async def raise_leader_epochs(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """In ZooKeeper, without requests. Returns the written partitions."""
+        """Raise leader epochs in ZooKeeper without sending requests. Returns the written partitions."""
 
         async def decide(current: States) -> Decision:
             writes, refused = partition_state.raise_leader_epochs(self._context, current)
@@ -183,7 +183,8 @@ class StateChanges:
         return [*sends, *await self._elect_present(present)]
 
     async def _elect_present(self, partitions: Sequence[TopicPartition]) -> list[SendLeaderAndIsr]:
-        """For partitions that seemed New, because their topic or state was invalid when the reign began."""
+        """Elect leaders of partitions that seemed New, because their topic or state was invalid when the reign
+        began."""
         states = await self._store.states(partitions)
         unknown = [tp for tp, info in states.items() if info is None]
         self._reporter.refused(
@@ -216,7 +217,7 @@ class StateChanges:
         return [partition_state.established(self._context, write, write.info.zk_version) for write in written]
 
     async def _unclean_topics(self, current: States) -> list[str]:
-        """Those that need an unclean election and allow it."""
+        """Topics that need an unclean election and allow it."""
         needing = partition_state.topics_without_live_isr(self._context, current)
         if not needing:
             return []

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 
 class PartitionState(enum.Enum):
-    """As the controller knows it."""
+    """State of a partition as the controller knows it."""
 
     NON_EXISTENT = "NonExistentPartition"
     NEW = "NewPartition"  # never had a leader
@@ -19,7 +19,7 @@ class PartitionState(enum.Enum):
 
 
 class ReplicaState(enum.Enum):
-    """As the controller knows it."""
+    """State of a replica as the controller knows it."""
 
     NON_EXISTENT = "NonExistentReplica"
     NEW = "NewReplica"  # can only become a follower

@@ -336,7 +336,7 @@ class ControllerStore:
         }
 
     def _understood(self, path: str, decode: Callable[[], T]) -> T | None:
-        """None if invalid. Logs an ERROR for that, and for entries left out."""
+        """The decoded znode; None if it is invalid. Logs an ERROR for that, and for entries left out."""
         try:
             understood = decode()
         except InvalidZnode as error:
@@ -395,7 +395,7 @@ def _windows(wanted: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _stands(operation: Operation, present: tuple[bytes | None, ZnodeStat] | None) -> bool:
-    """Is the znode as a successful operation leaves it?"""
+    """True if the znode is in the state that a successful operation would leave."""
     match operation:
         case Create(_, data):
             return present is not None and present[0] == data

@@ -24,7 +24,7 @@ from kafka_zk.registry.znodes.topics import TopicAssignment
 
 
 class TopicChanges:
-    """Also creates new partitions."""
+    """Keeps the context's topics equal to ZooKeeper's and creates new partitions."""
 
     def __init__(self, tools: ReignTools, random: Random) -> None:
         self._context, self._store, self._changes, self._reporter, self._turns = tools
@@ -127,7 +127,8 @@ class TopicChanges:
                 self._context.assign(TopicPartition(topic, number), assignment_of(assignment, number))
 
     async def _make(self, partitions: Sequence[TopicPartition]) -> None:
-        """In portions: brokers open one portion's logs while ZooKeeper writes the next one's znodes."""
+        """Create partitions in portions: brokers open the logs of one portion while ZooKeeper writes the znodes of the
+        next."""
         for portion in whole_topics(partitions):
             replicas = await self._replicas_of(portion)
             await self._changes.partitions(portion, PartitionEvent.CREATE)

@@ -15,7 +15,7 @@ from kafka_zk.broker.controller.states import ReplicaState
 
 
 class DeletionPlan(NamedTuple):
-    """In order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
+    """The next steps in order: topics to ``complete``, replicas to ``retry`` (to Offline), topics to ``start``."""
 
     complete: list[str]
     retry: list[Replica]
@@ -51,7 +51,7 @@ def enqueue_at_failover(context: Context, topics: Iterable[str]) -> None:
 
 
 def halt(context: Context, topics: Iterable[str]) -> None:
-    """They wait for ``resume``."""
+    """Let those of these topics that are being deleted wait for ``resume``."""
     context.topics_ineligible_for_deletion |= context.topics_to_delete & set(topics)
 
 

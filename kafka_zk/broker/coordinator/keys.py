@@ -20,7 +20,7 @@ def is_storable(text: str) -> bool:
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Its leader coordinates ``key``."""
+    """The partition whose leader coordinates ``key``, a group id or a transactional id."""
     return (_cached_hash if len(key) <= _LONGEST_CACHED else _hash)(key) % partition_count
 
 

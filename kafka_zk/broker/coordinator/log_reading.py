@@ -62,7 +62,7 @@ class LogReading:
             yield
 
     def tell(self, tp: TopicPartition, what: str) -> None:
-        """For example ``3 groups``, and the number of skipped records."""
+        """Log the loaded items, for example ``3 groups``, and the number of skipped records."""
         if self.skipped_count:
             _log.error(
                 "{tp}: {count} records were skipped, the first {first}",
@@ -103,7 +103,7 @@ class LogReading:
         """Raises: StorageError."""
 
     def _before_decoding(self) -> Iterator[None]:
-        """At the log's end."""
+        """Called at the end of the log, before ``_decode``."""
         yield from ()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:

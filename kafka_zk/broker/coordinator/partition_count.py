@@ -38,7 +38,7 @@ class PartitionCount:
         return counted[1]
 
     def found(self, topic_id: UUID | None, count: int) -> None:
-        """From ZooKeeper."""
+        """Set the count that was read from ZooKeeper."""
         self._counted = topic_id, count
 
 

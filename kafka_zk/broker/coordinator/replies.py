@@ -9,7 +9,7 @@ Reply = NewType("Reply", int)
 
 
 class Replies:
-    """By ``Reply``. A request whose client disconnects is dropped."""
+    """Waiting requests by ``Reply``. A request whose client disconnects is dropped."""
 
     def __init__(self) -> None:
         self._numbers = count()

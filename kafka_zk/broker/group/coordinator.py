@@ -46,7 +46,7 @@ _ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
 
 class MemberIdentity(NamedTuple):
-    """In a LeaveGroup request."""
+    """A member in a LeaveGroup request."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -61,7 +61,7 @@ class LeaveResult(NamedTuple):
 
 
 class GroupOverview(NamedTuple):
-    """In ListGroups."""
+    """A group in a ListGroups response."""
 
     group_id: str
     protocol_type: str
@@ -80,7 +80,7 @@ class DescribedMember(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """In DescribeGroups."""
+    """A group in a DescribeGroups response."""
 
     error: ErrorCode
     state: str = ""
@@ -118,11 +118,11 @@ class GroupCoordinator:
 
     @property
     def partition_count(self) -> PartitionCount:
-        """Of ``__consumer_offsets``."""
+        """The partition count of ``__consumer_offsets``."""
         return self._manager.partition_count
 
     def partition_for(self, group_id: str) -> int:
-        """Its leader coordinates the group."""
+        """The partition of ``__consumer_offsets`` whose leader coordinates the group."""
         return self._manager.partition_for(group_id)
 
     def close(self) -> None:
@@ -229,7 +229,7 @@ class GroupCoordinator:
     async def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> tuple[ErrorCode, list[GroupOverview]]:
-        """By state and type (case-insensitive).
+        """The broker's groups, filtered by state and type (case-insensitive).
 
         With COORDINATOR_LOAD_IN_PROGRESS, some may be missing.
         """
@@ -256,7 +256,7 @@ class GroupCoordinator:
         return _description(live.group)
 
     async def delete(self, group_id: str) -> ErrorCode:
-        """Without members, and with its committed offsets."""
+        """Delete a group without members, and its committed offsets."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         if error is not ErrorCode.NONE:
             return error

@@ -25,7 +25,7 @@ class DelayedJoin:
 
     @classmethod
     def initial(cls, now_ms: int, delay_ms: int, rebalance_timeout_ms: int) -> "DelayedJoin":
-        """Of an empty group."""
+        """The phase of a group that was empty."""
         return cls(now_ms + delay_ms, delay_ms, max(rebalance_timeout_ms - delay_ms, 0))
 
     @property

@@ -26,7 +26,7 @@ Changed = Callable[["LiveGroup"], None]
 
 
 def now_of(clock: Clock) -> Now:
-    """For the core."""
+    """The current time as the core expects it."""
     return Now(round(clock.seconds() * 1000), clock.wall_ms())
 
 
@@ -59,7 +59,7 @@ class LiveGroup:
         self._timer_ms = 0
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
-        """And set the timer for the next deadline."""
+        """Carry out effects, then set the timer for the next deadline."""
         self._effects.extend(effects)
         if self._is_busy:
             return
@@ -73,7 +73,7 @@ class LiveGroup:
         self._changed(self)
 
     def wake_in_time(self) -> None:
-        """At the group's earliest deadline."""
+        """Make the timer fire at the group's earliest deadline."""
         deadline_ms = self.group.earliest_deadline_ms
         if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
             return

@@ -56,7 +56,7 @@ class LoadedPartition(LogReading):
 
     @property
     def group_ids(self) -> list[str]:
-        """With a record in this partition."""
+        """Ids of all groups with a record in this partition."""
         return list(dict.fromkeys((*self.groups, *self.offsets, *self.open_transactions)))
 
     def _values_of(self, header: BatchHeader) -> LastValues:

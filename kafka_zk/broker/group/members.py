@@ -121,7 +121,7 @@ class Members:
 
     @property
     def all_joined(self) -> bool:
-        """Every member has joined, every pending id was used."""
+        """True if every member has joined, and every pending id was used."""
         return self.joining_count == len(self._members) and not self.pending
 
     @property
@@ -213,7 +213,7 @@ class Members:
         return sum(len(member.assignment) for member in self._members.values())
 
     def support(self, protocols: Protocols) -> bool:
-        """Do all members support one of these?"""
+        """True if all members support one of these protocols."""
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
@@ -233,14 +233,14 @@ class Members:
         return votes.most_common(1)[0][0]
 
     def joined(self, protocol_name: str) -> tuple[JoinedMember, ...]:
-        """As sent to the leader."""
+        """The members as they are sent to the leader."""
         return tuple(
             JoinedMember(member.member_id, member.group_instance_id, member.metadata(protocol_name))
             for member in self._members.values()
         )
 
     def stored(self, protocol_name: str | None, assignments: Mapping[str, bytes]) -> tuple[StoredMember, ...]:
-        """As stored. ``assignments``: by member id."""
+        """The stored form of the members. ``assignments``: by member id."""
         return tuple(
             StoredMember(
                 member.member_id,

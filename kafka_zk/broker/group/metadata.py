@@ -48,7 +48,7 @@ class GroupMetadata:
         self.subscribed_topics = self._subscribed_topics()
 
     def value(self, assignments: dict[str, bytes]) -> GroupMetadataValue:
-        """As stored."""
+        """The group's stored form."""
         members = self.members.stored(self.protocol_name, assignments)
         return GroupMetadataValue(
             self.protocol_type or "", self.generation_id, self.protocol_name, self.members.leader,
@@ -57,7 +57,7 @@ class GroupMetadata:
 
     @property
     def is_consumer_group(self) -> bool:
-        """Not, for example, of Connect workers."""
+        """True if the members are consumers, not for example Connect workers."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE
 
     # State.
@@ -72,7 +72,7 @@ class GroupMetadata:
         self.state = after
 
     def begin_generation(self) -> None:
-        """With the current members."""
+        """Begin the next generation with the current members."""
         self.generation_id = self.generation_id % LAST_GENERATION + 1
         self.protocol_name = self.members.choose_protocol() if len(self.members) else None
         self.subscribed_topics = self._subscribed_topics()
@@ -117,7 +117,7 @@ class GroupMetadata:
     def commit_refusal(
         self, member_id: str, group_instance_id: str | None, generation_id: int, *, transactional: bool = False
     ) -> ErrorCode:
-        """NONE if the client may commit offsets now."""
+        """The error if the client must not commit offsets now, otherwise NONE."""
         names_member = generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None
         if generation_id < 0 and self.state is _EMPTY:  # the client assigns partitions itself
             names_member = False
@@ -131,7 +131,7 @@ class GroupMetadata:
     def refusal(
         self, event: Event, member_id: str, group_instance_id: str | None, generation_id: int
     ) -> ErrorCode:
-        """NONE if a request with a member and a generation is accepted."""
+        """The error for a request with a member and a generation; NONE if it is accepted."""
         by_state = self.refusal_by_state(event)
         if self.state is _DEAD:
             return by_state
@@ -141,12 +141,12 @@ class GroupMetadata:
         return by_state if generation_id == self.generation_id else ErrorCode.ILLEGAL_GENERATION
 
     def refusal_by_state(self, event: Event) -> ErrorCode:
-        """NONE if a request is accepted in this state."""
+        """The error for a request in the current state; NONE if it is accepted."""
         after = TRANSITIONS[event][self.state]
         return after if isinstance(after, ErrorCode) else ErrorCode.NONE
 
     def member_refusal(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """NONE if the member id exists, with this group instance id if one is given."""
+        """NONE if the member id exists and has this group instance id (or none is given); otherwise the error."""
         if group_instance_id is not None:
             current = self.members.static.get(group_instance_id)
             if current is not None and current != member_id:

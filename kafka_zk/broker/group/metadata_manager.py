@@ -62,7 +62,7 @@ class GroupMetadataManager:
     # Groups.
 
     def partition_for(self, group_id: str) -> int:
-        """In ``__consumer_offsets``."""
+        """The partition of ``__consumer_offsets`` that contains the group."""
         return partition_for(group_id, self.partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
@@ -171,7 +171,7 @@ class GroupMetadataManager:
         return self._live(group, partition), effects
 
     def transaction_ended(self, partition: int, producer_id: int, marker: Marker) -> None:
-        """By the marker, a transaction's offsets take effect or are dropped.
+        """Handle a marker in the partition's log: the transaction's offsets take effect or are dropped.
 
         Groups being loaded process it afterwards; a producer's first marker is enough, because it cannot commit to them
         before that.

@@ -179,7 +179,7 @@ class OffsetManager:
                 yield
 
     async def remove_group(self, live: LiveGroup) -> None:
-        """With its offsets. Meanwhile it is Dead: a tombstone would delete a new commit."""
+        """Remove an empty group and its offsets. Meanwhile it is Dead: a tombstone would delete a new commit."""
         live.close(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         await in_slices(self._clock, self._removal_steps(live))
 
@@ -195,7 +195,7 @@ class OffsetManager:
             self._manager.forget(live, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def remove(self, live: LiveGroup, tps: Collection[TopicPartition]) -> None:
-        """And the group, if it has neither members nor offsets left."""
+        """Remove committed offsets, and the group if it has neither members nor offsets left."""
         group = live.group
         removed = group.offsets.remove(tps)
         is_gone = group.state is GroupState.EMPTY and not group.offsets
@@ -226,7 +226,7 @@ class OffsetManager:
 
 
 async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
-    """Even if the client disconnects. Raises: ClientGone."""
+    """Await a commit, which continues even if the client disconnects. Raises: ClientGone."""
     done: ClientWait[T] = ClientWait()
 
     def finished(result: T | Failure) -> None:

@@ -20,7 +20,7 @@ _METADATA = attrgetter("metadata")
 
 
 def _metadata_bytes(offsets: Iterable[OffsetAndMetadata]) -> int:
-    """In a C loop: commits can have many partitions."""
+    """Total length of the metadata, computed in a C loop, because commits can have many partitions."""
     return sum(map(len, map(_METADATA, offsets)))
 
 
@@ -59,18 +59,18 @@ class GroupOffsets:
         return iter(self._committed)
 
     def __bool__(self) -> bool:
-        """An offset is committed or may become so."""
+        """True if an offset is committed or may become so."""
         return bool(self._committed or self._pending or self._transactional)
 
     def get(self, tp: TopicPartition) -> OffsetAndMetadata | None:
         return self._committed.get(tp)
 
     def among(self, tps: frozenset[TopicPartition]) -> set[TopicPartition]:
-        """Those with a committed offset."""
+        """The partitions in ``tps`` that have a committed offset."""
         return self._committed.keys() & tps
 
     def is_pending(self, tp: TopicPartition) -> bool:
-        """An append or open transaction may replace the committed offset."""
+        """True if an append or open transaction may replace the committed offset."""
         return tp in self._pending or tp in self._transactional
 
     def load(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
@@ -99,7 +99,7 @@ class GroupOffsets:
         self._pending_count += len(offsets)
 
     def written(self, offsets: Offsets, record_offset: int) -> None:
-        """Their append succeeded, in a batch at ``record_offset``."""
+        """Record a successful append, whose batch begins at ``record_offset``."""
         for tp, offset in offsets.items():
             if tp in self._pending and self._record_offsets.get(tp, -1) < record_offset:
                 self._put(tp, offset)
@@ -133,7 +133,7 @@ class GroupOffsets:
         self._end(marker, self._transactional.end(producer_id, marker))
 
     def has_transaction_of(self, producer_id: int) -> bool:
-        """An open transaction, or an append in progress."""
+        """True if the producer has an open transaction or an append in progress."""
         return self._transactional.has(producer_id)
 
     def _end(self, marker: Marker, ended: Mapping[TopicPartition, Written]) -> None:
@@ -156,7 +156,7 @@ class GroupOffsets:
 
     @property
     def producer_ids(self) -> list[int]:
-        """Of open transactions with appended offsets."""
+        """Producers of open transactions with appended offsets."""
         return self._transactional.producer_ids
 
     def _forget_record_offsets(self) -> None:
@@ -178,7 +178,7 @@ class GroupOffsets:
 
     @property
     def tps(self) -> list[TopicPartition]:
-        """With an offset outside transactions, committed or pending."""
+        """All partitions with a committed or pending offset outside transactions."""
         return list(dict.fromkeys((*self._committed, *self._pending)))
 
     def expired(

@@ -40,7 +40,7 @@ class OffsetsBatch:
         self._parts: list[bytes] = []
 
     def add(self, offsets: Collection[tuple[TopicPartition, OffsetAndMetadata]]) -> None:
-        """Of partitions not added before."""
+        """Add offsets of partitions that were not added before."""
         if len(offsets) < _MANY or not self._add_plain(offsets):
             self._add_one_by_one(offsets)
 
@@ -65,7 +65,8 @@ class OffsetsBatch:
             added[tp] = committed
 
     def _add_plain(self, offsets: Iterable[tuple[TopicPartition, OffsetAndMetadata]]) -> bool:
-        """By column, in half the time. False, without adding, if one has metadata or an expiry time."""
+        """Add many offsets by column, which takes half the time. False, without adding, if one has metadata or an
+        expiry time."""
         tps, committed = zip(*offsets, strict=True)
         values, epochs, metadata, commits_ms, expires_ms = zip(*committed, strict=True)
         if any(metadata) or expires_ms.count(NO_EXPIRY) < len(expires_ms):

@@ -53,7 +53,7 @@ class OffsetKey(NamedTuple):
 
 
 class GroupKey(NamedTuple):
-    """Of members and generation."""
+    """Key of a group's members and generation."""
 
     group_id: str
 

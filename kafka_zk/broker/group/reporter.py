@@ -29,7 +29,7 @@ class GroupReporter:
 
 
 def owned_partitions(metadata: bytes) -> tuple[TopicPartition, ...]:
-    """Of a joining consumer, sorted; empty without consumer metadata."""
+    """Partitions that a joining consumer owns, sorted; empty if this is not consumer metadata."""
     try:
         return tuple(sorted(read_subscription(metadata).owned))
     except ProtocolError:
@@ -37,7 +37,7 @@ def owned_partitions(metadata: bytes) -> tuple[TopicPartition, ...]:
 
 
 def assigned_partitions(assignment: bytes) -> tuple[TopicPartition, ...]:
-    """Of a consumer, sorted; empty without a consumer assignment."""
+    """Partitions assigned to a consumer, sorted; empty if this is not a consumer assignment."""
     try:
         return tuple(sorted(read_assignment(assignment)))
     except ProtocolError:

@@ -10,7 +10,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class GroupState(enum.Enum):
-    """As in ListGroups and DescribeGroups."""
+    """Values are the state names in ListGroups and DescribeGroups."""
 
     __hash__ = object.__hash__  # Enum's is slow Python, and every heartbeat uses it
 

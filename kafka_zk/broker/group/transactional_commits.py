@@ -31,7 +31,7 @@ from kafka_zk.storage.records.record_batch import NO_SEQUENCE
 
 _NONE = ErrorCode.NONE
 _NOT_VERIFIED = {**COORDINATOR_ERRORS, ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-"""For clients, if verification fails. Source: GroupMetadataManager.maybeConvertOffsetCommitError@3.9."""
+"""Client errors if verification fails. Source: GroupMetadataManager.maybeConvertOffsetCommitError@3.9."""
 
 
 class TransactionalCommits:

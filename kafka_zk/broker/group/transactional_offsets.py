@@ -19,14 +19,14 @@ class Producer(NamedTuple):
 
 
 class Written(NamedTuple):
-    """With the base offset of its record's batch."""
+    """An offset, and the base offset of the batch with its record."""
 
     offset: OffsetAndMetadata
     record_offset: int
 
 
 class Marker(NamedTuple):
-    """Its offset in the log, and whether it commits."""
+    """A transaction marker: its offset in the log, and whether it commits the transaction."""
 
     offset: int
     is_committed: bool
@@ -58,11 +58,11 @@ class TransactionalOffsets:
         self._appending: dict[int, _Appending] = {}
 
     def __bool__(self) -> bool:
-        """A transaction is open, or an append in progress."""
+        """True if a transaction is open or an append is in progress."""
         return bool(self._of or self._appending)
 
     def __contains__(self, tp: TopicPartition) -> bool:
-        """In an open transaction, or being appended."""
+        """True if an open transaction has an offset of the partition, or one is being appended."""
         return tp in self._writing or any(tp in offsets for offsets in self._of.values())
 
     @property
@@ -70,7 +70,7 @@ class TransactionalOffsets:
         return list(self._of)
 
     def has(self, producer_id: int) -> bool:
-        """Has it an open transaction or an append in progress?"""
+        """True if the producer has an open transaction or an append in progress."""
         return producer_id in self._of or producer_id in self._appending
 
     def begin(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
@@ -117,7 +117,7 @@ class TransactionalOffsets:
         return ended
 
     def remove(self, tp: TopicPartition) -> None:
-        """From all open transactions."""
+        """Remove the partition's offsets from all open transactions."""
         for producer_id, staged in list(self._of.items()):
             staged.pop(tp, None)
             if not staged:

@@ -33,7 +33,8 @@ def error_code(error: Exception) -> ErrorCode:
 
 
 def controller_error_code(error: Exception) -> ErrorCode:
-    """Like ``error_code``, for the controller: after a lost session, clients retry with the next controller.
+    """Like ``error_code``, for operations of the controller: after a lost session, clients retry with the next
+    controller.
 
     Kafka responds UNKNOWN_SERVER_ERROR, and clients give up. The operation may have taken effect: a retry may find that
     the resource exists.
@@ -42,5 +43,5 @@ def controller_error_code(error: Exception) -> ErrorCode:
 
 
 def error_message(error: Exception) -> str | None:
-    """For responses with a field for it."""
+    """The message for responses that have a field for it."""
     return error.message if isinstance(error, ApiError) else str(error) or None

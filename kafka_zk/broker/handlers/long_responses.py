@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class ResponseTurns(Turns):
-    """Of a request with a long response."""
+    """The turns of a request with a long response."""
 
     def __init__(self, clock: Timers, context: RequestContext) -> None:
         super().__init__(clock)
@@ -49,7 +49,7 @@ class ResponseTurns(Turns):
             yield item
 
     async def encoded(self, size_bytes: int) -> None:
-        """For an encoded part. Raises: like ``make``."""
+        """Reserve ``size_bytes`` for an encoded part of the response. Raises: like ``make``."""
         await self._memory.reserve(size_bytes)
         if self.is_over:
             await self.next()

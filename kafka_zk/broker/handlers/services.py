@@ -45,7 +45,7 @@ class ControllerRole(Protocol):
         """Returns what the stopping broker still leads. Raises: ApiError."""
 
     async def carry_out(self, operation: ControllerOperation[T]) -> T:
-        """In the queue. Raises: ApiError."""
+        """Queue an operation and return its result. Raises: ApiError."""
 
     def allow_unclean_elections(self, *, by_default: bool) -> None:
         """``unclean.leader.election.enable`` of a topic, or the default, now ``by_default``."""

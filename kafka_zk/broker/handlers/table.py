@@ -167,7 +167,7 @@ def _of_brokers(handler: MessageHandler) -> RawHandler:
 
 
 def _acts_for_the_cluster(services: Services, context: RequestContext, api_key: int) -> bool:
-    """May the sender send brokers' requests? If not, they count towards its quota, as in Kafka
+    """True if the sender may send requests of brokers. If not, they count towards its quota, as in Kafka
     (RequestHandlerHelper.handleError@3.9)."""
     authorizer = services.authorizer
     if authorizer.may(context, Operation.CLUSTER_ACTION, CLUSTER):
@@ -189,13 +189,13 @@ class Dispatcher:
         self._raw_handler = self._raw_handlers.get
 
     def limit_fetches(self, clients: Clients | None) -> None:
-        """None: no quotas."""
+        """Apply the fetch quotas in ``clients``; None: no quotas."""
         self._raw_handlers[ApiKey.FETCH] = fetch.handle if clients is None else _limited_fetch(clients)
 
     def dispatch(
         self, context: RequestContext, header: RequestHeader, body: memoryview
     ) -> Coroutine[Any, Any, Response]:
-        """None: no response. Raises: ProtocolError to close the connection."""
+        """The parts of the response; None if there is no response. Raises: ProtocolError to close the connection."""
         raw = self._raw_handler(header.api_key)
         if raw is not None:
             return raw(self._services, context, header, body)

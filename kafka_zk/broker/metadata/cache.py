@@ -169,7 +169,7 @@ class MetadataCache:
 
     @property
     def racks(self) -> dict[int, str | None]:
-        """Of live brokers, by id."""
+        """Racks of the live brokers by id."""
         return {broker.broker_id: broker.rack for broker in self.brokers.values()}
 
     def _partitions(self, topic: str, topic_id: uuid.UUID) -> dict[int, PartitionInfo]:
@@ -207,7 +207,7 @@ def _protocol_name(endpoint: Any) -> str:
 
 
 def partition_changes(request: Any) -> Iterator[PartitionChange]:
-    """Of any version, in order."""
+    """The partitions of an UpdateMetadata request (any version), in order."""
     for topic, topic_id, state in _partition_states(request):
         info = None
         if state.leader != LEADER_DURING_DELETE:

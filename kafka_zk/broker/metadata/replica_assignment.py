@@ -12,7 +12,7 @@ from itertools import chain, count, zip_longest
 
 
 class MissingRacks(Exception):
-    """Of some brokers, not all."""
+    """Some brokers have a rack and others do not."""
 
     def __init__(self, brokers: Sequence[int]) -> None:
         super().__init__(
@@ -29,7 +29,7 @@ def assign_by_racks(
     shift: int,
     first_partition: int = 0,
 ) -> dict[int, list[int]]:
-    """Like ``assign``, in different racks as far as possible.
+    """Like ``assign`` over the brokers in ``racks``, with replicas in different racks as far as possible.
 
     Raises: MissingRacks if only some brokers have one.
     """

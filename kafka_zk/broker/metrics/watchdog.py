@@ -25,8 +25,8 @@ _log = Logger()
 
 LONG_TURN_S = 1.0
 CHECK_INTERVAL_S = 0.25
-"""Of the timer and the thread. A turn counts from the timer's last run, so one that is this much shorter than
-LONG_TURN_S may count."""
+"""Interval of the timer and of the thread's checks. A turn counts from the timer's last run, so one that is this much
+shorter than LONG_TURN_S may count."""
 
 _STACK_DEPTH = 4
 _STEP = BrokerConnection._step.__code__

@@ -58,7 +58,7 @@ _log = Logger()
 
 
 class Broker:
-    """On the reactor thread.
+    """A broker of a cluster, on the reactor thread.
 
     Args:
         client: started; the broker closes it.
@@ -163,7 +163,7 @@ class Broker:
         _log.info("started", broker_id=self.broker_id, epoch=self.broker_epoch)
 
     async def _read_credentials(self, security: BrokerSecurity, configs: ConfigRegistry) -> ScramCredentials:
-        """If a listener needs them."""
+        """Read the SCRAM credentials if a listener needs them."""
         credentials = ScramCredentials(b"")
         if security.needs_credentials:
             await self._load_credentials(credentials, configs)
@@ -237,8 +237,8 @@ class Broker:
             ensureDeferred(self._register_again())
 
     async def _register_again(self) -> None:
-        """Then take part in the election again, as in Kafka. Neither waits for the configuration, which may be large or
-        hidden by an ACL."""
+        """Register, then take part in the election again, as in Kafka. Neither waits for the configuration, which may
+        be large or hidden by an ACL."""
         assert self._live_config is not None  # set at the start
         try:
             await self._register()
@@ -337,7 +337,7 @@ class Broker:
         parts.close_security()
 
     async def _close(self, logs: LogManager) -> None:
-        """In steps, with fsyncs on worker threads: thousands of logs must not cost the session.
+        """Close the logs in steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
 
         Requests in progress find no log any more.
         """

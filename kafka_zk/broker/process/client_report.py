@@ -23,7 +23,7 @@ REPEAT_S = 60
 MOST_CONNECTIONS = 2_000
 """Examined per turn: about a millisecond."""
 MOST_CLIENTS = 50
-"""In an event: those with the most connections, and those throttled longest."""
+"""Maximum number of clients in an event: those with the most connections, and those throttled the longest."""
 LONGEST_NAME = 100
 
 
@@ -87,5 +87,5 @@ def _cut(name: str) -> str:
 
 
 def _rounded(value: float) -> int:
-    """To two digits: small changes cause no event."""
+    """Round to two digits, so that small changes cause no event."""
     return int(float(f"{value:.2g}"))

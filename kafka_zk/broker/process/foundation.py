@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # at run time if needed
 
 @dataclass(frozen=True, slots=True)
 class Foundation:
-    """Of ``BrokerParts``.
+    """The dependencies of ``BrokerParts``.
 
     ``broker_epoch``: see ``Services``. ``config``: at the start. ``logs``: open. ``observe``: called with every event,
     also of ``events``. ``on_kraft``: see ``Controller``. ``credentials``: of SCRAM users, if a listener needs them.

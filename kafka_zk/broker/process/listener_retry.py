@@ -12,7 +12,7 @@ MAX_WAIT_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """As far as possible. ``lacking``: those that do not serve as configured."""
+    """The listeners were changed as far as possible. ``lacking``: those that do not serve as configured."""
 
     lacking: frozenset[str]
 

@@ -141,5 +141,5 @@ def is_between_brokers(config: KafkaConfig, listener: str) -> bool:
 
 
 def max_connections(config: KafkaConfig, listener: str) -> int:
-    """Of this listener alone."""
+    """The maximum number of connections of this listener alone."""
     return config.listener_max_connections.get(listener, UNLIMITED)

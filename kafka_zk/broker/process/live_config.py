@@ -74,7 +74,7 @@ class LiveConfig:
         self._only_clients = False
 
     def follow_only_clients(self) -> None:
-        """From now on only users and quotas: the broker is stopping."""
+        """Follow only users and quotas from now on, because the broker is stopping."""
         self._only_clients = True
 
     async def changed(self, entity_type: str, entity_name: str) -> None:
@@ -127,7 +127,7 @@ class LiveConfig:
                 await self._client_quotas.reload(quotas_of, self._hidden(quotas_of))
 
     async def read_quotas_again(self) -> None:
-        """In a new session: notifications may have been missed and purged."""
+        """Read all quotas again in a new session, because notifications may have been missed and purged."""
         failed_before, self._quotas_are_unread = self._quotas_are_unread, False
         try:
             await self._client_quotas.load()

@@ -96,7 +96,7 @@ class LiveListeners:
     # -- what is bound ------------------------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Listener]:
-        """Those bound now."""
+        """The listeners that are bound now."""
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
@@ -160,7 +160,7 @@ class LiveListeners:
             await listener.stop()
 
     def _lacking(self, config: KafkaConfig) -> frozenset[str]:
-        """Those without their configured address."""
+        """Listeners that do not have the address in the configuration."""
         moved = {wanted.name for _, wanted in self._moved(config)}
         lacking = frozenset(moved | (config.listener_names - self._by_name.keys()))
         self._problems = {name: problem for name, problem in self._problems.items() if name in lacking}
@@ -233,7 +233,7 @@ class LiveListeners:
                 _log.info("{name}: the listener moved to another address", name=wanted.name)
 
     def _moved(self, config: KafkaConfig) -> list[tuple[Listener, WantedListener]]:
-        """Those whose address changes or is lost, with new settings."""
+        """Listeners whose address changes, or that have lost their address, with their new settings."""
         going = self._going(config)
         return [
             (listener, wanted)

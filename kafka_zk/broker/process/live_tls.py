@@ -27,7 +27,7 @@ _log = Logger()
 
 
 class LiveTls:
-    """Of the added listeners. ``between_brokers``: the inter-broker listener."""
+    """The TLS settings of the added listeners. ``between_brokers``: the inter-broker listener."""
 
     def __init__(self, clock: Clock, between_brokers: str, peers: Peers) -> None:
         self._clock = clock
@@ -40,7 +40,7 @@ class LiveTls:
         self._problem = ""  # last logged
 
     def add(self, listener: Listener, protocol: str, tls: ListenerTls) -> None:
-        """It now uses ``tls``."""
+        """Follow a listener that now uses ``tls``."""
         self._listeners[listener.name], self._protocols[listener.name] = listener, protocol
         self._tls[listener.name] = tls
 
@@ -81,7 +81,7 @@ class LiveTls:
             self.warn()
 
     def certificates(self) -> dict[str, list[Certificate]]:
-        """By listener, own certificate first; empty if it cannot be parsed."""
+        """Listener -> its certificate chain, own certificate first; empty if it cannot be parsed."""
         return {name: _shown(tls.settings) for name, tls in self._tls.items()}
 
     def days_left(self) -> dict[str, list[tuple[str, float]]]:
@@ -153,7 +153,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 
 
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
-    """With the old and the new store. Raises: InvalidSecurity."""
+    """Check that brokers with the old and the new store can connect. Raises: InvalidSecurity."""
     for client, server in ((old, new), (new, old)):
         if problem := can_connect(client.settings, server.settings, old.client_auth):
             raise InvalidSecurity(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 LOG_FILE_BYTES = 10 << 20
 LOG_FILE_COUNT = 5
-"""With the newest."""
+"""Maximum number of files, including the newest."""
 
 
 class LogFile:
@@ -30,7 +30,7 @@ class LogFile:
         self._redirect()
 
     def beside(self, name: str) -> Path:
-        """In the same folder."""
+        """The path of ``name`` in the same folder."""
         return self._path.with_name(name)
 
     def _redirect(self) -> None:
@@ -70,7 +70,7 @@ class OwnFileHandler(logging.FileHandler):
 
 
 class LogFileHandler(logging.StreamHandler):  # type: ignore[type-arg]
-    """To stderr, which is the file."""
+    """Writes to stderr, which is redirected to the file."""
 
     def __init__(self, log_file: LogFile) -> None:
         super().__init__()

@@ -21,7 +21,7 @@ from twisted.logger import ILogObserver, LogLevel, formatEvent, globalLogBeginne
 from kafka_zk.broker.process.log_file import LogFile, LogFileHandler, OwnFileHandler
 
 CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
-"""They report every connection; only warnings are logged."""
+"""Library loggers that report every connection; only their warnings are logged."""
 
 AUTHORIZER_LOGGER = "kafka.authorizer.logger"
 AUTHORIZER_LOG = "kafka-authorizer.log"

@@ -226,7 +226,7 @@ class BrokerParts:
         )
 
     def report_clients(self, listeners: Iterable[Listener]) -> None:
-        """To observers, if there are principals, ACLs or quotas."""
+        """Report clients to observers if there are principals, ACLs or quotas."""
         base = self._base
         if not base.events.observed:
             return

@@ -34,7 +34,7 @@ from kafka_zk.storage.files.helper_process import Helper
 _log = Logger()
 
 SWITCH_INTERVAL_S = 0.0001
-"""In s, until a busy thread (kazoo's or the pool's) yields the GIL to the reactor."""
+"""Maximum time in s until a busy thread (kazoo's or the pool's) yields the GIL to the reactor."""
 
 GC_THRESHOLDS = (10_000, 20, 20)
 """With Python's (700, 10, 10), a broker that receives 5,000 partitions runs full collections of 60 ms; reference
@@ -47,7 +47,7 @@ def run_broker(
     metrics_host: str | None = None,
     observe: Observe = ignore,
 ) -> int:
-    """Until a signal (``signals``) or a fatal error. Returns the exit code, 0 after a clean stop.
+    """Run a broker until a signal (``signals``) or a fatal error ends it. Returns the exit code, 0 after a clean stop.
 
     ``metrics_port``: for Prometheus; None: no metrics. ``metrics_host``: default: the first listener's.
     """
@@ -69,7 +69,8 @@ def _raise_descriptor_limit() -> None:
 def helper_holding(
     pipe: SessionPipe | None, memory_limit_bytes: int, niceness: int, locks: Sequence[int] = ()
 ) -> Helper:
-    """It inherits the pipe: while it lives, the process is not dead to the supervisor."""
+    """A helper that inherits the pipe, so that the supervisor does not consider the process dead while the helper
+    lives."""
     return Helper(memory_limit_bytes, niceness, locks if pipe is None else (*locks, pipe.descriptor))
 
 

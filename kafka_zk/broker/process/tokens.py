@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 async def start_delegation_tokens(
     config: KafkaConfig, machine: Machine, client: RegistryClient, events: EventSource, credentials: ScramCredentials
 ) -> "DelegationTokens | None":
-    """None if no secret is configured. Raises: RegistryError."""
+    """Read all delegation tokens, which are then valid for logins; None if no secret is configured. Raises:
+    RegistryError."""
     if config.delegation_token_secret is None:
         return None
     from kafka_zk.broker.security.delegation_token_rules import TokenLimits

@@ -174,12 +174,12 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: float, now_ms: float) -> None:
-        """Even if that causes a debt."""
+        """Take ``count`` tokens, even if that causes a debt."""
         self._tokens = self.tokens(now_ms) - count
         self.rate.record(count, now_ms)
 
     def debt_ms(self, now_ms: float) -> int:
-        """Until the debt is paid; 0 without one, or with a bound of 0."""
+        """How many ms until the debt is paid; 0 if there is none, or the bound is 0."""
         if not self.bound:
             return 0
         debt_ms = max(0.0, -self.tokens(now_ms)) * 1000 / self.bound

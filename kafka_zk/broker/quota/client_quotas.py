@@ -15,7 +15,7 @@ from kafka_zk.broker.quota.buckets import RateBucket, TokenBucket
 from kafka_zk.broker.quota.quota_table import Match, Owner, QuotaKey, QuotaTable
 
 KEEP_MS = 3_600_000
-"""As in Kafka."""
+"""Kafka forgets a client after an hour without requests."""
 
 MOST_CLIENTS = 10_000
 """Clients, and buckets per kind of quota, in each of two generations; about 10 MB in all."""
@@ -31,7 +31,8 @@ Clients = Mapping[ClientKey, "ClientBuckets"]
 
 
 class ClientBuckets(NamedTuple):
-    """None: no quota applies. ``header_bytes``: of the client's request headers, without tagged fields."""
+    """The buckets of one client; None if no quota applies. ``header_bytes``: of the client's request headers, without
+    tagged fields."""
 
     produce: RateBucket | None
     fetch: RateBucket | None
@@ -41,7 +42,7 @@ class ClientBuckets(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """Of one quota's owner.
+    """Usage of one owner of a quota.
 
     Attributes:
         bound: bytes per second, percent of a thread, or tokens per second.

@@ -38,11 +38,11 @@ _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}
 
 
 class ExemptAnswer(list[Part]):
-    """To a broker; counts towards no quota."""
+    """A response to a broker; its time counts towards no quota."""
 
 
 class ThrottledAnswer(list[Part]):
-    """After it, the peer is muted for ``mute_ms``."""
+    """A response after which the peer is muted for ``mute_ms``."""
 
     def __init__(self, parts: list[Part], mute_ms: int) -> None:
         super().__init__(parts)
@@ -58,7 +58,7 @@ LimitFetches = Callable[[Clients | None], None]
 
 
 class Enforcement:
-    """For the requests of all listeners. Call ``changed`` after changing ``quotas``."""
+    """Applies quotas to the requests of all listeners. Call ``changed`` after changing ``quotas``."""
 
     def __init__(self, quotas: ClientQuotas, clock: Timers) -> None:
         self.quotas = quotas
@@ -70,10 +70,10 @@ class Enforcement:
         self._settings: list[tuple[ConnectionSettings, Dispatch]] = []
         self._limit_fetches: LimitFetches = lambda clients: None
         self.on_change: Callable[[], None] = lambda: None
-        """After changes of quotas."""
+        """Called after quotas have changed."""
 
     def attach(self, settings: ConnectionSettings) -> None:
-        """To a listener's connections."""
+        """Also apply quotas to the connections of a listener."""
         self._settings.append((settings, settings.dispatch))
         self._apply(settings, settings.dispatch)
 
@@ -107,7 +107,7 @@ class Enforcement:
         return self.quotas.of(principal, client_id, self.now_ms())
 
     def now_ms(self) -> float:
-        """On the monotonic clock."""
+        """The time on the monotonic clock."""
         return self._clock.seconds() * 1000
 
     def forget_idle(self) -> None:
@@ -182,7 +182,7 @@ class Enforcement:
         return ThrottledAnswer(parts, mute_ms)
 
     def mutation_quota(self, context: RequestContext, header: RequestHeader) -> MutationQuota:
-        """For the partitions that a request creates or deletes."""
+        """The quota for the partitions that a request creates or deletes."""
         if not self.quotas.table.has(QuotaKey.MUTATION):
             return UNLIMITED
         bucket = self.quotas.of(context.principal, header.client_id, self.now_ms()).mutation
@@ -220,7 +220,7 @@ class Enforcement:
 
 
 def _mutation_wait_ms(header: RequestHeader, parts: list[Part], bucket: TokenBucket, now_ms: float) -> int:
-    """In the response to a strict request; otherwise until the debt is paid."""
+    """The time in the response to a strict request; otherwise the time until the debt is paid."""
     if not bucket.bound:
         return bucket.window.sample_ms
     if header.api_version >= _STRICT_SINCE[header.api_key]:
@@ -236,8 +236,8 @@ def _go_on(
     seconds: Callable[[], float],
     bucket: RateBucket,
 ) -> Generator[Any, Any, tuple[Response, float]]:
-    """After the first wait. Returns the response, and the start time plus all waits. A failed request's time counts in
-    ``bucket``."""
+    """Continue a request after its first wait. Returns the response, and the start time plus all waits. A failed
+    request's time counts in ``bucket``."""
     while True:
         sent = None
         failure: BaseException | None = None

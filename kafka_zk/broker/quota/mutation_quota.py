@@ -17,7 +17,7 @@ STRICT_SINCE = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_
 
 
 class MutationQuota:
-    """For one request. ``bucket``: None without a quota."""
+    """The quota of one request. ``bucket``: None without a quota."""
 
     def __init__(self, bucket: TokenBucket | None, now_ms: Callable[[], float], *, is_strict: bool) -> None:
         self._bucket = bucket
@@ -37,7 +37,7 @@ class MutationQuota:
 
     @property
     def throttle_ms(self) -> int:
-        """Before a retry; 0 unless a partition was rejected."""
+        """How many ms to wait before a retry, for the response; 0 unless a partition was rejected."""
         return self._bucket.debt_ms(self._now_ms()) if self._bucket is not None and self._is_refused else 0
 
 

@@ -58,7 +58,7 @@ class QuotaConfigs:
             await self.reload(entity_type, list(names))
 
     async def reload(self, entity_type: str, names: list[str]) -> None:
-        """Of an ENTITY_TYPES type, by encoded names. Raises SessionLost."""
+        """Read entities of an ENTITY_TYPES type again, by their encoded names. Raises SessionLost."""
         async with self._reads[entity_type]:
             for start in range(0, len(names), READS_AT_ONCE):  # lets other work run
                 some = names[start : start + READS_AT_ONCE]

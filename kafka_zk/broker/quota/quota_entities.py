@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 
 def place_of(entity: Iterable[tuple[str, str | None]]) -> Place:
-    """For (type, name) pairs. Raises ApiError(INVALID_REQUEST) with Kafka's message."""
+    """The place of (type, name) pairs. Raises ApiError(INVALID_REQUEST) with Kafka's message."""
     names: dict[str, str] = {}
     for entity_type, name in entity:
         if entity_type not in (USER, CLIENT_ID, IP):
@@ -82,7 +82,7 @@ def check_key(place: Place, key: str) -> None:
 
 
 def value_text(place: Place, key: str, value: float) -> str:
-    """For a znode. Raises ApiError(INVALID_REQUEST)."""
+    """Format a value for a znode. Raises ApiError(INVALID_REQUEST)."""
     check_key(place, key)
     kind = WHOLE_NUMBERS.get(key)
     if kind is not None:
@@ -114,7 +114,7 @@ def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
 
 
 def java_double(value: float) -> str:
-    """Like Java's Double.toString: ``50.0``, ``1.0E7``."""
+    """Format a number like Java's Double.toString: ``50.0``, ``1.0E7``."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     mantissa, _, exponent = f"{value!r}".partition("e")
@@ -125,7 +125,7 @@ def java_double(value: float) -> str:
 
 
 def changed(present: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """None removes a key."""
+    """Apply changes to a configuration; None removes a key."""
     merged: dict[str, str | None] = {**present, **changes}
     return {key: value for key, value in merged.items() if value is not None}
 

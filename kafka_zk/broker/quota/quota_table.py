@@ -24,7 +24,7 @@ _LONG_MAX = 2**63 - 1
 
 
 class QuotaKey(Enum):
-    """For users and clients."""
+    """The keys of quotas for users and clients."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
@@ -52,7 +52,7 @@ class Match(NamedTuple):
 
 
 class QuotaTable:
-    """For users and clients."""
+    """The quotas of users and clients."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[QuotaKey, float]] = {}

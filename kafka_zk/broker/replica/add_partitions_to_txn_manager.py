@@ -27,7 +27,7 @@ _Transaction = _Request.AddPartitionsToTxnTransaction
 _Topic = _Transaction.AddPartitionsToTxnTopic
 
 Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions]
-"""On this broker. Returns partitions outside the transaction, and why."""
+"""The verification on this broker. Returns partitions outside the transaction, and why."""
 
 
 class CoordinatorConnection(Protocol):

@@ -27,7 +27,7 @@ LOWEST_VERSION, HIGHEST_VERSION = 0, 3
 _TOPIC_IDS_SINCE = 2
 _BROKER_EPOCHS_SINCE = 3
 _UNKNOWN_BROKER_EPOCH = -1
-"""Of ISR members: leaders do not know it with ZooKeeper."""
+"""Broker epoch of ISR members, which leaders do not know with ZooKeeper."""
 
 _log = Logger()
 _Request = codec.request(ApiKey.ALTER_PARTITION)
@@ -66,7 +66,7 @@ class ControllerConnection(Protocol):
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
-        """Of each API, lowest and highest."""
+        """Lowest and highest version of each API."""
 
     def request(self, api_key: int, message: Any, *, version: int) -> Awaitable[Any]:
         """Raises if the connection is lost or the request times out."""
@@ -82,7 +82,7 @@ class UnsupportedController(Exception):
 
 
 class AlterPartitionManager:
-    """For this broker's ISR changes.
+    """Sends the ISR changes of this broker.
 
     Args:
         broker_epoch: of the current registration.

@@ -103,7 +103,7 @@ class _Lane:
             self._next()
 
     def _exchange(self, job: _Job) -> object:
-        """On a worker thread. Returns the result or the exception."""
+        """Run a job on a worker thread. Returns the result or the exception."""
         try:
             if self._helper is None or not self._helper.is_alive:
                 self._end_helper()

@@ -25,7 +25,7 @@ _PARTITION_BYTES = 1000
 
 
 class Unreplicated(NamedTuple):
-    """In the leader's log. ``terms_ended``: of the partition, at the append."""
+    """A batch in the leader's log. ``terms_ended``: of the partition, at the append."""
 
     partition: Partition
     info: LogAppendInfo
@@ -53,11 +53,11 @@ class DelayedProduce:
 
     @property
     def wait(self) -> type[Wait]:
-        """Its class, for the connection."""
+        """The class of the wait, for the connection."""
         return PassedWait if len(self.tps) <= _MOST_PASSED else ReplicationWait
 
     def decide(self, tp: TopicPartition) -> None:
-        """Those of a changed partition."""
+        """Decide the batches of a changed partition."""
         undecided = []
         for place in self._undecided.pop(tp, ()):
             result = self._replicated(self.results[place])
@@ -99,7 +99,7 @@ class DelayedProduce:
 
 
 class ReplicationWait(Wait):
-    """Of a Produce request."""
+    """The wait of a Produce request."""
 
     def expire_early(self) -> None:
         """Does nothing: only the followers decide."""

@@ -38,7 +38,7 @@ class IsrChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStopped(ReplicaEvent):
-    """By the controller. ``deleted``: with its log."""
+    """The controller removed a replica. ``deleted``: with its log."""
 
     partition: TopicPartition
     deleted: bool
@@ -46,7 +46,7 @@ class ReplicaStopped(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ReplicasOffline(ReplicaEvent):
-    """Their log directory failed."""
+    """These replicas are offline, because their log directory failed."""
 
     partitions: tuple[TopicPartition, ...]
 

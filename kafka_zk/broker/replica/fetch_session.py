@@ -73,7 +73,7 @@ class FetchContext(NamedTuple):
 
 
     def empty_response(self) -> FetchResponse:
-        """For a throttled client: no partitions, and the session stays unchanged."""
+        """The response for a throttled client: no partitions, and the session stays unchanged."""
         session_id = self.session.session_id if self.session is not None and self.is_incremental else NO_SESSION
         return FetchResponse([], session_id=session_id)
 

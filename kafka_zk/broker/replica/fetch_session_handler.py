@@ -40,7 +40,7 @@ class FetchSessionHandler:
 
     @property
     def is_incremental(self) -> bool:
-        """The next request lists only changes."""
+        """Whether the next request lists only changes."""
         return self._epoch != INITIAL_EPOCH
 
     def want(self, topic: TopicKey, partition: FetchPartition) -> None:
@@ -56,7 +56,7 @@ class FetchSessionHandler:
             self._changed[key] = None
 
     def asked(self, topic: TopicKey, partition: int) -> FetchPartition | None:
-        """In the last request; None if not fetched."""
+        """The parameters in effect in the last request; None if it did not fetch the partition."""
         return self._asked.get((topic, partition))
 
     def next_request(self) -> SessionRequest:

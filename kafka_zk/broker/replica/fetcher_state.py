@@ -234,7 +234,7 @@ class FetcherState:
         return next_s
 
     def _hold_back(self, now_s: float) -> None:
-        """While the quota is exceeded, exclude throttled partitions that may lag."""
+        """Exclude throttled partitions that lag, or may lag, while the quota is exceeded."""
         held: set[TopicPartition] = set()
         if self._quota.is_exceeded(int(now_s * 1000)):
             held.update(tp for tp in self._quota.throttled & self.partitions.keys() if self.partitions[tp].lag != 0)

@@ -34,7 +34,7 @@ class Flushes:
         self._wake = wake
 
     async def make_durable(self, partition: Partition, log: Log) -> OSError | None:
-        """After ``Partition.flush_begins``. Returns the error if the directory is now offline."""
+        """Flush after ``Partition.flush_begins``. Returns the error if the directory is now offline."""
         try:
             work, done = log.prepare_flush()
             try:

@@ -73,7 +73,7 @@ def read(
 
 
 def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -> bool:
-    """By the quota: the partition is throttled, and the follower not in sync."""
+    """True if the quota withholds records: the partition is throttled and the follower is not in sync."""
     quota = replicas.quotas.leader
     if not quota.is_throttled(tp) or not quota.is_exceeded(replicas.isr_updates.now_ms()):
         return False

@@ -40,7 +40,7 @@ class FollowerWaits:
         self._check(NewlyLed())
 
     def limit_ms(self, max_wait_ms: int) -> int:
-        """Of a fetch that requests ``max_wait_ms``.
+        """The maximum wait of a fetch that requests ``max_wait_ms``.
 
         A follower may learn of the partitions later: first FIRST_WAIT_MS, then the time since.
         """

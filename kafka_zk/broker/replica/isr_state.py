@@ -84,7 +84,7 @@ _ENDINGS = {
 
 
 def ending_of(code: int) -> Ending:
-    """Of a partition, in an AlterPartition response."""
+    """The meaning of a partition's error code in an AlterPartition response."""
     return _ENDINGS.get(ErrorCode.of(code), Ending.RETRIED)
 
 

@@ -27,7 +27,7 @@ _log = Logger()
 
 
 class LogStart(NamedTuple):
-    """For requests that wait for followers' log start offsets."""
+    """Purgatory key of requests that wait for followers' log start offsets."""
 
     tp: TopicPartition
     kind: str = "log start"
@@ -48,7 +48,7 @@ class _Nobody:
 
 
 class IsrUpdates:
-    """For all partitions that this broker leads.
+    """The ISR changes of all partitions that this broker leads.
 
     Args:
         wake: called when a high watermark or a follower's log start offset moved. Attributes:
@@ -64,7 +64,7 @@ class IsrUpdates:
         self._events = events
 
     def now_ms(self) -> int:
-        """On the monotonic clock that measures lag."""
+        """Current time on the monotonic clock that measures lag."""
         return int(self._clock.seconds() * 1000)
 
     def record_fetch(

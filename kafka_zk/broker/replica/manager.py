@@ -107,7 +107,7 @@ class ReplicaManager:
         self.state_changes = DeferredLock()
         self.role_changes = DeferredLock()
         self.changes = PartitionChanges()
-        """Of partitions with followers; noted before waiting requests are re-evaluated."""
+        """Changes of partitions with followers, noted before waiting requests are re-evaluated."""
         self.isr_updates = IsrUpdates(clock, self._isr_changed, events)
         self._flushes = Flushes(logs, clock, lambda work: self.run_in_thread(work), self.isr_updates.now_ms, self._wake)
         self.follower_waits = FollowerWaits(self.isr_updates.now_ms, purgatory.check)
@@ -117,7 +117,7 @@ class ReplicaManager:
         self.replication_bytes_out = 0  # in responses to followers
         self.role_listeners = RoleListeners(events)
         self.verification: TransactionVerification | None = None
-        """None: transactions are not verified."""
+        """Verifies transactions with their coordinators; None: no verification."""
         self.marker_listeners: list[MarkersWritten] = []
 
     # -- data ---------------------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class IllegalRoleChange(Exception):
 
 
 class LeaderAndIsrPartitionState(NamedTuple):
-    """From a LeaderAndIsr request. Source: LeaderAndIsrRequest.json@3.9."""
+    """One partition of a LeaderAndIsr request. Source: LeaderAndIsrRequest.json@3.9."""
 
     leader: int
     leader_epoch: int
@@ -171,7 +171,7 @@ class Partition:
         return self.log  # type: ignore[return-value]  # a leader has one
 
     def readable_log(self, current_leader_epoch: int = -1) -> Log:
-        """Like ``leader_log``, also for a follower: consumers may read from any replica (KIP-392)."""
+        """Like ``leader_log``, but also for a follower, because consumers may read from any replica (KIP-392)."""
         if self.role is not _LEADER or (current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch):
             if self.role is not Role.FOLLOWER or self.log is None:
                 self._check_leads(current_leader_epoch)
@@ -266,7 +266,7 @@ class Partition:
     # -- as a follower, and while records are made durable ------------------------------------------------------------
 
     def take_leader_high_watermark(self, offset: int) -> None:
-        """As a follower, at most the end of the local log."""
+        """Adopt the leader's high watermark as a follower, at most the end of the local log."""
         if self.log is not None and self.role is Role.FOLLOWER:
             self.log.update_high_watermark(offset)
 

@@ -23,6 +23,6 @@ class PartitionChanges:
         self._last.append(tp)
 
     def since(self, count: int) -> set[TopicPartition] | None:
-        """Those changed since ``count`` was read; None after more than KEPT changes."""
+        """The partitions that changed since ``count`` was read; None if there were more than KEPT changes."""
         missed = self.count - count
         return set(islice(reversed(self._last), missed)) if missed <= len(self._last) else None

@@ -33,7 +33,7 @@ class Wait(ClientWait[bool]):
         self._purgatory = purgatory
 
     def abandon(self) -> None:
-        """As the timeout would: the client is gone."""
+        """End the wait as the timeout would, because the client is gone."""
         self._purgatory._complete(self, False)
 
     def expire_early(self) -> None:
@@ -41,7 +41,7 @@ class Wait(ClientWait[bool]):
 
 
 class Purgatory:
-    """By key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
+    """Delayed requests by key. ``at_end_of_turn``: the reactor's, see ``check_later``."""
 
     def __init__(self, clock: Timers, at_end_of_turn: AtEndOfTurn = at_once) -> None:
         self._clock = clock
@@ -78,7 +78,7 @@ class Purgatory:
                 self._check_all()
 
     def check_later(self, key: Hashable) -> None:
-        """Like ``check``, once at the end of the reactor's turn."""
+        """Like ``check`` at the end of the reactor's turn, once for all changes of ``key`` until then."""
         if key in self._waiting:
             self._due[key] = None
             if len(self._due) == 1:
@@ -110,7 +110,7 @@ class Purgatory:
             return True
 
     def abandon_all(self) -> None:
-        """As their timeouts would: the broker is stopping."""
+        """Complete every delayed request as its timeout would, because the broker is stopping."""
         for waiting in list(self._waiting.values()):
             for entry in list(waiting.values()):
                 self._complete(entry, False)

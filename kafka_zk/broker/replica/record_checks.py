@@ -13,7 +13,7 @@ from kafka_zk.storage.records.record_batch import BatchHeader
 
 SHARE = 0.06
 MAX_CREDIT_S = 0.25
-"""After a pause, checks may take as long before SHARE limits them."""
+"""After a pause, checks may take this long before SHARE limits them."""
 
 _MAX_COST_S = 0.02
 

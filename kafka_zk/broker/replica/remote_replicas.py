@@ -22,7 +22,7 @@ class InSyncRule(NamedTuple):
 
 
 class RemoteReplicas:
-    """While this broker leads without interruption.
+    """The followers of a partition while this broker leads it without interruption.
 
     Attributes:
         followers: by broker id.
@@ -78,7 +78,7 @@ class RemoteReplicas:
         return follower.is_caught_up(log_end_offset, now_ms, max_lag_ms) and is_alive(follower.broker_id)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Of live replicas; UNKNOWN_OFFSET if one has never fetched."""
+        """The lowest log start offset of live replicas; UNKNOWN_OFFSET if one has never fetched."""
         is_alive = self._rule.is_alive
         starts = [each.log_start_offset for each in self.followers.values() if is_alive(each.broker_id)]
         return min([log_start_offset, *starts])

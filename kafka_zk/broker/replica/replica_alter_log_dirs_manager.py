@@ -30,11 +30,11 @@ from kafka_zk.storage.records.record_batch import iter_batches
 _log = Logger()
 
 COPY_BYTES = 256 * 1024
-"""In one reactor turn: about a millisecond."""
+"""Maximum number of bytes copied in one reactor turn, which takes about a millisecond."""
 LAST_BYTES = 4 * COPY_BYTES
 """Copied and flushed in the turn in which the copy replaces the log."""
 WAIT_S = 0.1
-"""While the cleaner has the log."""
+"""Pause while the cleaner is working on the log."""
 
 _SERVED = (Role.LEADER, Role.FOLLOWER)
 
@@ -71,7 +71,7 @@ class ReplicaAlterLogDirsManager:
 
     @property
     def moving(self) -> int:
-        """In progress."""
+        """Number of moves in progress."""
         return len(self._moves)
 
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:

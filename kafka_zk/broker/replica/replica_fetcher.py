@@ -103,7 +103,7 @@ class ReplicaFetcher:
 
     @property
     def max_lag(self) -> int:
-        """Of the most lagging partition."""
+        """Number of records that the most lagging partition lacks."""
         return self._state.max_lag
 
     @property
@@ -112,7 +112,7 @@ class ReplicaFetcher:
         return len(self._failed)
 
     def add(self, partition: Partition) -> None:
-        """In its leader epoch."""
+        """Fetch a followed partition in its leader epoch from now on."""
         assert partition.log is not None
         self._failed.discard(partition.tp)
         self._partitions[partition.tp] = partition
@@ -239,7 +239,7 @@ class ReplicaFetcher:
             await self._pause(until_s - self._clock.seconds())
 
     async def _pause(self, seconds: float | None) -> None:
-        """For ``seconds`` (None: no limit), until partitions are added or all are removed."""
+        """Wait for ``seconds`` (None: no limit), or until partitions are added or all are removed."""
         if not self._partitions:
             return
         sleep = self._sleep = Deferred()
@@ -262,7 +262,8 @@ class ReplicaFetcher:
             self._unflushed[tp] = None
 
     async def _flush(self) -> None:
-        """As ``flush.messages`` requires: the next fetch reports what this broker has."""
+        """Flush partitions if ``flush.messages`` requires it, because the next fetch reports to the leader what this
+        broker has."""
         for tp in list(self._unflushed):
             del self._unflushed[tp]
             with self._for(tp):

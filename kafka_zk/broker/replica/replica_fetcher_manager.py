@@ -74,7 +74,7 @@ class ReplicaFetcherManager:
 
     @property
     def max_lag(self) -> int:
-        """Of the most lagging replica."""
+        """Number of records that the most lagging replica lacks."""
         return max((fetcher.max_lag for fetcher in self._fetchers.values()), default=0)
 
     @property

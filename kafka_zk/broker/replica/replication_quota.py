@@ -25,13 +25,13 @@ class ReplicationQuota:
         self._rate = SimpleRate(window)
 
     def configure(self, bytes_per_second: int | None, window: QuotaWindow) -> None:
-        """None: unlimited. In the same window, recorded bytes still count."""
+        """Change the limit; None: unlimited. In the same window, recorded bytes still count."""
         self.bytes_per_second = UNLIMITED if bytes_per_second is None else bytes_per_second
         if window != self._rate.window:
             self._rate = SimpleRate(window)
 
     def set_throttled(self, tp: TopicPartition, broker_id: int, replicas: tuple[str, ...]) -> None:
-        """If the topic's list ``replicas`` (``*`` or ``partition:broker``) names the partition."""
+        """Throttle a partition if the topic's list ``replicas`` (``*`` or ``partition:broker``) names it."""
         if replicas and any(_names(each, tp.partition, broker_id) for each in replicas):
             self.throttled.add(tp)
         else:
@@ -41,11 +41,11 @@ class ReplicationQuota:
         return tp in self.throttled
 
     def record(self, size_bytes: int, now_ms: int) -> None:
-        """Of throttled partitions, sent or received."""
+        """Record bytes of throttled partitions that were sent or received."""
         self._rate.record(size_bytes, now_ms)
 
     def byte_rate(self, now_ms: int) -> float:
-        """Of throttled partitions, per second."""
+        """Bytes per second of throttled partitions."""
         return self._rate.per_second(now_ms)
 
     def is_exceeded(self, now_ms: int) -> bool:
@@ -75,7 +75,7 @@ class ReplicationQuotas:
         self.follower.set_throttled(tp, broker_id, config.follower_replication_throttled_replicas)
 
     def forget(self, tp: TopicPartition) -> None:
-        """It is no longer on this broker."""
+        """Forget a partition that is no longer on this broker."""
         self.leader.throttled.discard(tp)
         self.follower.throttled.discard(tp)
 

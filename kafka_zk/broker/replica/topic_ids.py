@@ -16,7 +16,7 @@ class TopicIds:
         self._topics: dict[uuid.UUID, tuple[str, set[int]]] = {}  # name and hosted partitions
 
     def name(self, topic_id: uuid.UUID) -> str | None:
-        """None if this broker has no replica of the topic."""
+        """The topic with this id; None if this broker has no replica of it."""
         known = self._topics.get(topic_id)
         return None if known is None else known[0]
 

@@ -35,7 +35,7 @@ class TransactionMarker(NamedTuple):
 
 
 def batch_of(marker: TransactionMarker, now_ms: int) -> MarkerBatch:
-    """For ``append_markers``; the same for every partition."""
+    """The batch with the marker, for ``append_markers``; the same for every partition."""
     producer_id, producer_epoch, coordinator_epoch, is_commit = marker
     batch = marker_batch(producer_id, producer_epoch, coordinator_epoch, is_commit=is_commit, timestamp_ms=now_ms)
     says = EndTransactionMarker(COMMIT_MARKER if is_commit else ABORT_MARKER, coordinator_epoch)

@@ -89,7 +89,7 @@ class TransactionVerification:
 
 
 def refusal(code: ErrorCode) -> ApiError:
-    """For a producer's batch."""
+    """The error for a producer whose batch was not verified."""
     if code is ErrorCode.INVALID_TXN_STATE:
         return ApiError(code, "Partition was not added to the transaction")
     if code in _RETRIED_AS_NOT_ENOUGH_REPLICAS:

@@ -29,7 +29,7 @@ _log = Logger()
 
 
 class ZkAlterPartitionManager:
-    """For this broker. Call ``propagate`` every CHECK_INTERVAL_MS."""
+    """Writes the ISR changes of this broker. Call ``propagate`` every CHECK_INTERVAL_MS."""
 
     def __init__(self, broker_id: int, client: RegistryClient, clock: Timers) -> None:
         self._broker_id = broker_id

@@ -123,7 +123,7 @@ class AclAuthorizer(Authorizer):
         return known
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """In one call: cached names need no Python step each."""
+        """Decide all names in one call, so that cached ones need no Python step each."""
         principal, host = context.principal, context.peer_host
         if self.rules.is_super_user(principal):
             return names

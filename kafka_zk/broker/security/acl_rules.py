@@ -100,7 +100,7 @@ class Reason(NamedTuple):
 
 
 class _Names:
-    """By literal name and by prefix. Invariant: ``_lengths`` counts the prefixes by length."""
+    """Rules by literal name and by prefix. Invariant: ``_lengths`` counts the prefixes by length."""
 
     def __init__(self) -> None:
         self.literal: dict[str, _Rules] = {}
@@ -140,11 +140,12 @@ class _Names:
         return literal + [Pattern(resource_type, each, _PREFIXED) for each in prefixes if each in self.prefixed]
 
     def prefixes_of(self, name: str) -> Iterable[_Rules]:
-        """Without a Python step per length. A slice beyond the end is the whole name, so rules may appear twice."""
+        """Rules of all prefixes of the name, without a Python step per length. A slice beyond the end is the whole
+        name, so rules may appear twice."""
         return filter(None, map(self.prefixed.get, map(name.__getitem__, self._cuts)))
 
     def rules_of(self, name: str) -> Iterable[_Rules]:
-        """Of all patterns that apply to the name, perhaps some twice."""
+        """Rules of all patterns that apply to the name, perhaps some twice."""
         get = self.literal.get
         prefixes = map(self.prefixed.get, map(name.__getitem__, self._cuts))
         return filter(None, (get(name), get(WILDCARD), *prefixes))
@@ -265,7 +266,7 @@ class AclRules:
         return Reach(concerned, _Verdicts(host, operation), if_none)
 
     def allows_any(self, principal: str, host: str, operation: Operation, resource_type: str) -> bool:
-        """On some resource of the type, which need not exist?
+        """True if the principal may do that on some resource of the type, which need not exist.
 
         An ALLOW counts unless a DENY covers all of it.
         """

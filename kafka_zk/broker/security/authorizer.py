@@ -45,14 +45,14 @@ class _Topics(dict[str, Resource]):
 
 
 topic: Callable[[str], Resource] = _Topics().__getitem__
-"""By name."""
+"""The resource of the topic with this name."""
 
 
 _SUPPORTED_OPERATIONS = {each.label: operations for each, operations in SUPPORTED_OPERATIONS.items()}
 
 
 class AclStore(Protocol):
-    """For clients to list and change."""
+    """ACLs that clients may list and change."""
 
     def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
         """Those that a filter selects, sorted, without unknown ones."""
@@ -90,15 +90,15 @@ class Authorizer:
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """Like ``authorize``, without logging: for filters, or before another permission is checked."""
+        """Like ``authorize``, but without logging: to filter results, or before another permission is checked."""
         return self.authorize(context, operation, resource)
 
     def may_any(self, context: RequestContext, operation: Operation, resource_type: str) -> bool:
-        """On some resource of that type."""
+        """True if the principal may do that on some resource of that type."""
         return False
 
     def visible_topics(self, context: RequestContext, names: Sequence[str]) -> Iterable[str]:
-        """Those that the principal ``may`` describe, in the same order."""
+        """The topics among ``names`` that the principal ``may`` describe, in the same order."""
         return (name for name in names if self.may(context, Operation.DESCRIBE, topic(name)))
 
     async def purge_changes(self, now_ms: int) -> None:
@@ -139,7 +139,7 @@ def authorized_operations(authorizer: Authorizer, context: RequestContext, resou
 
 
 def cluster_operations(authorizer: Authorizer, context: RequestContext) -> int:
-    """For the cluster; 0 without permission to describe it.
+    """Like ``authorized_operations``, for the cluster; 0 without permission to describe it.
 
     Source: KafkaApis.handleTopicMetadataRequest, AuthHelper.computeDescribeClusterResponse@3.9.
     """

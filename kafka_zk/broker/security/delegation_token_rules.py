@@ -25,12 +25,12 @@ class TokenLimits:
 
 
 def hmac_of(secret: bytes, token_id: str) -> bytes:
-    """Its base64 is the SCRAM password."""
+    """The token's HMAC; its base64 is the SCRAM password."""
     return hmac.digest(secret, token_id.encode(), "sha512")
 
 
 def token_id_of(random_bytes: bytes) -> str:
-    """For ID_BYTES."""
+    """The id for ID_BYTES random bytes."""
     return base64.urlsafe_b64encode(random_bytes).decode().rstrip("=")
 
 

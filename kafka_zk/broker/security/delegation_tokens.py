@@ -30,7 +30,7 @@ MOST_TOKENS = 20_000
 """Per cluster. Listing more than 40,000 would exceed ZooKeeper's response limit."""
 
 MOST_OF_OWNER = 1_000
-"""So that one user cannot use up the cluster's limit."""
+"""Maximum per owner, so that one user cannot use up the limit of the cluster."""
 
 MOST_TOKEN_BYTES = 8 * 1024
 """A token's znode, with renewers: every broker keeps all in memory."""
@@ -97,7 +97,7 @@ class DelegationTokens:
             self._watcher.close()
 
     def _session_changed(self, state: SessionState) -> None:
-        """In a new session, read all: notifications may have been missed."""
+        """Read all tokens in a new session, because notifications may have been missed."""
         if state is SessionState.CONNECTED and self._client.session_id != self._session_id:
             self._session_id = self._client.session_id
             ensureDeferred(self._read_again(None))
@@ -237,13 +237,13 @@ class DelegationTokens:
         return changed
 
     def all(self) -> Iterator[TokenInformation]:
-        """Also expired ones."""
+        """All existing tokens, including expired ones."""
         return iter(list(self._tokens.values()))
 
     # -- periodic work -----------------------------------------------------------------------------------------------
 
     async def delete_expired(self) -> None:
-        """On the controller. Tokens that another broker renews concurrently are kept."""
+        """Delete expired tokens, on the controller. Tokens that another broker renews concurrently are kept."""
         now_ms = self._clock.wall_ms()
         for token in self.all():
             if rules.is_expired(token, now_ms):

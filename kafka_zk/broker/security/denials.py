@@ -110,7 +110,7 @@ class Denials:
             _log.info("{count} other denials in {seconds} s", count=not_told, seconds=SUMMARY_S)
 
     def _tell(self, denied: tuple[_Kind, int]) -> None:
-        """To observers. Explaining takes milliseconds if a resource has thousands of ACLs."""
+        """Report a denial to observers. Explaining takes milliseconds if a resource has thousands of ACLs."""
         if not self._events.observed:
             return
         (principal, host, operation, resource, api_key), times = denied

@@ -32,7 +32,7 @@ class LoginStats:
         self.without_reauthentication += not can_reauthenticate
 
     def login_failed(self, *, again: bool = False) -> None:
-        """At the first login or, with ``again``, in reauthentication."""
+        """Count a failed first login or, with ``again``, a failed reauthentication."""
         if again:
             self.failed_reauthentications += 1
         else:

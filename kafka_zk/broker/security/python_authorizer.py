@@ -31,7 +31,7 @@ def load(name: str, properties: Mapping[str, str], denials: Denials) -> "PythonA
 
 
 class PythonAuthorizer(Authorizer):
-    """By ``decider``."""
+    """Delegates decisions to ``decider``."""
 
     def __init__(self, decider: Any, denials: Denials) -> None:
         self._decider = decider

@@ -111,7 +111,7 @@ class SaslHandshake(Handshake):
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_session(self, header: RequestHeader) -> None:
-        """After its end, only another login. Raises ProtocolError."""
+        """After its end only another login is allowed. Raises ProtocolError."""
         if self._server.state is SaslState.DONE and not self.begins_again(header):
             self._stats.expired += 1
             raise ProtocolError("its session has ended, and the client does not log in again")

@@ -42,7 +42,7 @@ class ScramCredentials:
         return self.invented(mechanism, user) if found is None else found
 
     def invented(self, mechanism: str, name: str) -> ScramCredential:
-        """Of an unknown name."""
+        """The credential of an unknown name."""
         return invented_credential(mechanism, name, self._secret)
 
     def invent_from(self, secret: bytes) -> None:
@@ -62,7 +62,7 @@ class ScramCredentials:
                 raise
 
     async def reload(self, configs: ConfigRegistry, names: list[str]) -> None:
-        """By encoded names. Raises SessionLost."""
+        """Read users again, by their encoded names. Raises SessionLost."""
         async with self._reading:
             self._by_user.update(await _read(configs, names))
 

@@ -19,13 +19,13 @@ from kafka_zk.security.signed_tokens import SignedTokens, VerificationKey, read_
 from kafka_zk.security.tls_settings import TlsSettings
 
 MISSED_KEY_INTERVAL_S = 10.0
-"""Between fetches because of unknown keys, which any client can name."""
+"""Minimum interval between fetches because of unknown keys, which any client can name."""
 
 _log = Logger()
 
 
 class TokenKeys:
-    """For one listener. ``start`` returns after the first attempt, even if it fails."""
+    """Fetches the keys of one listener. ``start`` returns after the first attempt, even if it fails."""
 
     def __init__(self, endpoint: JwksEndpoint, tokens: SignedTokens, clock: Clock, run_in_thread: RunInThread) -> None:
         self._endpoint = endpoint

@@ -19,7 +19,7 @@ class _Asked(NamedTuple):
 
 
 class VisibleTopics:
-    """Of all clients.
+    """The cached decisions of all clients.
 
     Args:
         reach_of: for principal and host; valid until ``clear``.
@@ -38,7 +38,7 @@ class VisibleTopics:
         self.count = 0  # cached decisions
 
     def among(self, principal: str, host: str, names: Sequence[str]) -> list[str]:
-        """In the same order."""
+        """The visible topics among ``names``, in the same order."""
         asked = self._clients.pop((principal, host), None)
         reach = self._reach_of(principal, host) if asked is None else asked.reach
         known_count = len(reach)

@@ -45,7 +45,8 @@ class Transactions(NamedTuple):
 
 
 class TransactionCounts(NamedTuple):
-    """For metrics. ``unknown_destinations``: endings that wait for a leader or a retry. ``held_bytes``: of all ids."""
+    """Counts for metrics. ``unknown_destinations``: endings that wait for a leader or a retry. ``held_bytes``: of all
+    ids."""
 
     transactional_ids: int
     ongoing: int
@@ -96,11 +97,11 @@ class TransactionCoordinator:
 
     @property
     def partition_count(self) -> PartitionCount:
-        """Of ``__transaction_state``."""
+        """The partition count of ``__transaction_state``."""
         return self._manager.partition_count
 
     def partition_for(self, transactional_id: str) -> int:
-        """Its leader coordinates the id."""
+        """The partition of ``__transaction_state`` whose leader coordinates the id."""
         return self._manager.partition_for(transactional_id)
 
     @property
@@ -120,7 +121,7 @@ class TransactionCoordinator:
         self.markers.close()
 
     async def abort_timed_out(self) -> None:
-        """Those open longer than their timeout."""
+        """Abort transactions that are open longer than their timeout."""
         await self._manager.abort_timed_out()
 
     async def remove_expired(self) -> None:
@@ -129,7 +130,7 @@ class TransactionCoordinator:
     # Requests of producers.
 
     async def new_producer_id(self) -> Result:
-        """For a producer without a transactional id."""
+        """A producer id for an idempotent producer without a transactional id."""
         try:
             return Result(ErrorCode.NONE, ProducerIdAndEpoch(await self._producer_ids.next_id(), 0))
         except RegistryError:
@@ -180,7 +181,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Of existing partitions. Awaitable, with ClientGone, until the append is complete."""
+        """Add existing partitions to the transaction. Awaitable, with ClientGone, until the append is complete."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):
@@ -217,7 +218,7 @@ class TransactionCoordinator:
     # Administration.
 
     def describe(self, transactional_id: str) -> TransactionMetadata | ErrorCode:
-        """Its state, or the error."""
+        """The state of a transactional id, or the error."""
         found = self._find(transactional_id) if transactional_id else ErrorCode.INVALID_REQUEST
         if isinstance(found, ErrorCode):
             return found
@@ -227,7 +228,7 @@ class TransactionCoordinator:
     async def list_transactions(
         self, states: Collection[str], producer_ids: Collection[int], duration_ms: int
     ) -> Transactions:
-        """By state and producer id (empty: all), open for more than ``duration_ms`` (-1: all)."""
+        """Transactions filtered by state and producer id (empty: all), open for more than ``duration_ms`` (-1: all)."""
         if not self._manager.is_active:
             return Transactions(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         if self._manager.is_loading:

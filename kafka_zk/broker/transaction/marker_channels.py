@@ -59,7 +59,7 @@ class TxnMarker(NamedTuple):
 
 
 Written = dict[int, dict[TopicPartition, ErrorCode]]
-"""By producer id."""
+"""Error codes of written markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
 """Can raise any exception, for example if the broker is unreachable. Awaitable only for another broker."""
@@ -75,7 +75,7 @@ class MarkersToSend(NamedTuple):
 
     @property
     def marker(self) -> TxnMarker:
-        """For the leader."""
+        """The marker for the leader."""
         producer, commit, tps = self.markers
         return TxnMarker(*producer, self.owned.epoch, commit, sorted(tps))
 

@@ -52,5 +52,5 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """The next InitProducerId needs a new producer id."""
+        """True if the next InitProducerId needs a new producer id."""
         return self.producer_epoch >= LAST_EPOCH

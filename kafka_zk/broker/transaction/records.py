@@ -43,7 +43,7 @@ def encode_key(transactional_id: str) -> bytes:
 
 
 def decode_key(key: Buffer) -> str | None:
-    """None for an unknown version, which Kafka ignores, too.
+    """The transactional id; None for a key of an unknown version, which Kafka ignores too.
 
     Raises: ProtocolError.
     """
@@ -85,7 +85,7 @@ def encode_batch(transactional_id: str, metadata: TransactionMetadata, now_ms: i
 
 @lru_cache(maxsize=2048)
 def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[bytes, int]:
-    """Of an id with a transaction, without changing fields, and its value's position."""
+    """A batch of an id with a transaction, without the fields that change, and the position of its value."""
     value = encode_value(TransactionMetadata(0, 0, 0, TransactionState.ONGOING, tps))
     batch = _assemble(transactional_id, value, 0)
     return bytes(batch), len(batch) - len(_RECORD_ENDS) - len(value)
@@ -93,7 +93,8 @@ def _template(transactional_id: str, tps: frozenset[TopicPartition]) -> tuple[by
 
 @lru_cache(maxsize=256)
 def _empty_template(name_bytes: int) -> tuple[bytes, int, int]:
-    """Of an id without a transaction, without name and changing fields, and the positions of value and name."""
+    """A batch of an id without a transaction, without name and changing fields; and the positions of its value and
+    name."""
     value = encode_value(TransactionMetadata(0, 0, 0, _EMPTY))
     batch = _assemble("?" * name_bytes, value, 0)
     value_position = len(batch) - len(_RECORD_ENDS) - len(value)

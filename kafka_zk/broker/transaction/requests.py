@@ -12,7 +12,7 @@ NO_PRODUCER_EPOCH = -1
 
 
 class ProducerIdAndEpoch(NamedTuple):
-    """Both -1 if there is none."""
+    """A producer id and its epoch; both -1 if there is none."""
 
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
@@ -33,7 +33,8 @@ class Answer(NamedTuple):
 
 
 class Append(NamedTuple):
-    """With acks=all; then call ``appended``. ``is_retry``: pause first, because the last attempt failed."""
+    """Append this state with acks=all, then call ``appended``. ``is_retry``: pause first, because the last attempt
+    failed."""
 
     metadata: TransactionMetadata
     is_retry: bool = False

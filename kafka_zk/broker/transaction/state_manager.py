@@ -80,7 +80,7 @@ class TransactionStateManager:
     # Transactional ids.
 
     def partition_for(self, transactional_id: str) -> int:
-        """In ``__transaction_state``."""
+        """The partition of ``__transaction_state`` that contains the id."""
         return partition_for(transactional_id, self.partition_count())
 
     def find(self, transactional_id: str) -> CoordinatedPartition | ErrorCode:
@@ -95,7 +95,7 @@ class TransactionStateManager:
         return self.partitions.get(number, ErrorCode.NOT_COORDINATOR)
 
     def known(self, transactional_id: str) -> tuple[CoordinatedPartition, Transaction] | ErrorCode:
-        """With its partition, or the error for the client."""
+        """A known id with its partition, or the error for the client."""
         recent = self._recent.get(transactional_id)
         if recent is not None:
             return recent
@@ -282,7 +282,7 @@ class TransactionStateManager:
     # Time.
 
     async def abort_timed_out(self) -> None:
-        """Those open longer than their timeout."""
+        """Abort transactions that are open longer than their timeout."""
         await in_slices(self._clock, self._abort_steps())
 
     def _abort_steps(self) -> Iterator[None]:
@@ -298,7 +298,7 @@ class TransactionStateManager:
                 yield
 
     async def remove_expired(self) -> None:
-        """Those not used for ``transactional.id.expiration.ms``.
+        """Remove transactional ids that were not used for ``transactional.id.expiration.ms``.
 
         A partition's tombstones are all begun before the first is awaited. Until its own is written, an id used again
         gets a retriable error.

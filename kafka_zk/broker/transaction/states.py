@@ -9,7 +9,7 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class TransactionState(Enum):
-    """As in DescribeTransactions."""
+    """Values are the state names in DescribeTransactions."""
 
     __hash__ = object.__hash__  # Enum's is slow Python, and these tables are used frequently
 
@@ -35,7 +35,7 @@ STATES_BY_ID = (
     _S.DEAD,
     _S.PREPARE_EPOCH_FENCE,
 )
-"""By number in the records of ``__transaction_state``."""
+"""States by their number in the records of ``__transaction_state``."""
 
 STATES_BY_NAME = {state.value: state for state in TransactionState}
 

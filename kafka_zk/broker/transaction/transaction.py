@@ -70,12 +70,12 @@ class Transaction:
 
     @property
     def is_blank(self) -> bool:
-        """Nothing was stored for this id."""
+        """True if nothing was stored for this id."""
         return self.pending is None and self.metadata.producer_epoch == NO_PRODUCER_EPOCH
 
     @property
     def is_unused(self) -> bool:
-        """Its first producer never began a transaction: nothing depends on the id's epoch."""
+        """True if its first producer never began a transaction, so that nothing depends on the id's epoch."""
         metadata = self.metadata
         return (
             self.pending is None
@@ -87,7 +87,7 @@ class Transaction:
 
     @property
     def needs_producer_id(self) -> bool:
-        """The next InitProducerId may need one."""
+        """True if the next InitProducerId may need a new producer id."""
         return self.metadata.is_epoch_exhausted
 
     def loaded(self, now_ms: int) -> list[Effect]:
@@ -136,7 +136,7 @@ class Transaction:
         )
 
     def _continues(self, expected: ProducerIdAndEpoch) -> bool:
-        """Is this the id's last producer, or one that did not receive its new producer id?"""
+        """True if this is the last producer of the id, or one that did not receive its new producer id."""
         metadata = self.metadata
         if metadata.producer_epoch == NO_PRODUCER_EPOCH or expected.producer_id == metadata.producer_id:
             return True
@@ -226,7 +226,7 @@ class Transaction:
         return self._fence(None, now_ms) if self.has_timed_out(now_ms) else []
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:
-        """The id was not used for ``expiration_ms``."""
+        """True if the id was not used for ``expiration_ms``."""
         metadata = self.metadata
         is_idle = self.pending is None and metadata.state in TRANSITIONS[Event.EXPIRED]
         return is_idle and metadata.last_update_ms <= now_ms - expiration_ms

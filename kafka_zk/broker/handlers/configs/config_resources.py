@@ -98,7 +98,7 @@ def check_topic_name(name: str) -> None:
 
 
 async def change_topic(services: Services, name: str, properties: Mapping[str, str], *, validate_only: bool) -> None:
-    """And notify all brokers. Raises: ApiError, RegistryError."""
+    """Replace a topic's configuration and notify all brokers. Raises: ApiError, RegistryError."""
     check_topic_name(name)
     if name not in services.metadata.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
@@ -118,7 +118,7 @@ def broker_entity(services: Services, *, per_broker: bool) -> str:
 async def change_broker(
     services: Services, properties: Mapping[str, str], *, per_broker: bool, validate_only: bool
 ) -> None:
-    """Of this broker, or the default of all, with a notification. Raises: ApiError."""
+    """Replace the configuration of this broker, or the default of all, and notify all brokers. Raises: ApiError."""
     services.dynamic_config.validate(properties, per_broker=per_broker)
     stored = services.dynamic_config.stored(properties)
     if not validate_only:

@@ -45,7 +45,7 @@ class _Awaited:
 async def wait(
     services: Services, reads: PartitionReads, requested: list[RequestedPartition], fetched: Fetched
 ) -> None:
-    """Up to ``max_wait_ms``, or until waiting is pointless.
+    """Wait for ``min_bytes``, or until a change makes waiting pointless, for at most ``max_wait_ms``.
 
     ``fetched``: so far.
     """
@@ -59,7 +59,7 @@ async def wait(
 def read_again(
     reads: PartitionReads, requested: list[RequestedPartition], fetched: Fetched
 ) -> tuple[Fetched, int, bool]:
-    """After the wait: the result, its records' bytes, and whether it may contain an error.
+    """The result after the wait, the size of its records in bytes, and whether it may contain an error.
 
     If the first byte was awaited, only changed partitions can have records.
     """

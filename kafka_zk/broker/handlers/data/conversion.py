@@ -111,7 +111,7 @@ def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
 
 
 class DownConversion:
-    """For one Fetch request."""
+    """The conversions for one Fetch request."""
 
     def __init__(self, services: Services, memory: Memory, version: int, isolation: FetchIsolation) -> None:
         self._services = services
@@ -148,7 +148,7 @@ class DownConversion:
         return result._replace(records=found or b"")
 
     async def _convert_slice(self, found: FileSlice, first_offset: int) -> tuple[bytes | bytearray, int | None]:
-        """Up to the first failure. Returns the bytes, and the offset after them.
+        """Convert batches up to the first failure. Returns the bytes, and the offset after them.
 
         Raises: StorageError if it is the first batch.
         """

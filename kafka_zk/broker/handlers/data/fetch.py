@@ -38,7 +38,7 @@ async def handle(
     body: memoryview,
     quota: RateBucket | None = None,
 ) -> list[Part]:
-    """After waiting for ``min_bytes``.
+    """Return the available records, after waiting if they are less than ``min_bytes``.
 
     ``quota``: a client's, not a follower's.
     """

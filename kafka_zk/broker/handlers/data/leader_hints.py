@@ -62,7 +62,7 @@ def add_to_fetched(
     tps: Iterable[TopicPartition],
     fetched: list[tuple[TopicKey, FetchedPartition]],
 ) -> Sequence[NodeEndpoint]:
-    """Like ``add_to_produce``, for a fetch."""
+    """Like ``add_to_produce``, for the results of a fetch."""
     hints = LeaderHints(services, listener_name)
     for place, (tp, (topic, result)) in enumerate(zip(tps, fetched, strict=True)):
         if result.error_code in _FETCH_ERRORS:

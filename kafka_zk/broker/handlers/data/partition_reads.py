@@ -22,7 +22,7 @@ _ANY_REPLICA_SINCE = 11
 """KIP-392: consumers may read from followers."""
 _READ_COMMITTED = 1
 _FILES_SHARE = 8
-"""Of the open files, for one response: they stay open until the client has received it."""
+"""Maximum share of the open files for one response, because they stay open until the client has received it."""
 
 
 class PartitionReads:

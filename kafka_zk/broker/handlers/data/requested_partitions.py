@@ -30,7 +30,7 @@ class RequestedPartition(NamedTuple):
 async def resolve_in_turns(
     services: Services, context: RequestContext, request: FetchRequest, asked: Wanted
 ) -> list[RequestedPartition]:
-    """Like ``resolve``, in turns of the reactor."""
+    """Like ``resolve``, in turns of the reactor, for a request with many partitions."""
     remaining = iter(list(asked.items()))  # a session may change between turns
     turns = Turns(services.clock)
     wanted: list[RequestedPartition] = []

@@ -33,7 +33,7 @@ async def append(
     request: ProduceRequest,
     batches: Sequence[tuple[TopicPartition, memoryview]],
 ) -> list[AppendResult] | DelayedProduce:
-    """Like ``ReplicaManager.append_records``, after verifying transactions new to a partition."""
+    """Like ``ReplicaManager.append_records``, after verifying transactions that are new to a partition."""
     wanted = request.transactional_id
     assert wanted is not None
     headers = {tp: header for tp, records in batches if (header := _transactional_header(records)) is not None}
@@ -96,7 +96,7 @@ def refuse_together(topics: Iterable[TopicResult]) -> None:
 
 
 def _transactional_header(records: Buffer | None) -> BatchHeader | None:
-    """Of the first batch, if transactional. More than one batch fails anyway."""
+    """Header of the first batch if it is transactional. More than one batch fails anyway."""
     if records is None or len(records) < HEADER_SIZE:
         return None
     header = read_header(records)

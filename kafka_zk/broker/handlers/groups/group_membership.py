@@ -107,7 +107,7 @@ async def sync(services: Services, context: RequestContext, header: RequestHeade
 
 
 async def heartbeat(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """NONE: the member can continue."""
+    """Return NONE if the member can continue, otherwise an error."""
     version = header.api_version
     group_id, generation_id, member_id, group_instance_id = read_heartbeat_request(version, body)
     if _may_read(services, context, group_id):

@@ -150,6 +150,6 @@ def _group_error(services: Services, context: RequestContext, version: int, grou
 
 
 def topic_error(services: Services, context: RequestContext, name: str) -> ErrorCode:
-    """NONE if the client may commit offsets of this topic."""
+    """The error if the client may not commit offsets of this topic, otherwise NONE."""
     allowed = services.authorizer.authorize(context, Operation.READ, topic(name))
     return ErrorCode.NONE if allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -38,7 +38,7 @@ _FOUND_BYTES = 256
 
 
 class Found(NamedTuple):
-    """For a partition."""
+    """The result for a partition."""
 
     offset: int
     error: ErrorCode
@@ -93,7 +93,8 @@ async def _groups(
 async def _group(
     services: Services, context: RequestContext, turns: ResponseTurns, wanted: Any, *, require_stable: bool
 ) -> GroupOffsets:
-    """From the coordinator. A topic that the client may not describe is an error if requested, otherwise left out."""
+    """Read from the coordinator. A topic that the client may not describe is an error if requested, otherwise left
+    out."""
     if not _may_describe(services, context, wanted.group_id):
         return GroupOffsets(ErrorCode.GROUP_AUTHORIZATION_FAILED, {})
     asked = None

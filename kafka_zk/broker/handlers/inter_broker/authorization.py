@@ -29,7 +29,8 @@ async def confirm_controller(services: Services, context: RequestContext, contro
 
 
 def refusal(services: Services, context: RequestContext, controller_epoch: int, broker_epoch: int) -> ErrorCode:
-    """NONE if the request is from the latest controller, for this start of the broker (KIP-380).
+    """NONE if the request is from the latest controller and for this start of the broker (KIP-380); otherwise the
+    error.
 
     A newer epoch needs ``confirm_controller``.
     """

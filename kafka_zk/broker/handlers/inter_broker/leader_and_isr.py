@@ -86,8 +86,8 @@ def _is_possible(topic: str, state: Any) -> bool:
 
 
 async def _carry_out(services: Services, states: Sequence[LeaderState]) -> Sequence[tuple[TopicPartition, ErrorCode]]:
-    """For some partitions; then the fetchers can run. If this broker leads new ones, followers' waiting fetches end, so
-    that the next include them: other brokers have handled about the same."""
+    """Change the roles of some partitions; then the fetchers can run. If this broker leads new ones, followers' waiting
+    fetches end, so that the next include them: other brokers have handled about the same."""
     async with services.replicas.role_changes:
         codes = await in_slices(services.clock, _carried_out(services, states))
     taken = zip(states, codes, strict=True)

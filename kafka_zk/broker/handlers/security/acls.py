@@ -35,7 +35,7 @@ E = TypeVar("E", ResourceType, PatternType, Operation, Permission)
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Those that match the filter, by resource."""
+    """Return the ACLs that match the filter, by resource."""
     wanted = _filter(header, request)
     turns = ResponseTurns(services.clock, context)
     resources = EncodedArray(turns, header, "resources")

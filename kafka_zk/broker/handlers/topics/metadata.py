@@ -35,7 +35,7 @@ Topic = Response.MetadataResponseTopic
 
 
 class _Asked(NamedTuple):
-    """Of a request. ``created``: topics created for it, by collision key."""
+    """Settings of a request. ``created``: topics created for it, by collision key."""
 
     may_create: bool
     with_operations: bool
@@ -137,7 +137,7 @@ def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
 
 
 async def _create_unknown(services: Services, context: RequestContext, name: str, asked: _Asked) -> None:
-    """With the broker's defaults. Raises: ApiError: LEADER_NOT_AVAILABLE makes the client retry.
+    """Create the topic with the broker's defaults. Raises: ApiError: LEADER_NOT_AVAILABLE makes the client retry.
 
     It is the error until a controller has sent metadata: this broker does not know the topics yet. (Kafka's says then
     that the topic does not exist, unless it may be created, and clients drop their records.)

@@ -84,7 +84,8 @@ def write(
 def _parts(
     services: Services, markers: Sequence[tuple[TransactionMarker, Sequence[TopicPartition]]], written: Written
 ) -> list[_Part]:
-    """In request order if a producer has several. Without a log here, a partition only gets a code in ``written``."""
+    """Group markers into appends, in request order if a producer has several. Without a log here, a partition only gets
+    a code in ``written``."""
     now_ms, logs = services.clock.wall_ms(), services.replicas.logs
     most = MOST_TOGETHER if len({marker.producer_id for marker, _ in markers}) == len(markers) else 1
     full: list[_Part] = []
@@ -146,7 +147,8 @@ def _note(
     outcome: AppendResult | None,
     written: Written,
 ) -> None:
-    """Then listeners are notified: committed offsets take effect or are dropped."""
+    """Record the codes of a partition's markers, then notify listeners: committed offsets of the transactions take
+    effect or are dropped."""
     code = error_code(outcome) if isinstance(outcome, Exception) else _NONE
     for _, header, _ in batches:
         written[header.producer_id][tp] = code
