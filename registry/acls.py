@@ -25,7 +25,7 @@ from kafka_zk.registry.znodes import acl_change
 from kafka_zk.security.acl import Acls, Pattern
 
 MOST_ATTEMPTS = 200
-"""Of a conditional write, which fails if another writer was faster."""
+"""Maximum number of attempts of a conditional write, which fails if another writer was faster."""
 
 Stored = Acls | InvalidZnode | NoAuth
 """A pattern's ACLs, maybe none, or why they are unknown."""

@@ -102,7 +102,7 @@ class ChangeWatcher:
             self._reading = False
 
     def _new_names(self) -> list[str]:
-        """By name, because another client may have created one with the largest number."""
+        """Unread names, found by name, because another client may have created one with the largest number."""
         if self._closed:
             return []
         self._read_names.intersection_update(self._names)

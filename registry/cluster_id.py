@@ -22,7 +22,7 @@ def random_id(random: Random = SYSTEM_RANDOM) -> str:
 
 
 async def get_or_create(client: RegistryClient, proposed: str) -> str:
-    """If there is none, create it as ``proposed``. Raises InvalidZnode."""
+    """The cluster's id; if there is none, create it as ``proposed``. Raises InvalidZnode."""
     while True:
         try:
             data, _ = await client.get(znodes.CLUSTER_ID)

@@ -96,7 +96,7 @@ class ConfigRegistry:
         return await until_answered(self._client, read)
 
     async def entity_names(self, entity_type: str) -> list[str]:
-        """Those with a znode, sorted, as up to date as ``entities_until_answered``.
+        """All entities with a znode, sorted, as up to date as ``entities_until_answered``.
 
         Raises: SessionLost; NoAuth.
         """

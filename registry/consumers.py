@@ -154,7 +154,7 @@ async def _read_members(client: RegistryClient, group: str, names: Iterable[str]
 
 
 def _member(path: str, answer: Found | NoAuth) -> Member:
-    """If an ACL hides it, without a subscription and the youngest."""
+    """A member; if an ACL hides it, without a subscription and the youngest."""
     if isinstance(answer, NoAuth):
         _log.warn("a member's registration counts as empty: {error}", error=answer)
         return Member(ConsumerRegistration({}), _YOUNGEST)

@@ -22,7 +22,7 @@ from kafka_zk.registry.znodes.delegation_token import TokenInformation
 _log = Logger()
 
 MOST_ATTEMPTS = 200
-"""Of a conditional write, which fails if another writer was faster."""
+"""Maximum number of attempts of a conditional write, which fails if another writer was faster."""
 
 
 class DelegationTokenRegistry:
@@ -45,7 +45,7 @@ class DelegationTokenRegistry:
         return await child_names(self._client, znodes.TOKENS)
 
     async def read(self, token_ids: Sequence[str]) -> dict[str, TokenInformation]:
-        """Without deleted, hidden and invalid ones."""
+        """The named tokens, without deleted, hidden and invalid ones."""
         paths = [znodes.token_path(token_id) for token_id in token_ids]
         found = {}
         self.hidden.difference_update(token_ids)

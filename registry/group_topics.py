@@ -49,7 +49,7 @@ class TopicLook:
         self._first_read = [topic for topic in topics if topic not in registry.first]
 
     def reads(self) -> list[Awaitable[Any]]:
-        """To send with others, and await through ``pipeline.found``."""
+        """Requests to send with others, and await through ``pipeline.found``."""
         return [self._registry.present(topic) for topic in self._topics] + [
             self._registry.stored(topic) for topic in self._first_read
         ]
@@ -94,7 +94,7 @@ class GroupTopicRegistry:
                 raise outcome
 
     def present(self, topic: str) -> Awaitable[ZnodeStat | None]:
-        """Its own znode's; None if absent."""
+        """The stat of the topic's own znode; None if absent."""
         return self._client.exists(topic_path(topic))
 
     def stored(self, topic: str) -> Awaitable[Any]:

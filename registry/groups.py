@@ -42,7 +42,7 @@ async def check_empty(client: RegistryClient, group: str) -> None:
 
 
 async def delete_group(client: RegistryClient, group: str) -> None:
-    """With all its offsets, but without live members.
+    """Delete a group without live members, with all its offsets.
 
     ``ids`` goes first, which fails with a member; later members find no offsets.
     Raises: GroupNotEmpty, NoNode.

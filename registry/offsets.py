@@ -242,7 +242,7 @@ def _still_to_write(
 
 
 async def listed_partitions(client: RegistryClient, parent: str) -> list[TopicPartition]:
-    """Those listed as ``<topic>/<number>`` below ``parent``, sorted; other names are ignored."""
+    """The partitions listed as ``<topic>/<number>`` below ``parent``, sorted; other names are ignored."""
     try:
         topics, _ = await client.children(parent)
     except NoNode:

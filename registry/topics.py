@@ -40,7 +40,7 @@ class TopicRegistry:
         return await self._client.exists(znodes.topic_path(name)) is not None
 
     async def missing(self, names: Iterable[str]) -> set[str]:
-        """Those that ZooKeeper's leader does not have."""
+        """The named topics that ZooKeeper's leader does not have."""
         wanted = sorted(set(names))
         await self._client.sync()
         stats = await results(self._client.exists(znodes.topic_path(name)) for name in wanted)
@@ -167,8 +167,8 @@ class TopicRegistry:
         return self.watch_topic(name, lambda assignment, czxid: on_change(assignment))
 
     def watch_topic(self, name: str, on_change: Callable[[TopicAssignment | None, int], None]) -> "AssignmentWatcher":
-        """Like ``watch_assignment``, with the znode's czxid, which distinguishes topics of one name; 0: deleted,
-        UNKNOWN_CZXID: hidden by an ACL."""
+        """Like ``watch_assignment``, but also reports the znode's czxid, which distinguishes topics of one name; 0:
+        deleted, UNKNOWN_CZXID: hidden by an ACL."""
         return AssignmentWatcher(self._client, name, on_change, self._events)
 
 

@@ -29,7 +29,7 @@ class AclClient(RegistryClient, Protocol):
 
 
 async def missing_roots(client: RegistryClient) -> list[str]:
-    """Of PRESENT_IN_EVERY_CLUSTER; a missing one indicates a wrong chroot."""
+    """The missing ones of PRESENT_IN_EVERY_CLUSTER; one indicates a wrong chroot."""
     stats = await found(client.exists(path) for path in PRESENT_IN_EVERY_CLUSTER)
     return [path for path, stat in zip(PRESENT_IN_EVERY_CLUSTER, stats, strict=True) if stat is None]
 

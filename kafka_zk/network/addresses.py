@@ -11,7 +11,7 @@ _GROUPS = struct.Struct(">8H")
 
 
 def peer_address(host: str) -> str:
-    """From ``getpeername`` to Java's format; other text, which an ACL may contain, is unchanged."""
+    """Convert from ``getpeername`` to Java's format; other text, which an ACL may contain, is unchanged."""
     if ":" not in host:
         return host
     if host.startswith(_MAPPED) and "." in host:

@@ -94,7 +94,7 @@ class BoundedSite(Site):
         """No access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
-        """At MAX_CONNECTIONS, the oldest idle one is closed; without any, the new one is refused (None)."""
+        """At MAX_CONNECTIONS, close the oldest idle connection; without any, refuse the new one (None)."""
         if len(self.channels) >= MAX_CONNECTIONS:
             idle = next((channel for channel in self.channels if not channel.is_answering), None)
             if idle is None:

@@ -155,7 +155,7 @@ class BrokerConnection(TwistedProtocol):
             self._go_on()
 
     def _go_on(self) -> None:
-        """Like ``_handle_waiting``, but an exception closes only this connection: for timers and other connections."""
+        """Like ``_handle_waiting``, for timers and other connections: an exception closes only this connection."""
         try:
             self._handle_waiting()
         except Exception:

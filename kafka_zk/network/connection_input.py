@@ -28,7 +28,9 @@ class PushProducer(Protocol):
 
 
 class ConnectionInput:
-    """Attributes:
+    """The input of one connection.
+
+    Attributes:
         state: read-only for others; may the transport receive?
         decoder: has the incomplete frame.
         frames: complete ones, oldest first.
@@ -63,7 +65,7 @@ class ConnectionInput:
         return self.state in _READING
 
     def filled(self, count: int) -> bool:
-        """Of the incomplete frame, ``count`` more bytes are there. Returns True if it is complete. Raises
+        """Add ``count`` received bytes to the incomplete frame. Returns True if it is complete. Raises
         ProtocolError."""
         frame = self.decoder.filled(count)
         if frame is None:

@@ -30,7 +30,9 @@ class FrameWriter(Protocol):
 
 
 class ConnectionOutput:
-    """Attributes:
+    """The output of one connection.
+
+    Attributes:
         state: read-only for others; may the next request begin?
         writer: the queue, once connected.
         seen_queued_bytes: at the last ``made_progress``.
@@ -48,7 +50,7 @@ class ConnectionOutput:
         self._mutes: list[Any] = []  # timers; cleared when none is active
 
     def send(self, parts: Sequence[Part], drained: Callable[[], None]) -> None:
-        """If the queue is then full, ``drained`` is called when it is half full."""
+        """Queue a response; if the queue is then full, ``drained`` is called when it is half full."""
         writer = self.writer
         writer.write_frame(parts)
         if writer.queued_size_bytes > QUEUE_FULL_BYTES:

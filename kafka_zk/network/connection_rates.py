@@ -21,7 +21,9 @@ _KEEP_MS = 3_600_000
 
 
 class ConnectionRates:
-    """Attributes:
+    """Measures and limits the rates.
+
+    Attributes:
         throttled_ms: listener -> (number, sum in ms), by the rates of broker and listener.
         address_throttled_ms: likewise for addresses.
     """

@@ -40,7 +40,7 @@ SHAKE_AGAIN: Mapping[Phase, Phase] = {
     Phase.CLOSING: Phase.CLOSING,
     Phase.LOST: Phase.LOST,
 }
-"""That time is over, or the client began another handshake earlier."""
+"""The lifetime has ended, or the client began another handshake earlier."""
 
 CLOSE: Mapping[Phase, Phase] = {
     Phase.HANDSHAKING: Phase.CLOSING,

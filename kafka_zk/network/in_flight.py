@@ -24,7 +24,9 @@ Outcome = Response | Exception
 
 
 class InFlightRequest:
-    """Attributes:
+    """One request in flight.
+
+    Attributes:
         kept_bytes: needed until it is done.
         awaited: by its handler; None when done.
         is_done: ``outcome`` is valid.

@@ -43,7 +43,9 @@ SLOW_BYTES_PER_S = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """Attributes:
+    """Settings of one listener.
+
+    Attributes:
         host: address to bind; "": all addresses.
         port: 0: any free port. send_buffer_size_bytes, receive_buffer_size_bytes: -1: the system's default.
         max_idle_ms: closes idle connections; 0 or less: never.
@@ -212,7 +214,7 @@ class Listener:
         await _closed(port)
 
     def serve_brokers_only(self, *, only: bool) -> None:
-        """For new connections."""
+        """Set whether only brokers use this listener, for new connections."""
         self._settings = replace(self._settings, inter_broker=only)
         self._connection_settings.between_brokers = only
 

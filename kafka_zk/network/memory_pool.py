@@ -147,8 +147,8 @@ class MemoryPool:
             self._serving = False
 
     def _next(self) -> _Ask | None:
-        """That of the account with the overdraft; else the first with room; else the oldest, which gets the
-        overdraft."""
+        """The next ask: that of the account with the overdraft, else the first with room, else the oldest, which gets
+        the overdraft."""
         if self._overdrawn is not None and self._overdrawn._asks:
             return self._overdrawn._asks[0]
         first: _Ask | None = None
@@ -280,7 +280,7 @@ class MemoryAccount:
             self.give_back(size_bytes)
 
     def settle(self, left_bytes: int = 0) -> None:
-        """After a response, return the overdraft and all but ``left_bytes``, which belong to the next request."""
+        """Return the overdraft after a response, and all but ``left_bytes``, which belong to the next request."""
         pool = self._pool
         self.reserved_bytes = self.frame_bytes = 0
         self._remove(self.size_bytes - left_bytes)

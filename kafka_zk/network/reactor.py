@@ -29,7 +29,7 @@ class BrokerReactor(EPollReactor):
     _due: tuple[Callable[[], object], ...] = ()
 
     def at_end_of_turn(self, call: Callable[[], object]) -> None:
-        """After this turn's events; between turns, in the next."""
+        """Call ``call`` after this turn's events; between turns, in the next."""
         self._due += (call,)
 
     def timeout(self) -> float | None:

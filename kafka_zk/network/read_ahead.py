@@ -27,8 +27,8 @@ class ReadAhead:
         self._run_in_thread = run_in_thread
 
     def __call__(self, parts: Sequence[Part]) -> "Deferred[None] | None":
-        """None if all slices can be sent now; otherwise fires when they can, or after a disk error. Retain them until
-        then."""
+        """Return None if all slices can be sent now; otherwise a Deferred that fires when they can, or after a disk
+        error. Retain them until then."""
         cold = [
             part
             for part in parts

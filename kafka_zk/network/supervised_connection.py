@@ -38,7 +38,7 @@ class SupervisedConnection(BrokerConnection):
 
     @property
     def is_stalled(self) -> bool:
-        """Only the rest of an incomplete frame is missing."""
+        """True if only the rest of an incomplete frame is missing."""
         return self._decoder.missing is not None and self._input.is_reading and self._slot is Slot.IDLE
 
     @property

@@ -61,7 +61,7 @@ class HandshakeTurns:
 
 
 class TlsFrameServer(TlsFrameTransport, tcp.Server):
-    """Not read while a step of its handshake waits."""
+    """An accepted connection, which is not read while a step of its handshake waits."""
 
     def __init__(self, sock: Any, protocol: Any, client: Any, server: "TlsPort", *args: Any) -> None:
         self._port = server

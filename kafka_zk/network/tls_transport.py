@@ -88,7 +88,7 @@ class TlsFrameTransport(FrameTransport):
         raise NotImplementedError
 
     def _closed_early(self) -> Exception:
-        """For a connection that the peer closed after a mere handshake."""
+        """The error for a connection that the peer closed after a mere handshake."""
         return self._failure(ssl.SSLEOFError()) if self._handshaking else main.CONNECTION_LOST
 
     def _handshake_done(self) -> None:
@@ -156,7 +156,7 @@ class TlsFrameTransport(FrameTransport):
         self._ciphertext = memoryview(self._outgoing.read())
 
     def doWrite(self) -> Any:
-        """Like ``FrameTransport.doWrite``, but first the handshake and OpenSSL's messages."""
+        """Like ``FrameTransport.doWrite``, after the handshake and OpenSSL's own messages."""
         if not self.connected:  # a read in this turn closed it
             return None
         if self._ciphertext and not self._encrypted_bytes:

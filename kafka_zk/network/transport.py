@@ -115,7 +115,7 @@ class FrameTransport(_Base):
     """Mixin for Twisted's TCP transports."""
 
     queued_size_bytes = 0
-    """With slices."""
+    """Size of the queue, including slices."""
     _sent_bytes = 0
     _held = False
     on_drained: Callable[[], None] | None = None

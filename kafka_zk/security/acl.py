@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 CLUSTER_NAME = "kafka-cluster"
 WILDCARD = "*"
-"""As a literal name, all resources of a type; as a host, all hosts."""
+"""Means all resources of a type as a literal name, and all hosts as a host."""
 
 WILDCARD_PRINCIPAL = "User:*"
 

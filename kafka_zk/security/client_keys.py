@@ -68,7 +68,7 @@ def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
 
 
 def security_keys(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """Also unknown ones with such a prefix."""
+    """The security keys, including unknown ones with such a prefix."""
     return {key: value for key, value in properties.items() if _is_of_security(key)}
 
 

@@ -25,7 +25,9 @@ MECHANISMS = tuple(LOGIN_MODULES)
 
 @dataclass(frozen=True, slots=True)
 class KerberosLogin:
-    """Attributes:
+    """How a client gets Kerberos tickets.
+
+    Attributes:
         service: first part of brokers' principals.
         principal: the client's; empty: the ticket cache's.
         keytab: path; empty: use ``cache``.
@@ -40,7 +42,9 @@ class KerberosLogin:
 
 @dataclass(frozen=True, slots=True)
 class SaslSettings:
-    """Attributes:
+    """How a client authenticates with SASL.
+
+    Attributes:
         username, password: for PLAIN and SCRAM.
         is_token: these are a delegation token's id and HMAC.
         tokens: OAUTHBEARER's source, of a class in ``token_sources``.

@@ -6,7 +6,7 @@ class InvalidSecurity(ValueError):
 
 
 class AuthenticationFailed(Exception):
-    """Of a peer or this client; retrying unchanged does not help."""
+    """A peer or this client was not authenticated; retrying unchanged does not help."""
 
 
 class SaslAuthenticationFailed(AuthenticationFailed):

@@ -18,10 +18,10 @@ from kafka_zk.security.jaas import LoginModule
 
 GSSAPI = "GSSAPI"
 BROKER_MECHANISMS = ("PLAIN", "SCRAM-SHA-512", GSSAPI, "SCRAM-SHA-256", "OAUTHBEARER")
-"""In the order in which Kafka's brokers offer them."""
+"""The mechanisms of brokers, in the order in which Kafka's brokers offer them."""
 
 LISTENER_PREFIX = "listener.name."
-"""Of dynamic keys, in lower case; the listener's name may be in any."""
+"""Prefix of dynamic keys, in lower case; the listener's name may be in any."""
 
 JAAS_FILE = "java.security.auth.login.config"
 MAX_REAUTH_MS = "connections.max.reauth.ms"
@@ -94,7 +94,7 @@ class ListenerKeys:
         return {key: self.text(key) for key in TLS_KEYS if self.is_own(key) or key in self._properties}
 
     def login_of(self, mechanism: str) -> dict[str, str]:
-        """For the OAUTHBEARER token or Kerberos ticket of this broker itself."""
+        """The keys for this broker's own OAUTHBEARER token or Kerberos ticket."""
         if mechanism == GSSAPI:
             return {SERVICE_NAME: self.text(SERVICE_NAME)} if self.text(SERVICE_NAME) else {}
         keys = {

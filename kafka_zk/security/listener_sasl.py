@@ -70,7 +70,9 @@ class KerberosListener:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSasl:
-    """Attributes:
+    """The SASL settings of one listener.
+
+    Attributes:
         plain_users: user name -> password, unless there is ``check_password``.
         max_reauth_ms: by mechanism; 0 or absent: no limit.
         check_password: PLAIN's callback.

@@ -22,7 +22,9 @@ _EXTENSION = re.compile(r"[A-Za-z]+=[\x21-\x7e \t\r\n]+")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Attributes:
+    """An access token on the client's side.
+
+    Attributes:
         expires_ms: since the epoch.
         started_ms: issued, since the epoch, if known.
         extensions: sent with it.

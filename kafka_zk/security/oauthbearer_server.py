@@ -31,7 +31,7 @@ class ClientFirst(NamedTuple):
 
 
 class ExplainedFailure(SaslAuthenticationFailed):
-    """Its message goes to the client, instead of a generic one."""
+    """A failure whose message goes to the client, instead of a generic one."""
 
 
 def client_first(message: bytes) -> ClientFirst:

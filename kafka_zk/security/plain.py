@@ -17,7 +17,7 @@ def plain_client(username: str, password: str) -> Generator[bytes, bytes, None]:
 
 
 def is_same_password(expected: str | None, password: str) -> bool:
-    """Compared in constant time, also for an unknown user (None)."""
+    """True if they are equal, compared in constant time, also for an unknown user (None)."""
     return hmac.compare_digest((expected if expected is not None else password + "x").encode(), password.encode())
 
 

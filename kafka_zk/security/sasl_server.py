@@ -47,7 +47,9 @@ class UnexpectedRequest(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Attributes:
+    """The authenticated user.
+
+    Attributes:
         expires_ms: of the credential, since the epoch; None: never.
         is_token: a delegation token was used.
     """
@@ -115,7 +117,7 @@ class SaslServer:
         self._knows_versions = before is not None
         self.state = SaslState.STARTED
         self.login: Login | None = None
-        """None unless DONE."""
+        """The authenticated user; None unless DONE."""
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ class SaslServer:
         return self._mechanism in self._sasl.blocking
 
     def lifetime_ms(self) -> int | None:
-        """Of the session from now on (None: no limit), when DONE."""
+        """Length of the session from now on (None: no limit), when DONE."""
         assert self.login is not None, "not logged in"
         return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 

@@ -131,7 +131,7 @@ def decode_credential(text: str) -> ScramCredential:
 
 
 def invented_credential(mechanism: str, username: str, secret: bytes) -> ScramCredential:
-    """For an unknown user: it depends only on name and secret, and matches no password."""
+    """A credential for an unknown user: it depends only on name and secret, and matches no password."""
     seed = hmac.digest(secret, f"{mechanism}\0{username}".encode(), "sha512")
     size = hashlib.new(MECHANISMS[mechanism]).digest_size
     salt = nonce_text(int.from_bytes(seed) % (1 << NONCE_BITS))

@@ -114,7 +114,7 @@ def _number(text: str) -> int:
 
 
 def verify(key: VerificationKey, algorithm: str, signed: bytes, signature: bytes) -> bool:
-    """``algorithm`` must be of the key's type."""
+    """True if the key made ``signature``; ``algorithm`` must be of the key's type."""
     try:
         if algorithm in _ED25519:
             key.key.verify(signature, signed)

@@ -79,7 +79,7 @@ def _pem_blocks(data: bytes) -> list[tuple[str, str]]:
 
 
 def pem_identity(key: bytes, certificates: bytes, key_password: Password | None) -> Identity:
-    """From PEM texts, maybe the same. Raises InvalidSecurity."""
+    """Read key and certificates from PEM texts, which may be the same. Raises InvalidSecurity."""
     keys = [block for label, block in _pem_blocks(key) if label.endswith("PRIVATE KEY")]
     chain = [block for label, block in _pem_blocks(certificates) if label in _CERTIFICATES]
     if len(keys) != 1 or not chain:

@@ -151,7 +151,7 @@ def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def handshake_failure(error: BaseException, peer: str, settings: TlsSettings) -> SslAuthenticationFailed:
-    """For a TLS connection to ``peer``; the message says what to do."""
+    """The exception for an error of a TLS connection to ``peer``; its message says what to do."""
     return SslAuthenticationFailed(f"TLS with {peer} failed: {_explanation(error, settings)}")
 
 

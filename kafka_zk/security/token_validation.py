@@ -84,7 +84,7 @@ def principal_name(claims: Mapping[str, Any], name: str) -> str:
 
 
 def check_times(issued_ms: int | None, expires_ms: int, now_ms: int, skew_ms: int) -> None:
-    """With a tolerance of ``skew_ms``. Raises RefusedToken."""
+    """Check both times with a tolerance of ``skew_ms``. Raises RefusedToken."""
     if issued_ms is not None and issued_ms > now_ms + skew_ms:
         raise RefusedToken("the token is not valid yet")
     if now_ms - skew_ms >= expires_ms:
@@ -121,6 +121,6 @@ class UnsecuredTokens:
 
 
 def _scope(claim: Any) -> set[str]:
-    """As in Kafka, a text is one scope, even with spaces."""
+    """The scopes in a claim: as in Kafka, a text is one scope, even with spaces."""
     words = [claim.strip()] if isinstance(claim, str) else claim if isinstance(claim, list) else []
     return {word for word in words if isinstance(word, str)}

@@ -45,7 +45,7 @@ CLOSE_REQUEST = packet(struct.pack(">ii", 1, _CLOSE_SESSION))
 
 
 def resumed_session(answer: bytes) -> int:
-    """From the response to a connect request; 0: unknown to the server."""
+    """The session id in the response to a connect request; 0 if the server does not know the session."""
     _, timeout_ms, session_id = _CONNECT_RESPONSE.unpack_from(answer)
     return int(session_id) if timeout_ms > 0 else 0
 

@@ -54,7 +54,7 @@ class ConnectionTimeout(RegistryError):
 
 
 class ConnectionLoss(RegistryError):
-    """Before the response: the operation may have happened."""
+    """The connection broke before the response: the operation may have happened."""
 
 
 class SessionLost(RegistryError):

@@ -97,7 +97,7 @@ class KazooClientBase(ABC):
         self._closed = False
         self._has_multi_read = True
         self.request_count = 0
-        """By the client's user; a multi counts as one."""
+        """Number of requests by the client's user; a multi counts as one."""
 
     # RegistryClient
 

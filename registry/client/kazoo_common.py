@@ -102,7 +102,7 @@ def is_connection_end(error: BaseException) -> bool:
 
 
 def to_stat(stat: Sequence[int]) -> ZnodeStat:
-    """Both have the same fields in the same order."""
+    """Convert kazoo's stat, which has the same fields in the same order."""
     return ZnodeStat._make(stat)
 
 

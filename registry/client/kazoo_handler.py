@@ -11,7 +11,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 
 
 class _BufferedSocket(socket.socket):
-    """Without a buffer, kazoo reads every length and body separately."""
+    """A buffered socket: without a buffer, kazoo reads every length and body separately."""
 
     _READ_AHEAD_BYTES = 64 * 1024
 
@@ -52,7 +52,8 @@ class InlineHandler(SequentialThreadingHandler):  # type: ignore[misc]
         callback.func(*callback.args)
 
     def select(self, readers: Any, writers: Any, _: Any, timeout: float | None = None) -> Any:
-        """Like select.select, without its limit; kazoo's own version creates an epoll object per call."""
+        """Like select.select, without its limit on descriptors; kazoo's own version creates an epoll object per
+        call."""
         poll = select.poll()
         ahead = [reader for reader in readers if hasattr(reader, "pending") and reader.pending()]
         for reader in readers:

@@ -64,7 +64,7 @@ class Security:
         return bool(self.sasl or self.digest or (self.tls and self.tls.keystore))
 
     def acl(self, path: str) -> Acl:
-        """Of a new znode; ``path`` is relative to the chroot."""
+        """The ACL of a new znode; ``path`` is relative to the chroot."""
         if not self.set_acl or _is_below(path, _ALWAYS_OPEN):
             return Acl.OPEN
         return Acl.CREATOR if any(_is_below(path, root) for root in _SENSITIVE) else Acl.CREATOR_AND_READERS

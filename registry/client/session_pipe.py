@@ -20,7 +20,7 @@ VARIABLE = "KAFKA_ZK_SESSION_PIPE"
 
 
 class ReportedSession(NamedTuple):
-    """With what closing it needs."""
+    """A session, with what closing it needs."""
 
     pid: int
     session_id: int
@@ -31,7 +31,7 @@ class ReportedSession(NamedTuple):
 
 
 def last_session(lines: bytes) -> ReportedSession | None:
-    """In the last complete line; None if invalid."""
+    """The session in the last complete line; None if invalid."""
     whole = lines.split(b"\n")[:-1]
     try:
         pid, session_id, password = whole[-1].decode("ascii").split(" ")

@@ -62,7 +62,7 @@ class BrokerInfo:
         rack: str | None = None,
         timestamp_ms: int = -1,
     ) -> "BrokerInfo":
-        """In the current version, with the first PLAINTEXT endpoint's host and port."""
+        """A registration in the current version, with the first PLAINTEXT endpoint's host and port."""
         plain = next((endpoint for endpoint in endpoints if endpoint.protocol == "PLAINTEXT"), None)
         host, port = (plain.host, plain.port) if plain else (None, -1)
         return cls(broker_id, host, port, endpoints, rack, timestamp_ms=timestamp_ms)

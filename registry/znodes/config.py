@@ -60,7 +60,7 @@ def encode(config: Mapping[str, str]) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> EntityConfig:
-    """As Kafka reads it: empty unless the data are JSON with an object 'config'.
+    """The config as Kafka reads it: empty unless the data are JSON with an object 'config'.
 
     Null and empty data (a parent that an old tool created) are no fault. A value that is no string is left out; Kafka
     fails. Source: ConfigEntityZNode.decode in Kafka 3.9.

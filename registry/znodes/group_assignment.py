@@ -24,7 +24,7 @@ _NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """Of one generation: a thread id per assigned partition."""
+    """One generation: a thread id per assigned partition."""
 
     generation: int
     strategy: str

@@ -71,7 +71,7 @@ def integer_text(path: str, data: bytes | None, within: range = INT64) -> int:
 
 
 def number_of(name: str, within: range) -> int | None:
-    """In a key or znode name; None unless it has Kafka's form."""
+    """The number in a key or znode name; None unless it has Kafka's form."""
     number = decimal_integer(name, within)
     return number if number is not None and number >= 0 and str(number) == name else None
 

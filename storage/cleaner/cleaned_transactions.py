@@ -93,7 +93,7 @@ class CleanedTransactions:
         self._indexed = {}
 
     def add_indexed(self, entries: Iterable[AbortedTransaction]) -> None:
-        """Of a segment that is read next."""
+        """Add the index entries of a segment that is read next."""
         self._indexed.update(((entry.producer_id, entry.last_offset), entry) for entry in entries)
 
     def is_aborted(self, header: BatchHeader) -> bool:

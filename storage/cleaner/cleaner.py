@@ -78,7 +78,7 @@ class CleanedSegment(NamedTuple):
 
 @dataclass(slots=True)
 class CleanerStats:
-    """In bytes on disk, compressed or not. Source: CleanerStats@3.9."""
+    """Statistics of a cleaning, in bytes on disk, compressed or not. Source: CleanerStats@3.9."""
 
     map_bytes_read: int = 0
     map_records_read: int = 0
@@ -215,7 +215,7 @@ class _Cleaning:
             offsets.latest_offset = max(offsets.latest_offset, next_base - 1)  # the segment may end before it
 
     def _fill_from(self, segment: SegmentFile, offsets: OffsetMap, loops: RecordLoops) -> bool:
-        """Did the whole segment fit? Batches are added whole, as they are cleaned."""
+        """True if the whole segment fits. Batches are added whole, as they are cleaned."""
         start_offset = self._work.first_dirty_offset
         position = self._position_before(segment, start_offset)
         for span, batch in self._batches(segment, position):

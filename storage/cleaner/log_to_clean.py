@@ -154,7 +154,7 @@ class Cleaning:
         return self.log.segments.replace_steps(replaced, cleaned.size_bytes, self.log.config, now_ms)
 
     def _replaced(self, cleaned: CleanedSegment) -> list[Segment] | None:
-        """Its sources; None if they have changed."""
+        """The segments that it replaces; None if they have changed."""
         segments = [self._sources[file.base_offset] for file in cleaned.replaced]
         slot = self.log.segments.slot_of(cleaned.base_offset)
         present = self.log.segments[slot : slot + len(segments)]

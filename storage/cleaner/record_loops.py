@@ -18,7 +18,7 @@ _NO_BITS = bytearray()
 
 
 class RecordLoops(Protocol):
-    """For one offset map, with headers of ``record_filter.read_checked``."""
+    """The loops for one offset map, with headers of ``record_filter.read_checked``."""
 
     def note_keys(self, data: bytes, start: int, header: BatchHeader, start_offset: int) -> bool:
         """False if the map is full. Raises: CorruptRecord."""

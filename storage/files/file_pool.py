@@ -23,7 +23,7 @@ class PooledFile(Protocol):
 
 
 class FilePool:
-    """For all logs of a process; not thread-safe.
+    """Limits the open files of all logs of a process; not thread-safe.
 
     ``max_open_files``: default MOST_OPEN_FILES, but half of the process's limit at most. ``pinned_count``: kept by the
     segments, which refuse readers above ``max_open_files``.

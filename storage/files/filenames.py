@@ -61,7 +61,7 @@ def partition_dir(tp: TopicPartition) -> str:
 
 
 def parse_partition_dir(name: str) -> TopicPartition | None:
-    """By its log directory; None for another name."""
+    """The partition whose log directory has this name; None for another name."""
     if name.endswith(DELETE_DIR_SUFFIX) and _DELETED_DIR.fullmatch(name):
         return None
     match = _PARTITION_DIR.fullmatch(name)
@@ -86,7 +86,7 @@ def future_dir(tp: TopicPartition, random: Random = SYSTEM_RANDOM) -> str:
 
 
 def parse_future_dir(name: str) -> TopicPartition | None:
-    """By its incomplete copy; None for another name."""
+    """The partition whose incomplete copy has this name; None for another name."""
     match = _FUTURE_DIR.fullmatch(name)
     return parse_partition_dir(match[1]) if match else None
 

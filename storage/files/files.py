@@ -53,7 +53,7 @@ class FileSystem:
         return _locked_here
 
     def open(self, path: str, flags: int) -> int:
-        """Like ``os.open``; all users can read new files."""
+        """Open like ``os.open``; all users can read new files."""
         return os.open(path, flags, 0o644)
 
     def close(self, descriptor: int) -> None:
@@ -262,7 +262,7 @@ def read_file(path: str) -> bytes | None:
 
 
 def write_file(path: str, data: Data = b"") -> None:
-    """In place: after a crash any part of the content may be there."""
+    """Write a file in place: after a crash any part of the content may be there."""
     descriptor = _system.open(path, _REPLACE)
     try:
         if data:

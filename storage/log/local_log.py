@@ -181,7 +181,7 @@ class LocalLog:
         return self._oldest_unflushed_ms >= 0
 
     def flush_due(self, now_ms: int) -> bool:
-        """Call this after appends to a topic with ``flush.messages``, and periodically."""
+        """True if a flush is due; call this after appends to a topic with ``flush.messages``, and periodically."""
         return self.flush_target(now_ms) is not None
 
     def flush(self, up_to: int | None = None) -> None:
@@ -228,7 +228,7 @@ class LocalLog:
     # -- the directory ------------------------------------------------------------------------------------------
 
     def close(self, sync: Callable[[str], None] = sync_path) -> None:
-        """After a ``flush``, write a producer snapshot and the indexes durably, and close the files.
+        """Write a producer snapshot and the indexes durably after a ``flush``, and close the files.
 
         ``sync`` makes a path durable, now or later. A log without records writes no ``partition.metadata``: thousands
         would delay a shutdown, and the controller sends the topic id again.

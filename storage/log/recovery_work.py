@@ -35,7 +35,7 @@ class ScanWork(NamedTuple):
 
     @property
     def left_bytes(self) -> int:
-        """Without a helper, scanned before the owner's next turn."""
+        """Bytes that are scanned before the owner's next turn, without a helper."""
         return self.size_bytes + self.following_bytes
 
     def run(self, report: Report) -> SegmentScan:

@@ -38,4 +38,4 @@ NOT_ALLOWED = VerificationStateEntry(-1, -1, -1)
 """Guard for a client's append without a transaction."""
 
 Guards: TypeAlias = Mapping[TopicPartition, VerificationStateEntry | None]
-"""For a transaction's appends; None: no verification needed."""
+"""The guards for a transaction's appends; None: no verification needed."""

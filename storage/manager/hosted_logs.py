@@ -91,7 +91,7 @@ class HostedLogs:
     def new_log(
         self, tp: TopicPartition, log_dir: LogDir, name: str, config: LogConfig, topic_id: str | None
     ) -> Log:
-        """In a new folder, not added yet. Raises: OSError after taking the directory offline."""
+        """Create a log in a new folder, without adding it. Raises: OSError after taking the directory offline."""
         try:
             log_dir.forget_deleted(tp)
             return create_log(tp, f"{log_dir.path}/{name}", config, self.means, self.clock_ms(), topic_id)
@@ -102,7 +102,7 @@ class HostedLogs:
     # -- LogOwner ----------------------------------------------------------------------------------------------
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """Those that have waited longest are flushed first."""
+        """Schedule a flush; logs that have waited longest are flushed first."""
         self.dirty.setdefault(tp)
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:

@@ -113,7 +113,7 @@ class LogCleanerManager:
             self._cleanings[tp].is_aborted = True
 
     def swap_steps(self, cleaning: Cleaning, cleaned: CleanedSegment, now_ms: int) -> Iterator[Callable[[], None]]:
-        """As by ``Cleaning.swap_steps``; nothing if the cleaning is not wanted any more.
+        """The steps of ``Cleaning.swap_steps``; none if the cleaning is not wanted any more.
 
         First, the recovery point on disk moves to the cleaned part's end: gaps of compaction must be below it
         (docs/decisions/0018). Raises: OSError.
@@ -126,7 +126,7 @@ class LogCleanerManager:
             yield from cleaning.swap_steps(cleaned, now_ms)
 
     def finish(self, cleaning: Cleaning, end_offset: int | None) -> bool:
-        """None: it was abandoned. Returns True if the log is cleaner."""
+        """End a cleaning; None: it was abandoned. Returns True if the log is cleaner."""
         log = cleaning.log
         self._cleanings.pop(log.tp, None)
         is_cleaned = cleaning.finish(end_offset if self.wants(cleaning) else None)

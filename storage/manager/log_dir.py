@@ -237,7 +237,7 @@ class LogDir:
                 observe(discard(path + ".tmp", "it is a directory", f"{name} could not be written"))
 
     def read_recovery_points(self, observe: Observe = ignore) -> dict[TopicPartition, int]:
-        """Also sets ``is_contiguous``."""
+        """The recovery points; also sets ``is_contiguous``."""
         found = self._read(RECOVERY_POINT_CHECKPOINT, observe)
         self.is_contiguous = found.pop(checkpoints.CONTIGUOUS, None) is not None
         self._recovery_points_on_disk = found
@@ -328,7 +328,7 @@ class LogDir:
         return self._prepare(LOG_START_OFFSET_CHECKPOINT, moved)
 
     def prepare_high_watermarks(self) -> Callable[[], None] | None:
-        """None: unchanged since the last call."""
+        """Write the high watermarks; None if they are unchanged since the last call."""
         offsets = {tp: log.high_watermark for tp, log in self.logs.items()}
         if offsets == self._checkpointed_high_watermarks:
             return None
@@ -336,7 +336,7 @@ class LogDir:
         return self._prepare(REPLICATION_CHECKPOINT, offsets)
 
     def prepare_cleaner_offsets(self) -> Callable[[], None] | None:
-        """None: unchanged since the last call."""
+        """Write the cleaner offsets; None if they are unchanged since the last call."""
         offsets = {tp: log.cleaned_offset for tp, log in self.logs.items() if log.cleaned_offset is not None}
         if offsets == self._checkpointed_cleaner_offsets:
             return None

@@ -239,7 +239,7 @@ class LogManager:
 
     @property
     def directory_locks(self) -> list[int]:
-        """For processes that write to log directories to inherit: no broker starts while they live."""
+        """Locks that processes which write to log directories inherit: no broker starts while they live."""
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:

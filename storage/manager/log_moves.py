@@ -62,7 +62,7 @@ class LogMoves:
         self._preferred[tp] = self._live(directory)
 
     def take_preferred(self, tp: TopicPartition) -> LogDir | None:
-        """For a log that is created now; None without a choice or if it has failed."""
+        """The directory for a log that is created now; None without a choice or if it has failed."""
         log_dir = self._preferred.pop(tp, None)
         return log_dir if log_dir in self._hosted.live_dirs else None
 
@@ -103,7 +103,7 @@ class LogMoves:
                 raise
 
     def replace_by_future(self, tp: TopicPartition) -> Log:
-        """Its copy is complete and durable; the old files are deleted later.
+        """Replace the log by its complete and durable copy; the old files are deleted later.
 
         First, the checkpoints get the copy's values, which cover its gaps and DeleteRecords. Then the old log is
         renamed: at a start, a copy without its log is complete. Raises: OSError; that directory is offline.

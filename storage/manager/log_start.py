@@ -43,7 +43,7 @@ class StartReport(NamedTuple):
 
 
 class OpenedLog(NamedTuple):
-    """With what its recovery dropped."""
+    """A log, with what its recovery dropped."""
 
     tp: TopicPartition
     log: Log
@@ -136,7 +136,7 @@ class DirectoryOpening:
         return None
 
     def _goes_to_helper(self, loading: _Loading, work: Work) -> bool:
-        """Count the work, and submit it if large."""
+        """True if a helper does it; count the work."""
         if isinstance(work, ScanWork) and not loading.is_counted:
             loading.is_counted = True
             self.bytes_to_scan += work.left_bytes
@@ -191,7 +191,9 @@ def refuse_second_homes(found: Mapping[LogDir, Sequence[tuple[TopicPartition, st
 
 
 class LogStart:
-    """Args:
+    """The directories that are being opened.
+
+    Args:
         opened: called with each log.
         finished: called with each complete directory; may raise OSError.
         failed: called with each failed directory; may raise to end the start.

@@ -56,7 +56,7 @@ class BatchWriter:
         self.count += 1
 
     def add_found(self, timestamp_ms: int, span: RecordSpan) -> None:
-        """Of another batch; encoded again only if deltas change. Raises like ``add``."""
+        """Add a record of another batch; it is encoded again only if its deltas change. Raises like ``add``."""
         data, start, timestamp_delta, offset_delta, body, end = span
         if offset_delta == self.count and timestamp_delta == self._delta(timestamp_ms):
             self._records.write(data[start:end])

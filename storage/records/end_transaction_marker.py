@@ -30,7 +30,7 @@ _PLAIN_RECORD = Struct(">5shhchic")
 """16 bytes, no timestamp delta, a key of 4 bytes and a value of 6."""
 _PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
 MARKER_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
-"""Of a batch with one such record."""
+"""Size of a batch with one such record."""
 
 _PLAIN_LENGTH = MARKER_BYTES - LOG_OVERHEAD
 
@@ -51,7 +51,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker:
-    """Its type may not concern transactions."""
+    """The content of a control record, whose type may not concern transactions."""
     marker_type = _KEY.unpack_from(key)[1] if key is not None and len(key) >= _KEY.size else NO_TYPE
     if value is None or len(value) < _VALUE.size:
         return EndTransactionMarker(marker_type, -1)
@@ -59,7 +59,7 @@ def parse_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker
 
 
 def plain_marker(batch: Buffer, header: BatchHeader) -> EndTransactionMarker | None:
-    """In the usual format; None does not exclude another format."""
+    """The marker in the usual format; None does not exclude another format."""
     is_of_that_size = header.batch_length == _PLAIN_LENGTH and len(batch) >= MARKER_BYTES
     if not is_of_that_size or header.attributes & CODEC_MASK or header.record_count != 1:
         return None

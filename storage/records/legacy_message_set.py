@@ -37,7 +37,7 @@ _MIN_SIZE = (14, 22)
 
 
 class LegacyMessage(NamedTuple):
-    """With its absolute offset; ``timestamp_ms`` is -1 in magic 0."""
+    """A message with its absolute offset; ``timestamp_ms`` is -1 in magic 0."""
 
     offset: int
     magic: int
@@ -178,7 +178,7 @@ def _stream_entries(chunks: Iterator[bytes]) -> Iterator[LegacyEntry]:
 
 
 def whole_size_bytes(message_set: Buffer) -> int:
-    """Of the complete messages at the start; checks nothing else."""
+    """Size of the complete messages at the start; checks nothing else."""
     position = 0
     size_bytes = len(message_set)
     while position + _FRONT.size <= size_bytes:

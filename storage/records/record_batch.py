@@ -133,7 +133,7 @@ class BatchHeader(NamedTuple):
 
 
 def last_sequence(base_sequence: int, last_offset_delta: int) -> int:
-    """After 2^31-1 comes 0."""
+    """Sequence number of the last record; after 2^31-1 comes 0."""
     if base_sequence < 0:
         return NO_SEQUENCE
     return (base_sequence + last_offset_delta) % _SEQUENCE_MODULUS

@@ -14,7 +14,7 @@ _NOT_A_SIZE = 1 << 40  # beyond any batch
 _SIZES = tuple(_NOT_A_SIZE if byte & 1 else byte >> 1 for byte in range(0x80))
 """Size of a record by the only byte of its length (odd: negative), or by the low seven bits of a two-byte length."""
 _FIELD_BYTES = tuple(1 + (0 if byte & 1 else byte >> 1) for byte in range(0x80))
-"""Of a key or value with its length, by the length's only byte; negative: null."""
+"""Size of a key or value with its length, by the length's only byte; negative: null."""
 
 Found = tuple[int, bool]
 """Largest timestamp in ms (or -1), and whether offset deltas are 0, 1, 2, …"""
@@ -36,7 +36,7 @@ def check_batch(batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int)
 
 
 def unreadable(error: CorruptRecord) -> InvalidRecord:
-    """After a valid CRC; CORRUPT_MESSAGE would make the producer retry."""
+    """The error for unreadable records after a valid CRC: CORRUPT_MESSAGE would make the producer retry."""
     return InvalidRecord(f"the records of the batch cannot be decompressed: {error}")
 
 

@@ -24,7 +24,7 @@ _SWAP = sys.byteorder == "little"
 
 
 def parse_offset_index(data: bytes) -> "array[int]":
-    """Without zeros or an incomplete entry at the end."""
+    """The entries of an index file, without zeros or an incomplete entry at the end."""
     used_bytes = len(data.rstrip(b"\0"))
     entry_count = min(len(data) // ENTRY_SIZE, -(-used_bytes // ENTRY_SIZE))
     entries = array("Q")
@@ -59,7 +59,7 @@ def _position_of(entry: int) -> int:
 
 
 class OffsetIndex:
-    """Of one segment, loaded on first use; the file is not kept open.
+    """The offset index of one segment, loaded on first use; the file is not kept open.
 
     ``is_changed``: written by this process.
     """
@@ -94,7 +94,7 @@ class OffsetIndex:
         return self.base_offset + (entries[-1] >> 32), entries[-1] & _POSITION_MASK
 
     def append(self, offset: int, position: int) -> None:
-        """Both are larger than the last entry's."""
+        """Add an entry; both numbers must be larger than the last entry's."""
         relative = offset - self.base_offset
         assert 0 <= relative <= _MAX_RELATIVE_OFFSET and position <= _MAX_RELATIVE_OFFSET
         self.entries.append(relative << 32 | position)
@@ -138,7 +138,7 @@ class OffsetIndex:
         self.rewrite()
 
     def rewrite(self) -> None:
-        """Without zeros at the end."""
+        """Write the file without zeros at the end."""
         data = serialize_offset_index(self.entries)
         if data != read_file(self.path):  # after a crash, most are
             self.is_changed = True

@@ -39,7 +39,9 @@ NEVER_MS = -(1 << 63)
 
 
 class Segment(SegmentHandle):
-    """Attributes:
+    """A segment file and its indexes.
+
+    Attributes:
         keeps_damage: the end is durable but damaged, so nothing may be written.
         young_until_ms: set by the log; records up to this timestamp cause no roll.
     """
@@ -99,7 +101,7 @@ class Segment(SegmentHandle):
         return (None, _nothing) if index is None else index.prepare_sync()
 
     def close_file(self) -> None:
-        """Also frees the index entries, which the next use loads."""
+        """Close the file and free the index entries, which the next use loads."""
         super().close_file()
         if not self._is_abandoned:
             self.offset_index.unload()
@@ -310,7 +312,7 @@ class Segment(SegmentHandle):
         return self._first_timestamp_ms
 
     def largest_timestamp_ms(self) -> int:
-        """For retention: the largest record timestamp, otherwise the file's modification time."""
+        """The timestamp for retention: the largest of a record, otherwise the file's modification time."""
         timestamp_ms = self.max_timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.modified_ms()
 

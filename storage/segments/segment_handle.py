@@ -59,7 +59,7 @@ class SegmentHandle:
 
     @property
     def path(self) -> str:
-        """Of the ``.log`` file, also when renamed for deletion."""
+        """Path of the ``.log`` file, also when renamed for deletion."""
         return self._path(LOG_SUFFIX) + self._suffix
 
     def fileno(self) -> int:
@@ -119,7 +119,7 @@ class SegmentHandle:
             self.close_file()
 
     def close_file(self) -> None:
-        """For the pool only; the next use opens it again."""
+        """Close the file, for the pool only; the next use opens it again."""
         files.close(self._descriptor)
         self._descriptor = -1
 

@@ -47,7 +47,7 @@ def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
 
 
 def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHUNK_BYTES) -> Iterator[BatchSpan]:
-    """Both must be batch boundaries.
+    """The batches from ``position`` to ``end``, which must be batch boundaries.
 
     Raises: CorruptRecord for anything but complete batches; the CRC is not checked.
     """
@@ -85,7 +85,7 @@ def iter_spans(descriptor: int, position: int, end: int, chunk_bytes: int = _CHU
 def iter_batches_at(
     descriptor: int, position: int, end: int, chunk_bytes: int, spend: Callable[[int], None]
 ) -> Iterator[tuple[BatchSpan, bytes]]:
-    """With their bytes, read in chunks; ``spend`` gets the bytes read.
+    """The batches with their bytes, read in chunks; ``spend`` gets the bytes read.
 
     Raises like ``iter_spans``; CorruptRecord at the end of the file.
     """

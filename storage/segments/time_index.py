@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 def valid_time_index(data: bytes) -> bytes:
-    """Without zeros or an incomplete entry at the end."""
+    """The content of an index file, without zeros or an incomplete entry at the end."""
     end = len(data) // ENTRY_SIZE * ENTRY_SIZE
     while end and data[end - ENTRY_SIZE : end] == _ZERO:
         end -= ENTRY_SIZE
@@ -46,7 +46,7 @@ def _read_end(path: str) -> tuple[int, bytes]:
 
 
 class TimeIndex:
-    """Of one segment; the file is opened for each use.
+    """The time index of one segment; the file is opened for each use.
 
     ``is_changed``: written by this process.
     """

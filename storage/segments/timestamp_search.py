@@ -56,7 +56,7 @@ class SearchWork(NamedTuple):
     start_offset: int
 
     def run_on(self, descriptor: int) -> Result:
-        """In a helper process or here. Raises: CorruptRecord, InvalidRecord, OSError."""
+        """Run the whole search, in a helper process or here. Raises: CorruptRecord, InvalidRecord, OSError."""
         return self.within(AT_MOST, descriptor)
 
     def within(self, bounds: SearchBounds, descriptor: int) -> Result:

@@ -34,7 +34,7 @@ def _last_offset(entry: AbortedTransaction) -> int:
 
 
 def decode_transaction_index(data: bytes) -> list[AbortedTransaction]:
-    """Of an index file, complete ones."""
+    """The complete entries of an index file."""
     whole = data[: len(data) // ENTRY_SIZE * ENTRY_SIZE]
     return [AbortedTransaction._make(fields) for fields in _ENTRY.iter_unpack(whole)]
 
@@ -44,7 +44,7 @@ def encode_transaction_index(entries: Iterable[AbortedTransaction]) -> bytes:
 
 
 def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
-    """In the segment's index file, if any."""
+    """The problem in the segment's index file, if any."""
     if len(data) % ENTRY_SIZE:
         return f"has {len(data)} bytes, which is no multiple of {ENTRY_SIZE}"
     previous = base_offset - 1
@@ -58,7 +58,7 @@ def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
 
 
 class TransactionIndex:
-    """Of one segment, loaded on first use; the file is not kept open."""
+    """The transaction index of one segment, loaded on first use; the file is not kept open."""
 
     __slots__ = ("_entries", "_synced_count", "_write_count", "path")
 
@@ -115,7 +115,7 @@ class TransactionIndex:
         return path, done
 
     def collect(self, start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those with records in ``[start_offset, end_offset)``, and whether later segments can be skipped.
+        """Transactions with records in ``[start_offset, end_offset)``, and whether later segments can be skipped.
 
         Raises: OSError.
         """

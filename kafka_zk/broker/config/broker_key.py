@@ -68,7 +68,9 @@ class _Reader(Protocol):
 
 
 class BrokerKey(Generic[R]):
-    """Attributes:
+    """One broker key.
+
+    Attributes:
         default: Kafka's, as DescribeConfigs shows it; None for null.
         default_here: this broker's.
         topic_key: for which this sets the default, if any.
@@ -181,7 +183,7 @@ class Kind(Generic[T]):
 
 
 def items(text: str) -> tuple[str, ...]:
-    """Of a comma-separated list, without empty ones."""
+    """The items of a comma-separated list, without empty ones."""
     return tuple(item.strip() for item in text.split(",") if item.strip())
 
 

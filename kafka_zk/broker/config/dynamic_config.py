@@ -227,7 +227,7 @@ def check_count(count: int) -> None:
 
 
 def _is_custom(key: str) -> bool:
-    """None of Kafka's keys: any value is kept."""
+    """True if the key is none of Kafka's, so that any value is kept."""
     if key in BROKER_CONFIGS or key.startswith(_REFUSED_PREFIXES):
         return False
     return key not in ALL_KEYS and key.partition(".")[2] not in ALL_KEYS and store_key(key) is None
@@ -287,7 +287,7 @@ def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder
 
 
 def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]) -> None:
-    """At most doubled or halved. Source: LogCleaner.validateReconfiguration@3.9."""
+    """Reject more than doubling or halving the number of threads. Source: LogCleaner.validateReconfiguration@3.9."""
     name = "log.cleaner.threads"
     default = BROKER_CONFIGS[name].default or "1"
     threads, before = int(wanted.get(name, default)), int(present.get(name, default))

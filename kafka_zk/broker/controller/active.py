@@ -54,7 +54,7 @@ from kafka_zk.registry.znodes.topics import topic_path
 _log = Logger()
 
 BALANCE_AFTER_S = 5
-"""Until a reign's first check for imbalance, as in Kafka."""
+"""Delay until a reign's first check for imbalance, as in Kafka."""
 
 RETRY_INTERVAL_S = 10
 """Interval between retries of elections for leaderless partitions and of deletions that a broker rejected."""
@@ -205,7 +205,7 @@ class ActiveController:
                     raise outcome
 
     async def _delete_notifications(self) -> None:
-        """Those for the previous controller: this one has read all states."""
+        """Delete those for the previous controller: this one has read all states."""
         for parent in (isr.LOG_DIR_EVENTS, isr.ISR_CHANGES):
             names = await self.store.children(parent)
             await self.store.delete_all([f"{parent}/{name}" for name in names])

@@ -69,8 +69,8 @@ class ConnectPace:
         self._known.update(broker_ids)
 
     def first_pause_s(self, broker_id: int) -> float:
-        """Before a broker's first connection; 0 if it is known, and for the first ATTEMPTS_AT_ONCE. After the pause,
-        call ``not_waiting``."""
+        """Pause before a broker's first connection; 0 if it is known, and for the first ATTEMPTS_AT_ONCE. After the
+        pause, call ``not_waiting``."""
         if broker_id in self._known:
             return 0.0
         now_s = self._clock.seconds()

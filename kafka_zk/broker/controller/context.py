@@ -105,7 +105,7 @@ class Context:
         self.epoch = epoch
         """Constant; greater than in any earlier reign."""
         self.epoch_zk_version = epoch_zk_version
-        """Of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
+        """Version of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
         self.brokers: dict[int, LiveBroker] = {}
         """All registered brokers, also those shutting down."""
         self.shutting_down: set[int] = set()
@@ -115,7 +115,7 @@ class Context:
         self.topics: set[str] = set()
         """All topics with a znode and a legal name, including those being deleted."""
         self.topic_ids: dict[str, str] = {}
-        """By topic name; missing if the znode has no id."""
+        """Topic id by topic name; missing if the znode has no id."""
         self.topic_zxids: dict[str, int] = {}
         """The last write of each topic's znode in ``assignments``."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}

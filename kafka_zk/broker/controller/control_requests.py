@@ -202,7 +202,7 @@ class ClusterUpdate:
     _states: dict[TopicPartition, MetadataState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def prepare(self) -> Iterator[int]:
-        """In slices; yields their partition counts."""
+        """Build the partition states in slices; yields their partition counts."""
         for portion in portions((tp for tp in self.partitions if tp not in self._states), PARTITIONS_A_TURN):
             self._states.update((tp, self._partition_state(tp)) for tp in portion)
             yield len(portion)
@@ -287,7 +287,7 @@ class UpdateMetadataRequest:
         return Answer(response.error_code, {})
 
     def merged(self, newer: "UpdateMetadataRequest") -> "UpdateMetadataRequest | None":
-        """None if impossible, see ``ClusterUpdate.merged``."""
+        """The request that replaces both; None if impossible, see ``ClusterUpdate.merged``."""
         update = self.update.merged(newer.update) if self.sender == newer.sender else None
         return None if update is None else replace(newer, update=update)
 

@@ -22,7 +22,7 @@ class Deletions:
         self._enabled = enabled
 
     async def load(self) -> None:
-        """At failover; nothing is deleted before ``run``."""
+        """Load the requested deletions at failover; nothing is deleted before ``run``."""
         ordered = await self._known_orders()
         topic_deletion.enqueue_at_failover(self._context, ordered)
 

@@ -111,7 +111,7 @@ class RequestSent(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed(ControllerEvent):
-    """It will be repeated, or the broker answered with errors, as the cause says."""
+    """A request failed and will be repeated, or the broker answered with errors, as the cause says."""
 
     broker_id: int
     api: str

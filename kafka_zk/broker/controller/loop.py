@@ -93,7 +93,7 @@ class Controller:
         self._environment = environment
         self.broker_id, client, clock, _, _ = environment
         self.controller_id = -1
-        """That in ``/controller``; -1 if absent or unknown."""
+        """The broker id in ``/controller``; -1 if absent or unknown."""
         self.is_kraft = False
         """A KRaft controller has taken ``/controller``, so no broker is the controller."""
         self._client = client
@@ -147,7 +147,7 @@ class Controller:
         self._watcher = self._registry.watch(self._controller_seen)
 
     async def session_renewed(self) -> None:
-        """After the broker registered again in a new session, elect a controller if there is none."""
+        """Elect a controller, if there is none, after the broker registered again in a new session."""
         self._registered = True
         self._put_election()
 
@@ -260,7 +260,7 @@ class Controller:
             working.callback(None)
 
     async def _run(self, event: _Event) -> None:
-        """Before an event of a reign, make sure that the session is alive."""
+        """Process an event; before one of a reign, make sure that the session is alive."""
         if event.reign is not None:
             try:
                 await event.reign.store.ready()
@@ -281,7 +281,7 @@ class Controller:
     # -- the election --
 
     def _controller_seen(self, controller_id: int | None) -> None:
-        """Only an election finds out whether a claim with this broker's id is from this session."""
+        """Queue an election: only that finds out whether a claim with this broker's id is from this session."""
         self._set_controller_id(-1 if controller_id is None else controller_id)
         self._put_election()
 
@@ -395,7 +395,7 @@ class Controller:
             listener(controller_id)
 
     async def _delete_claim(self, epoch_zk_version: int) -> None:
-        """If this fails, the claim ends with the session, or the next election finds it."""
+        """Delete ``/controller``; if this fails, the claim ends with the session, or the next election finds it."""
         try:
             await self._registry.resign(epoch_zk_version)
         except RegistryError as error:

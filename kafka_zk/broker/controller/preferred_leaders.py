@@ -19,7 +19,7 @@ _STRATEGY_NAMES = {
 
 
 def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> ApiError | None:
-    """None if an election can run; otherwise why it is impossible or not needed."""
+    """Why an election is impossible or not needed; None if it can run."""
     if tp.partition not in context.assignments.get(tp.topic, ()):
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist.")
     if tp.topic in context.topics_to_delete:

@@ -20,7 +20,7 @@ from kafka_zk.protocol.errors import ApiError, ErrorCode
 def plan(
     context: Context, tp: TopicPartition, target: Sequence[int] | None, *, needs_live: bool
 ) -> ReplicaAssignment | ApiError:
-    """While moving to ``target`` (None: cancel), or why not.
+    """The assignment while moving to ``target`` (None: cancel the move), or why it is rejected.
 
     ``needs_live``: replicas can only be added on live brokers.
     """

@@ -178,7 +178,7 @@ class Reassignments:
         return {*elected, *raised}
 
     async def _remove(self, replicas: Sequence[Replica]) -> None:
-        """From the ISR, then delete them; leaders are replaced before."""
+        """Remove replicas from the ISR, then delete them; leaders are replaced before."""
         if not replicas:
             return
         going = {(r.partition, r.broker_id) for r in replicas}

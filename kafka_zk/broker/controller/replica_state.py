@@ -88,7 +88,7 @@ def stop(context: Context, replicas: Collection[Replica]) -> tuple[list[Send], l
 def remove_from_isr(
     context: Context, broker_id: int, current: Mapping[TopicPartition, LeadershipInfo | None]
 ) -> tuple[list[WriteState], list[FailedChange], list[WriteState]]:
-    """From the ISRs in ``current``, which ZooKeeper has.
+    """Remove a broker's replicas from the ISRs in ``current``, the states in ZooKeeper.
 
     The last member stays: only it can be elected (cleanly).
 

@@ -85,7 +85,7 @@ class ControllerReporter:
             self.info("ISRs: %s", few([f"{tp} {info.isr}" for tp, info in leadership.items()]))
 
     def proposals_refused(self, broker_id: int, refused: Mapping[TopicPartition, ErrorCode]) -> None:
-        """By the code, the leader retries or waits for LeaderAndIsr."""
+        """Report rejected proposals: by the code, the leader retries or waits for LeaderAndIsr."""
         if refused:
             self.info(
                 "ISRs that broker %d proposed are refused: %s",

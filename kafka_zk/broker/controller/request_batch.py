@@ -105,7 +105,7 @@ class RequestBatch:
 
     @contextmanager
     def updates_held(self) -> Iterator[None]:
-        """Within the context, ``flush`` leaves UpdateMetadata to a later one."""
+        """Within the context, ``flush`` keeps UpdateMetadata for a later ``flush``."""
         self._holds_updates = True
         try:
             yield
@@ -146,7 +146,7 @@ class RequestBatch:
     def _update_metadata_requests(
         self, broker_ids: Sequence[int], partitions: Iterable[TopicPartition]
     ) -> Iterator[Step]:
-        """Without changed partitions, one request with the live brokers."""
+        """The requests for changed partitions; without any, one request with the live brokers."""
         leadership = self._context.leadership
         brokers = tuple(broker.info for _, broker in sorted(self._context.brokers.items()))
         known = [tp for tp in partitions if tp in leadership] if broker_ids else []

@@ -65,7 +65,7 @@ class StoredOrders(NamedTuple):
 
 
 class ControllerStore:
-    """After ``close``, every operation raises ControllerMoved."""
+    """The active controller's access to ZooKeeper; after ``close``, every operation raises ControllerMoved."""
 
     def __init__(
         self, client: RegistryClient, clock: Timers, registry: ControllerRegistry, epoch_zk_version: int
@@ -363,7 +363,7 @@ class ControllerStore:
         return resolved
 
     async def _renew_lease(self) -> None:
-        """Without a response, the session's state changes."""
+        """Renew the lease; without a response, the session's state changes."""
         try:
             await self._client.sync()
         except ConnectionLoss:

@@ -78,7 +78,7 @@ class TopicChanges:
         return topic in self._context.topics and zxid != self._context.topic_zxids.get(topic)
 
     async def _read(self, names: Sequence[str]) -> dict[str, StoredTopic]:
-        """With ids: a missing one, known or new, is written to the znode."""
+        """Read topics with their ids; a missing id is written to the znode."""
         found: dict[str, StoredTopic] = {}
         wanted = list(names)
         while wanted:
@@ -152,6 +152,6 @@ class TopicChanges:
         )
 
     async def _write_assignment(self, topic: str, assignment: TopicAssignment, zk_version: int) -> None:
-        """If another client has changed the znode, the watch leads to another attempt."""
+        """Write an assignment; if another client has changed the znode, the watch leads to another attempt."""
         operation = SetData(znodes.topic_path(topic), znodes.encode_assignment(assignment), zk_version)
         await self._store.write([operation])

@@ -23,7 +23,7 @@ class DeletionPlan(NamedTuple):
 
 
 class ReplicasToDelete(NamedTuple):
-    """Those on live brokers, and those that must wait, when deletions start."""
+    """Replicas of topics whose deletion starts: those on live brokers, and those that must wait."""
 
     live: list[Replica]
     dead: list[Replica]

@@ -43,7 +43,7 @@ class PartitionCount:
 
 
 async def count_in_zookeeper(topics: TopicRegistry, counts: Iterable[PartitionCount]) -> None:
-    """Of existing topics; invalid znodes are the controller's.
+    """Read the counts of existing topics; the controller handles invalid znodes.
 
     Raises: RegistryError.
     """

@@ -54,7 +54,7 @@ class Appends:
         self._timeout_ms = timeout_ms
 
     async def store_group(self, partition: int, group_id: str, value: GroupMetadataValue) -> ErrorCode:
-        """NONE, or the members' error."""
+        """Write a group's record; returns NONE, or the error for members."""
         result = await self._append(partition, [(encode_group_key(group_id), encode_group_value(value))])
         code = code_of(result)
         return _GROUP_ERRORS.get(code, code)

@@ -40,7 +40,7 @@ from kafka_zk.protocol.errors import ErrorCode
 _log = Logger()
 
 CLASSIC = "classic"
-"""In ListGroups: one member assigns the partitions."""
+"""Group type in ListGroups: one member assigns the partitions."""
 
 _ANY_UUID = "-00000000-0000-0000-0000-000000000000"
 
@@ -69,7 +69,7 @@ class GroupOverview(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """In DescribeGroups, without metadata and assignment unless the group is stable."""
+    """A member in DescribeGroups, without metadata and assignment unless the group is stable."""
 
     member_id: str
     group_instance_id: str | None

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class DelayedJoin:
-    """Attributes:
+    """The join phase of one rebalance.
+
+    Attributes:
         deadline_ms: monotonic; then the phase ends, or the initial delay is repeated.
         delay_ms: the current initial delay; 0 if the group was not empty.
         remaining_ms: possible extension of the initial delay; None if the group was not empty.
@@ -33,7 +35,7 @@ class DelayedJoin:
         return self.remaining_ms is not None
 
     def extended(self, now_ms: int, delay_ms: int) -> "DelayedJoin | None":
-        """After ``deadline_ms``, with up to ``delay_ms`` more; None if the phase ends."""
+        """The phase after ``deadline_ms``, up to ``delay_ms`` longer; None if it ends."""
         if not self.remaining_ms or not self.has_new_member:
             return None
         delay_ms = min(delay_ms, self.remaining_ms)

@@ -75,7 +75,7 @@ class Group(GroupMetadata):
     def loaded(
         cls, group_id: str, config: GroupConfig, value: GroupMetadataValue, now: Now
     ) -> tuple["Group", list[Effect]]:
-        """From its stored record; sessions begin now."""
+        """A group from its stored record; sessions begin now."""
         group = cls(group_id, config, now)
         group.load(value)
         for member in group.members:
@@ -144,7 +144,7 @@ class Group(GroupMetadata):
     def leave(
         self, member_id: str, group_instance_id: str | None, reason: str, now: Now
     ) -> tuple[ErrorCode, list[Effect]]:
-        """With UNKNOWN_MEMBER_ID, the group instance id alone identifies a static member."""
+        """Remove a member; with UNKNOWN_MEMBER_ID, the group instance id alone identifies a static member."""
         refusal = self.refusal_by_state(Event.LEAVE)
         if refusal is not ErrorCode.NONE:
             return refusal, []

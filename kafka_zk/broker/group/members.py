@@ -22,7 +22,9 @@ def protocols_bytes(protocols: Protocols) -> int:
 
 @dataclass(slots=True)
 class Member:
-    """Attributes:
+    """One member.
+
+    Attributes:
         member_id: unique; changes only when a static member returns.
         group_instance_id: unique among static members; None if dynamic.
         session_timeout_ms: between two requests.
@@ -68,7 +70,7 @@ class Member:
 
     @property
     def waits_for_the_group(self) -> bool:
-        """A waiting request prevents heartbeats."""
+        """True if a request of the member waits, which prevents heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
@@ -130,7 +132,7 @@ class Members:
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def add(self, member: Member) -> None:
-        """Its ids are unused or, for the member id, pending."""
+        """Add a member whose ids are unused; the member id may be pending."""
         assert member.member_id not in self._members
         if member.group_instance_id is not None:
             assert member.group_instance_id not in self.static
@@ -217,7 +219,7 @@ class Members:
         return any(self._supporters[name] == len(self._members) for name, _ in protocols)
 
     def elect_joined_leader(self) -> bool:
-        """If the leader has not joined, the oldest member that has joined replaces it; False if there is none."""
+        """If the leader has not joined, replace it by the oldest member that has joined; False if there is none."""
         if self.leader is None or self._members[self.leader].joining is not None:
             return self.leader is not None
         joined = next((member.member_id for member in self._members.values() if member.joining is not None), None)
@@ -227,7 +229,7 @@ class Members:
         return True
 
     def choose_protocol(self) -> str:
-        """Of the protocols that all support, the one most members prefer; in a tie the first voted for."""
+        """The protocol that most members prefer, of those that all support; in a tie, the first voted for."""
         candidates = {name for name, count in self._supporters.items() if count == len(self._members)}
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]

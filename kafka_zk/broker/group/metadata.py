@@ -17,7 +17,9 @@ _EMPTY, _PREPARING, _COMPLETING, _STABLE, _DEAD = GroupState
 
 
 class GroupMetadata:
-    """Attributes:
+    """The state, generation and members of one group.
+
+    Attributes:
         state: changed by ``load`` and ``enter``; Dead is final.
         state_timestamp_ms: its last change, wall clock; NO_TIMESTAMP if not stored.
         generation_id: 0 before the first generation, then from 1 to LAST_GENERATION, and again from 1.

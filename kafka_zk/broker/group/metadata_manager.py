@@ -38,7 +38,7 @@ _log = Logger()
 
 
 class GroupMetadataManager:
-    """By id, from partitions that are led and loaded."""
+    """The groups by id, from partitions that this broker leads and has loaded."""
 
     def __init__(
         self, config: CoordinatorConfig, clock: Clock, replicas: ReplicaManager, metadata: MetadataCache, tell: Tell
@@ -66,7 +66,7 @@ class GroupMetadataManager:
         return partition_for(group_id, self.partition_count())
 
     def refusal(self, group_id: str, *, may_be_empty: bool = False) -> ErrorCode:
-        """NONE if this broker can serve the group now; ``may_be_empty``: also an empty id."""
+        """Why this broker cannot serve the group now, or NONE; ``may_be_empty``: an empty id is allowed."""
         if not group_id and not may_be_empty:
             return ErrorCode.INVALID_GROUP_ID
         if group_id in self.groups:
@@ -155,7 +155,7 @@ class GroupMetadataManager:
     def _loaded_group(
         self, partition: int, group_id: str, loaded: LoadedPartition
     ) -> tuple[LiveGroup, list[Effect]]:
-        """Without a stored value, it has offsets but no members."""
+        """Create a group; without a stored value, it has offsets but no members."""
         now = now_of(self._clock)
         value = loaded.groups.pop(group_id, None)
         if value is None:

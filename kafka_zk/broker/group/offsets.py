@@ -34,7 +34,9 @@ class OpenTransactions:
 
 
 class GroupOffsets:
-    """Attributes:
+    """The offsets of one group.
+
+    Attributes:
         size_bytes: of the committed offsets.
         _committed: the offsets in effect.
         _pending: the last commits being appended outside transactions.
@@ -94,7 +96,7 @@ class GroupOffsets:
                 self._pending.pop(tp, None)
 
     def begin(self, offsets: Offsets) -> None:
-        """Their append begins."""
+        """The append of these offsets begins."""
         self._pending.update(offsets)
         self._pending_count += len(offsets)
 
@@ -107,7 +109,7 @@ class GroupOffsets:
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
-        """Their append failed. Later commits stay pending."""
+        """The append of these offsets failed. Later commits stay pending."""
         for tp, offset in offsets.items():
             if self._pending.get(tp) == offset:
                 del self._pending[tp]
@@ -118,7 +120,7 @@ class GroupOffsets:
         self._transactional.begin(producer_id, offsets.keys())
 
     def written_in_transaction(self, producer_id: int, offsets: Offsets, record_offset: int) -> None:
-        """They take effect when the transaction commits."""
+        """An append succeeded: its offsets take effect when the transaction commits."""
         marker = self._transactional.written(producer_id, offsets, record_offset)
         if marker is not None:
             self._end(marker, {tp: Written(offset, record_offset) for tp, offset in offsets.items()})
@@ -129,7 +131,8 @@ class GroupOffsets:
         self._forget_record_offsets()
 
     def end_transaction(self, producer_id: int, marker: Marker) -> None:
-        """Its offsets take effect, except where the partition has a later one in the log."""
+        """Handle a marker: the producer's offsets take effect, except where the partition has a later one in the
+        log."""
         self._end(marker, self._transactional.end(producer_id, marker))
 
     def has_transaction_of(self, producer_id: int) -> bool:

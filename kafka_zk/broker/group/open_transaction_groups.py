@@ -7,7 +7,8 @@ from collections.abc import Collection
 
 
 class OpenTransactionGroups:
-    """By partition of ``__consumer_offsets``, whose log gets the marker, and by producer id; no set is empty."""
+    """Group ids by partition of ``__consumer_offsets``, whose log gets the marker, and by producer id; no set is
+    empty."""
 
     def __init__(self) -> None:
         self._groups: dict[int, dict[int, set[str]]] = {}

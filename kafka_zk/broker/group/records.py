@@ -68,7 +68,9 @@ Key = OffsetKey | GroupKey | UnknownKey
 
 
 class OffsetAndMetadata(NamedTuple):
-    """Attributes:
+    """A committed offset.
+
+    Attributes:
         offset: the next to consume.
         leader_epoch: of the last consumed record.
         metadata: the client's text.
@@ -85,7 +87,9 @@ class OffsetAndMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """Attributes:
+    """A stored member.
+
+    Attributes:
         group_instance_id: None if dynamic, or before version 3.
         rebalance_timeout_ms: before version 1 the session timeout.
         subscription: metadata for the group's protocol, or b"".
@@ -104,7 +108,9 @@ class StoredMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """Attributes:
+    """A stored group.
+
+    Attributes:
         protocol_type: "" before the first member.
         protocol_name: the assignor; None without members.
         leader: member id; None without members.
@@ -121,7 +127,7 @@ class GroupMetadataValue:
 
 
 class OffsetKeys:
-    """Of one group's offsets; consecutive keys of a topic share their prefix."""
+    """Encodes keys of one group's offsets; consecutive keys of a topic share their prefix."""
 
     def __init__(self, group_id: str) -> None:
         self._group = _INT16.pack(_OFFSET_KEY_VERSION) + string(group_id, False)

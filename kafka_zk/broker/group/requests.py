@@ -28,7 +28,9 @@ class Now(NamedTuple):
 
 
 class JoinGroup(NamedTuple):
-    """Args:
+    """A JoinGroup request.
+
+    Args:
         new_member_id: unused, for a client with UNKNOWN_MEMBER_ID.
         requires_known_member_id: the client first gets its id, then joins with it (KIP-394, version 4).
         can_skip_assignment: the client knows ``skip_assignment`` (version 9).
@@ -64,7 +66,7 @@ class SyncGroup(NamedTuple):
 
 
 class JoinedMember(NamedTuple):
-    """As sent to the leader."""
+    """A member as sent to the leader."""
 
     member_id: str
     group_instance_id: str | None
@@ -72,7 +74,9 @@ class JoinedMember(NamedTuple):
 
 
 class JoinResult(NamedTuple):
-    """Attributes:
+    """The response to a JoinGroup.
+
+    Attributes:
         member_id: requested or newly assigned.
         generation_id: NO_GENERATION with an error.
         skip_assignment: for a returning static leader, which must not assign.
@@ -157,7 +161,7 @@ class StoreGroup:
 
 
 class Happened(NamedTuple):
-    """For observers: event, cause, and what ``kind`` adds to CoordinatorEvent.
+    """An event for observers: event, cause, and what ``kind`` adds to CoordinatorEvent.
 
     ``GroupReporter`` decodes members' metadata and assignments, bytes from clients.
     """

@@ -41,7 +41,7 @@ class _Appending:
 
 
 class TransactionalOffsets:
-    """By producer; per partition the last in the log.
+    """Offsets by producer; per partition the last in the log.
 
     Unlike in Kafka, an append in progress replaces nothing: if the log rejects a zombie's commit, its successor's with
     the same producer id stays. The order in the log counts, not that of calls: with ``flush.messages``, a marker can be
@@ -74,7 +74,7 @@ class TransactionalOffsets:
         return producer_id in self._of or producer_id in self._appending
 
     def begin(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
-        """Their append begins."""
+        """An append of offsets for these partitions begins."""
         self._writing.update(tps)
         self._appending.setdefault(producer_id, _Appending()).count += 1
 
@@ -92,7 +92,7 @@ class TransactionalOffsets:
     def load(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> None:
-        """They await their marker."""
+        """Add appended offsets, which wait for their marker."""
         staged = self._of.setdefault(producer_id, {})
         for tp, offset in offsets.items():
             if tp not in staged or staged[tp].record_offset < record_offset:

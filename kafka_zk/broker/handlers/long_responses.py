@@ -30,7 +30,7 @@ class ResponseTurns(Turns):
         self._due_bytes = 0  # counted, not reserved yet
 
     async def make(self, size_bytes: int = OBJECT_BYTES) -> None:
-        """For the next element; ends a turn that is over.
+        """Reserve memory for the next element; ends a turn that is over.
 
         Raises: ClientGone; ProtocolError above the whole budget.
         """
@@ -59,7 +59,7 @@ class ResponseTurns(Turns):
         self._objects_bytes = 0
 
     def drop_objects(self) -> None:
-        """Those since ``keep_objects``, which are encoded now."""
+        """Release the objects since ``keep_objects``, because they are encoded now."""
         objects_bytes, self._objects_bytes, self._due_bytes = self._objects_bytes, 0, 0
         if objects_bytes:
             self._memory.give_back(objects_bytes)

@@ -181,7 +181,7 @@ async def _exempt(answering: Coroutine[Any, Any, list[Part]]) -> ExemptAnswer:
 
 
 class Dispatcher:
-    """For all connections; the network layer passes only offered APIs and versions."""
+    """Dispatches all connections' requests; the network layer passes only offered APIs and versions."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -53,7 +53,7 @@ class PartitionChange(NamedTuple):
 
 
 PARTITIONS_OF_CHUNK = 256
-"""When one of so many consecutive partitions changes, their encoded form is dropped."""
+"""If one of this many consecutive partitions changes, their encoded form is dropped."""
 
 
 class EncodedTopic:
@@ -160,7 +160,7 @@ class MetadataCache:
         return self.topics.get(topic, {}).get(partition)
 
     def knows(self, topic: str | bytes, partition: int) -> bool:
-        """``topic``: a name, or an id of 16 bytes."""
+        """True if the partition exists; ``topic`` is a name, or an id of 16 bytes."""
         name = self.topic_names.get(uuid.UUID(bytes=topic)) if isinstance(topic, bytes) else topic
         return name is not None and self.partition(name, partition) is not None
 

@@ -68,7 +68,7 @@ def check_collision(name: str, existing: Mapping[str, object]) -> None:
 
 
 def check_collision_in_request(name: str, planned: Mapping[str, str]) -> None:
-    """In one request; ``planned``: names by ``collision_key``."""
+    """Like ``check_collision``, for topics of one request; ``planned``: names by ``collision_key``."""
     other = planned.get(collision_key(name))
     if other is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topics: {other}")

@@ -62,7 +62,7 @@ class Watchdog:
             self._timer.cancel()
 
     def _run(self) -> None:
-        """On the reactor: measure the time since the last run."""
+        """Measure, on the reactor, the time since the last run."""
         now_s = self._seconds()
         took_s = now_s - self._ran_s
         self._ran_s = now_s
@@ -78,7 +78,7 @@ class Watchdog:
             self.look()
 
     def look(self) -> None:
-        """In the watchdog's thread: log a too long turn once."""
+        """Log, in the watchdog's thread, a too long turn once."""
         ran_s = self._ran_s
         for_s = self._seconds() - ran_s
         if for_s < LONG_TURN_S or ran_s == self._reported_s:

@@ -26,7 +26,7 @@ LOOK_INTERVAL_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """As the broker sees it: the controller's id (-1: none), live brokers."""
+    """The broker's view of the cluster: the controller's id (-1: none) and the live brokers."""
 
     controller_id: int
     live_broker_ids: frozenset[int]

@@ -29,7 +29,7 @@ class Stopped:
 
 @dataclass(frozen=True, slots=True)
 class FollowIn:
-    """After ``wait_ms``, instead of any earlier wait."""
+    """Follow the configuration after ``wait_ms``, which replaces any earlier wait."""
 
     wait_ms: int
 

@@ -29,7 +29,7 @@ _UNCLEAN = "unclean.leader.election.enable"
 async def read_broker_config(
     configs: ConfigRegistry, dynamic: DynamicBrokerConfig, broker_id: int, *, starting: bool = False
 ) -> KafkaConfig:
-    """With the dynamic part from ZooKeeper; invalid content counts as empty.
+    """The configuration with the dynamic part from ZooKeeper; invalid content counts as empty.
 
     Raises: RegistryError (NoAuth if an ACL hides a part); InvalidBrokerConfig if ZooKeeper requests unsupported
         security and ``starting``: a running broker logs that.

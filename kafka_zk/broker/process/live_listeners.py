@@ -42,7 +42,9 @@ _log = Logger()
 
 
 class LiveListeners:
-    """Args:
+    """The listeners of a broker with these parts.
+
+    Args:
         new_listener: creates an unbound one.
         load_users: called before a broker gets its first listener with SCRAM. Raises: RegistryError.
         token_keys: at first those of the configured listeners.
@@ -260,7 +262,7 @@ class LiveListeners:
             _log.info("{name}: the listener is added", name=wanted.name)
 
     def _tell(self, name: str, problem: str) -> None:
-        """Not again after each attempt."""
+        """Log a problem, but not again after each attempt."""
         if self._problems.get(name) != problem:
             _log.error("{problem}; the broker tries again", problem=problem)
         self._problems[name] = problem
@@ -298,7 +300,7 @@ class LiveListeners:
 
 
 def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSecurity:
-    """With readable keys and certificates. Raises: InvalidSecurity."""
+    """The settings of a listener, with readable keys and certificates. Raises: InvalidSecurity."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
         from kafka_zk.security.tls import server_context  # it loads OpenSSL

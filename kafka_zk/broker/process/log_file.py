@@ -41,7 +41,7 @@ class LogFile:
 
 
 def _make_room(path: Path) -> None:
-    """To the next number, over the oldest of LOG_FILE_COUNT."""
+    """Rename each file to the next number, over the oldest of LOG_FILE_COUNT."""
     for number in range(LOG_FILE_COUNT - 1, 0, -1):
         older = _numbered(path, number - 1)
         if older.exists():

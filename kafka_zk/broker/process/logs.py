@@ -86,7 +86,7 @@ def to_logging(event: Mapping[str, Any]) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """For people, with any traceback below."""
+    """One line for people, with any traceback below."""
 
     def format(self, record: logging.LogRecord) -> str:
         said = record.__dict__.get("said", frozenset())

@@ -26,7 +26,7 @@ class StartAbandoned(Exception):
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:
-    """By topic; invalid ones, which old tools can write, are logged and left out.
+    """Configurations by topic; invalid ones, which old tools can write, are logged and left out.
 
     If an ACL hides one, the log deletes nothing, and the topic is not served until it is known.
     """

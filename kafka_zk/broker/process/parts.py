@@ -71,7 +71,9 @@ CERTIFICATES_INTERVAL_MS = 3_600_000
 
 
 class BrokerParts:
-    """Attributes:
+    """The components of a broker.
+
+    Attributes:
         memory: for all requests.
         security, credentials: of the listeners and their users.
         logins: counts by listener.
@@ -251,7 +253,7 @@ class BrokerParts:
             self._client_report.start()
 
     def logins_at(self, listener: str) -> LoginStats:
-        """They survive the listener's removal."""
+        """Login statistics of a listener, which survive its removal."""
         return self.logins.setdefault(listener, LoginStats(self._base.machine.clock.seconds))
 
     def watch_tls(self) -> "LiveTls":

@@ -93,7 +93,7 @@ class ClientQuotas:
         return buckets
 
     def _found(self, user: str, client_id: str, now_ms: float, before: ClientBuckets | None) -> ClientBuckets:
-        """Even of a known client, because its buckets are in use and maybe shared."""
+        """Find the buckets even of a known client, because they are in use and maybe shared."""
         held: Sequence[Bucket | None] = before[:4] if before is not None else [None] * 4
         produce, fetch, request, mutation = (
             self._bucket(key, user, client_id, now_ms, each) for key, each in zip(QuotaKey, held, strict=True)
@@ -127,7 +127,7 @@ class ClientQuotas:
         return RateBucket(self._window, match.bound, most_throttle_ms)
 
     def usage(self, now_ms: float, most: int) -> list[Usage]:
-        """Of at most ``most`` owners per kind of quota, recently active ones first."""
+        """Usage of at most ``most`` owners per kind of quota, recently active ones first."""
         return [
             _usage(key, owner, bucket, now_ms)
             for key, buckets in self._buckets.items()

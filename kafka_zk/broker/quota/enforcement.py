@@ -78,7 +78,7 @@ class Enforcement:
         self._apply(settings, settings.dispatch)
 
     def detach(self, listener: str) -> None:
-        """Its connections keep the current quotas."""
+        """Stop following a removed listener, whose connections keep the current quotas."""
         self._settings = [each for each in self._settings if each[0].listener_name != listener]
 
     def limit_fetches_by(self, limit: LimitFetches) -> None:

@@ -25,7 +25,7 @@ Entity = Mapping[str, str | None]
 
 
 class Place(NamedTuple):
-    """Of an entity's configuration; ``name``: encoded."""
+    """The znode of an entity's configuration; ``name`` is encoded."""
 
     entity_type: str
     name: str
@@ -105,7 +105,7 @@ def _whole(key: str, kind: str, value: float) -> int:
 
 
 def values_of(place: Place, properties: Mapping[str, str]) -> dict[str, float]:
-    """Without invalid numbers, which brokers log."""
+    """The quotas in a configuration, without invalid numbers, which brokers log."""
     values = {}
     for key in place.keys:
         with contextlib.suppress(KeyError, ValueError):

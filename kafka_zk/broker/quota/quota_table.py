@@ -90,7 +90,7 @@ class QuotaTable:
         return [(entity_type, name) for entity_type, _, name in (path.partition("/") for path in self._values)]
 
     def find(self, key: QuotaKey, user: str, client_id: str) -> Match | None:
-        """For unencoded names; None without a quota or if unlimited."""
+        """The quota for unencoded names; None if there is none or it is unlimited."""
         if not self._counts[key]:
             return None
         for path, owner in candidates(sanitize(user), sanitize(client_id)):
@@ -101,7 +101,7 @@ class QuotaTable:
 
 
 def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
-    """By precedence, for encoded names."""
+    """The entities whose quota applies to encoded names, by precedence."""
     of_user, of_client, of_both = Owner(user, ""), Owner("", client), Owner(user, client)
     for name in (user, DEFAULT_ENTITY):
         if client:
@@ -114,7 +114,7 @@ def candidates(user: str, client: str) -> Iterator[tuple[str, Owner]]:
 
 
 def canonical(entity_name: str) -> str:
-    """In this broker's encoding: other tools may encode more or fewer characters."""
+    """An entity's name in this broker's encoding: other tools may encode more or fewer characters."""
     return "/".join(part if part == DEFAULT_ENTITY else sanitize(desanitize(part)) for part in entity_name.split("/"))
 
 

@@ -54,7 +54,9 @@ class _Question(NamedTuple):
 
 
 class AddPartitionsToTxnManager:
-    """Args:
+    """Sends the verifications of this broker.
+
+    Args:
         coordinator_of: broker id for a transactional id, if known.
         connect: to another broker; may raise any exception.
         verify: if this broker is the coordinator.

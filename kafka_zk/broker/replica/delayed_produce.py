@@ -18,7 +18,7 @@ AppendResult: TypeAlias = LogAppendInfo | ApiError | StorageError | OSError
 """A batch's position in the log, or why it is not acknowledged."""
 
 _MOST_PASSED = 100
-"""With more partitions, a waiting request does not let its connection begin the next."""
+"""If a waiting request has more partitions, its connection does not begin the next request."""
 
 _WAIT_BYTES = 4000
 _PARTITION_BYTES = 1000

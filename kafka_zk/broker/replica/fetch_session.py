@@ -64,7 +64,7 @@ class FetchContext(NamedTuple):
     is_incremental: bool
 
     def response(self, fetched: Fetched) -> FetchResponse:
-        """For an incremental request, only the partitions that changed since the last response."""
+        """The response; if incremental, only partitions that changed since the last response."""
         session = self.session
         if session is None:
             return FetchResponse(_by_topic(fetched))

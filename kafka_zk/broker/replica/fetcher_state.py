@@ -307,7 +307,7 @@ class FetcherState:
         """Handle a leader whose log has these bounds; None if the response is outdated.
 
         If the local log ends after the leader's, it is truncated: the leader was elected without those records. If it
-        ends before the leader's start, it begins anew there. Otherwise it is fetched again later: the leader's log has
+        ends before the leader's start, it begins again there. Otherwise it is fetched again later: the leader's log has
         changed, or lacks the epoch.
         """
         known = self.partitions.get(asked.tp)

@@ -41,7 +41,7 @@ def read(
     min_one_batch: bool,
     is_first_read: bool,
 ) -> FollowerRead:
-    """Up to the log end; a request's first read records the follower's position.
+    """Read up to the log end; a request's first read records the follower's position.
 
     Raises: ApiError for an unknown follower (UNKNOWN_LEADER_EPOCH, or NOT_LEADER_OR_FOLLOWER without an epoch);
         OffsetOutOfRange; OSError after taking the log directory offline.

@@ -38,7 +38,7 @@ NICENESS = 5
 ATTENTION_S = 0.5
 """How often to check whether a cleaning is still wanted."""
 MOST_DEATHS = 3
-"""After as many consecutive helper deaths, a log counts as uncleanable."""
+"""Number of consecutive helper deaths after which a log counts as uncleanable."""
 
 
 class LogCleanerSettings(NamedTuple):
@@ -127,7 +127,7 @@ class LogCleaner:
         self._lanes = []
 
     def reconfigure(self, settings: LogCleanerSettings) -> None:
-        """As in Kafka, cleanings in progress are aborted, and ``is_enabled`` does not change."""
+        """Use other settings; as in Kafka, cleanings in progress are aborted, and ``is_enabled`` does not change."""
         settings = settings._replace(is_enabled=self.settings.is_enabled)
         if settings != self.settings:
             self.settings = settings
@@ -213,7 +213,7 @@ class _Lane:
             await rest
 
     async def _clean_or_let_go(self, cleaning: Cleaning) -> bool:
-        """After an unexpected error, release the log, so that retention can use it."""
+        """Clean a log; after an unexpected error, release it, so that retention can use it."""
         try:
             return await self._clean(cleaning)
         except Exception:  # not GeneratorExit: the process or simulation has ended

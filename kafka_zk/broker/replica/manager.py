@@ -353,7 +353,7 @@ class ReplicaManager:
     # -- the controller's decisions -----------------------------------------------------------------------------------
 
     def accept_controller(self, controller_epoch: int) -> bool:
-        """Accept no lower controller epoch than the highest so far."""
+        """True if no higher controller epoch is known; then remember this one."""
         if controller_epoch < self.controller_epoch:
             _log.warn(
                 "ignored a request of controller epoch {controller_epoch}, have {known_epoch}",
@@ -468,7 +468,7 @@ class ReplicaManager:
         return None if partition is None else (partition.role, partition.leader_epoch)
 
     def set_topic_defaults(self, defaults: LogConfig) -> None:
-        """For new logs; other logs get them with ``update_topic_configs``."""
+        """Set the defaults for new logs; other logs get them with ``update_topic_configs``."""
         self.logs.default_config = defaults
 
     def update_topic_configs(self, changed: Mapping[str, Mapping[str, str]]) -> Iterator[TopicPartition]:

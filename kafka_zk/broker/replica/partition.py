@@ -44,7 +44,7 @@ _ANYBODY = InSyncRule(30_000, lambda broker_id: True)
 
 
 class IllegalRoleChange(Exception):
-    """Not in TRANSITIONS; nothing was changed."""
+    """A change of role that is not in TRANSITIONS; nothing was changed."""
 
 
 class LeaderAndIsrPartitionState(NamedTuple):
@@ -158,7 +158,7 @@ class Partition:
 
     @property
     def is_leader(self) -> bool:
-        """Does the controller's last decision name this broker, whatever its role?"""
+        """True if the controller's last decision names this broker, whatever its role."""
         return self.leader == self.broker_id
 
     def leader_log(self, current_leader_epoch: int = -1) -> Log:

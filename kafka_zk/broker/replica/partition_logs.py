@@ -77,7 +77,7 @@ class PartitionLogs:
     def _usable_config(
         self, partition: Partition, properties: Mapping[str, str] | None
     ) -> tuple[ErrorCode | None, LogConfig]:
-        """Without valid properties, an open log keeps its configuration, as in Kafka."""
+        """The configuration; without valid properties, an open log keeps its own, as in Kafka."""
         if properties is not None:
             try:
                 return None, self._log_config(properties)

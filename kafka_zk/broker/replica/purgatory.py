@@ -58,8 +58,8 @@ class Purgatory:
         changed: Callable[[Any], None] | None = None,
         kind: type[Wait] = Wait,
     ) -> Wait:
-        """Until ``condition`` is true after a check of one of the keys (True), or the timeout (False; below 0 counts as
-        0).
+        """Wait until ``condition`` is true after a check of one of the keys (True), or the timeout passes (False; below
+        0 counts as 0).
 
         The condition must be false now. ``changed`` is first called with the checked key. ``kind``: of the wait, for
         the request's connection.
@@ -100,7 +100,7 @@ class Purgatory:
             self._to_check.clear()
 
     def _holds(self, entry: Wait, key: Hashable) -> bool:
-        """An error is logged and ends this request's wait."""
+        """Evaluate a condition; an error is logged and ends this request's wait."""
         try:
             if entry.changed is not None:
                 entry.changed(key)

@@ -11,7 +11,9 @@ NEVER_MS = -(2**62)
 
 
 class RemoteReplica:
-    """Attributes:
+    """One follower.
+
+    Attributes:
         broker_epoch: from the last fetch, if known. log_end_offset, log_start_offset: from it; UNKNOWN_OFFSET before.
         last_caught_up_ms: as far as known; NEVER_MS if it must fetch first.
     """

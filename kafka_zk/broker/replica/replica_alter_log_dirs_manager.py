@@ -75,7 +75,7 @@ class ReplicaAlterLogDirsManager:
         return len(self._moves)
 
     def alter(self, tp: TopicPartition, directory: Path) -> ErrorCode:
-        """To a configured log directory, instead of an earlier target.
+        """Move a replica to a configured log directory, instead of an earlier target.
 
         REPLICA_NOT_AVAILABLE: there is no replica yet; it will be created there.
         """

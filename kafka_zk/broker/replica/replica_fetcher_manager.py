@@ -22,7 +22,7 @@ from kafka_zk.broker.replica.replication_quota import ReplicationQuota
 _log = Logger()
 
 ConnectToLeader = Callable[[int], Awaitable[LeaderConnection]]
-"""By broker id, over the inter-broker listener; fails if unknown or unreachable."""
+"""Connects to a broker by id, over the inter-broker listener; fails if it is unknown or unreachable."""
 
 
 class ReplicaFetcherSettings(NamedTuple):

@@ -45,7 +45,9 @@ class Verified(NamedTuple):
 
 
 class TransactionVerification:
-    """Args:
+    """The verifications of a broker.
+
+    Args:
         leader_log: raises ApiError.
         is_enabled: ``transaction.partition.verification.enable``, which may change.
     """
@@ -65,7 +67,7 @@ class TransactionVerification:
     async def verify(
         self, transaction: TransactionToVerify, sequences: Mapping[TopicPartition, int]
     ) -> Verified | None:
-        """For batches with these first sequences. None if disabled."""
+        """Verify batches that begin with these sequences. None if disabled."""
         if not self._is_enabled():
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}

@@ -79,7 +79,7 @@ class ZkAlterPartitionManager:
         return WrittenIsr(change.leader_epoch, change.isr, stat.version)
 
     async def _found(self, path: str, change: IsrChange) -> Answer:
-        """After BadVersion: did another client write the state, or was the response lost?"""
+        """Find out after BadVersion: did another client write the state, or was the response lost?"""
         try:
             data, stat = await until_answered(self._client, lambda: self._client.get(path))
         except NoNode:

@@ -29,7 +29,7 @@ from kafka_zk.security.acl import Acl, AclFilter, Acls, Pattern, ResourceType, n
 _log = Logger()
 
 MOST_DECISIONS = 50_000
-"""Of all clients; usually 15 MB, at most 40 MB."""
+"""Maximum number of cached decisions of all clients; usually 15 MB, at most 40 MB."""
 
 LONGEST_REMEMBERED = 512
 """Bytes of both names in a cached decision; clients choose them, up to 32 KB."""
@@ -66,7 +66,9 @@ class _Decisions(dict[_Decision, bool]):
 
 
 class AclAuthorizer(Authorizer):
-    """Attributes:
+    """Decides by ACLs.
+
+    Attributes:
         rules: empty at first.
         is_loaded: ``rules`` is complete; until then only super users are allowed anything.
     """
@@ -229,7 +231,7 @@ class AclAuthorizer(Authorizer):
             self._session_id = session_id
 
     async def _load(self, patterns: Collection[Pattern]) -> None:
-        """Those that change meanwhile are read once more."""
+        """Read patterns; those that change meanwhile are read once more."""
         wanted = list(patterns)
         async with self._lock:
             self._changed_patterns.difference_update(wanted)

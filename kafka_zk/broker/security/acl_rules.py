@@ -33,7 +33,7 @@ from kafka_zk.security.acl import (
 )
 
 UNKNOWN_ACLS: Acls = frozenset([Acl(WILDCARD_PRINCIPAL, WILDCARD, Operation.ALL, Permission.DENY)])
-"""In place of ACLs that cannot be read or parsed."""
+"""Replaces ACLs that cannot be read or parsed."""
 
 _LITERAL, _PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 _EVERYTHING = -1  # all bits
@@ -193,7 +193,9 @@ class Reach(dict[str, bool]):
 
 
 class AclRules:
-    """Attributes:
+    """The cluster's ACLs.
+
+    Attributes:
         unknown: pattern -> why its ACLs are unknown; ``acls`` has UNKNOWN_ACLS for it.
         generation: number of changes; until the next one, decisions are valid.
     """
@@ -253,7 +255,7 @@ class AclRules:
         return principal in self._super_users
 
     def allows(self, principal: str, host: str, operation: Operation, resource_type: str, name: str) -> bool:
-        """``resource_type``: a ``ResourceType.label``."""
+        """True if the principal may do that from ``host``; ``resource_type``: a ``ResourceType.label``."""
         if principal in self._super_users:
             return True
         return self.reach(principal, host, operation, resource_type)[name]

@@ -1,4 +1,5 @@
-"""For all handlers. Without ``authorizer.class.name`` everything is allowed, as in Kafka."""
+"""The decision about permissions, for all handlers. Without ``authorizer.class.name`` everything is allowed, as in
+Kafka."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -55,7 +56,7 @@ class AclStore(Protocol):
     """ACLs that clients may list and change."""
 
     def described(self, wanted: AclFilter) -> Mapping[Pattern, Sequence[Acl]]:
-        """Those that a filter selects, sorted, without unknown ones."""
+        """The ACLs that a filter selects, sorted, without unknown ones."""
 
     async def add(self, pattern: Pattern, added: Acls) -> None:
         """Returns when they are in force here. Raises RegistryError."""
@@ -73,7 +74,9 @@ class AuthorizerCounts(NamedTuple):
 
 
 class Authorizer:
-    """Attributes:
+    """Base class of authorizers.
+
+    Attributes:
         acls: those that clients can change, if any.
         has_rules: ``authorizer.class.name`` is set.
     """
@@ -86,7 +89,7 @@ class Authorizer:
         return AuthorizerCounts()
 
     def authorize(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:
-        """Logs a denial, so use it if the client receives that."""
+        """True if the principal may do that; a denial is logged, so use this if the client receives it."""
         raise NotImplementedError
 
     def may(self, context: RequestContext, operation: Operation, resource: Resource) -> bool:

@@ -41,7 +41,9 @@ _log = Logger()
 
 
 class DelegationTokens:
-    """Args:
+    """The delegation tokens that a broker knows.
+
+    Args:
         secret: delegation.token.secret.key, the same everywhere.
         invented: an unknown id's credential, from mechanism and id.
     """

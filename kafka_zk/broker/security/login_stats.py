@@ -7,7 +7,9 @@ WINDOW_S = 30.0
 
 
 class LoginStats:
-    """Attributes:
+    """Counts the logins at one listener.
+
+    Attributes:
         successful, failed: first logins of connections.
         reauthentications, failed_reauthentications: later logins.
         without_reauthentication: successful, by clients too old for reauthentication.

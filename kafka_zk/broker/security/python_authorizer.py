@@ -52,7 +52,7 @@ class PythonAuthorizer(Authorizer):
         return decide is not None and self._asked(decide, context, operation, resource_type)
 
     def _asked(self, decide: Any, *asked: Any) -> bool:
-        """Only True allows; a coroutine, for example, denies."""
+        """Call the class: only True allows; a coroutine, for example, denies."""
         try:
             return decide(*asked) is True
         except Exception:

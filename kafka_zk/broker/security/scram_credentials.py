@@ -1,7 +1,7 @@
 """The SCRAM credentials of all users, from ``/config/users``.
 
 In memory, because a login must not wait for ZooKeeper, and updated by change notifications. A user whose znode cannot
-be read or parsed has none; without permission to list users, nobody has.
+be read or parsed has none; without permission to list users, no user has credentials.
 Source: ScramCredentialUtils.java, UserConfigHandler@3.9.
 """
 
@@ -23,7 +23,9 @@ FindToken = Callable[[str, str], TokenCredential]
 
 
 class ScramCredentials:
-    """Args:
+    """The credentials that a broker knows.
+
+    Args:
         secret: the cluster's, for invented credentials of unknown users.
 
     Attributes:
@@ -78,7 +80,7 @@ async def _read(configs: ConfigRegistry, names: list[str]) -> dict[str, dict[str
 
 
 def credentials(name: str, properties: Mapping[str, str]) -> dict[str, ScramCredential]:
-    """By mechanism; invalid ones are logged and left out."""
+    """A user's credentials by mechanism; invalid ones are logged and left out."""
     found = {}
     for mechanism in MECHANISMS.keys() & properties.keys():
         try:

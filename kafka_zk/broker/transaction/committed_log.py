@@ -21,8 +21,8 @@ _log = Logger()
 
 
 async def until_committed(replicas: ReplicaManager, tp: TopicPartition, is_wanted: Callable[[], bool]) -> None:
-    """Until the current log is committed, this broker does not lead, or the partition changes after ``is_wanted()``
-    became False."""
+    """Wait until the current log is committed, this broker does not lead, or the partition changes after
+    ``is_wanted()`` became False."""
     try:
         partition = replicas.partition(tp)
         end_offset = partition.leader_log().log_end_offset

@@ -36,7 +36,7 @@ RETRY_S = 0.05
 SETTLED_AFTER_S = 10
 """Seconds after registration until the metadata count as complete: they may come in several requests."""
 LOOK_UP_PAUSE_S = 0.1
-"""Between lookups in ZooKeeper for topics missing in the metadata, maybe about to be deleted."""
+"""Pause between lookups in ZooKeeper for topics missing in the metadata, maybe about to be deleted."""
 _PAUSE_FACTOR = 10  # retries take at most a tenth of the time
 _PARTITIONS_A_REQUEST = 2_000
 
@@ -87,7 +87,9 @@ OnWritten = Callable[[CoordinatedPartition, Transaction, Collection[TopicPartiti
 
 
 class TransactionMarkerChannels:
-    """Args:
+    """Sends markers.
+
+    Args:
         on_written: called with partitions that have their marker, or need none.
         find_missing: for topics missing in metadata that may be incomplete.
         at_end_of_turn: the reactor's method.
@@ -292,7 +294,7 @@ class TransactionMarkerChannels:
         ensureDeferred(self._retry()).addErrback(_log_bug)
 
     async def _retry(self) -> None:
-        """In short steps; the longer they take, the longer the pause afterwards."""
+        """Retry in short steps; the longer they take, the longer the pause afterwards."""
         begun_s = self._clock.seconds()
         to_retry, self._to_retry = self._to_retry, []
         self._is_retrying = True
@@ -310,7 +312,7 @@ def _log_bug(failure: Failure) -> None:
 
 
 def _take(queue: deque[MarkersToSend]) -> list[MarkersToSend]:
-    """At least one ending for the next request, if any is left; drops those of unloaded partitions."""
+    """Take at least one ending for the next request, if any is left; endings of unloaded partitions are dropped."""
     taken = []
     count = 0
     while queue and count < _PARTITIONS_A_REQUEST:

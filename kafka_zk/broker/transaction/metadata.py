@@ -7,7 +7,7 @@ from kafka_zk.broker.transaction.states import TransactionState
 
 NO_TIMESTAMP = -1
 LAST_EPOCH = 2**15 - 2
-"""Of a producer; the coordinator fences with the next."""
+"""Last epoch of a producer; the coordinator fences with the next."""
 
 NO_PARTITIONS: frozenset[TopicPartition] = frozenset()
 

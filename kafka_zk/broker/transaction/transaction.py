@@ -34,7 +34,9 @@ _RESULTS = {code: Result(code) for code in ErrorCode}
 
 
 class Transaction:
-    """Attributes:
+    """One transactional id.
+
+    Attributes:
         metadata: the last stored state, but a fence bumps the epoch at once, and partitions go when their markers are
             written.
         pending: the state to store next; None without a change in progress. While markers are written: the final state,
@@ -158,7 +160,7 @@ class Transaction:
     def add_partitions(
         self, reply: Reply | None, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition], now_ms: int
     ) -> list[Effect]:
-        """To the open transaction, or a new one."""
+        """Add partitions to the open transaction, or to a new one."""
         metadata = self.metadata
         refusal = self._refusal_to_change(producer)
         if refusal is not None:
@@ -222,7 +224,7 @@ class Transaction:
         return is_open and metadata.start_ms + metadata.timeout_ms < now_ms
 
     def time_out(self, now_ms: int) -> list[Effect]:
-        """If it has timed out, abort the transaction and fence its producer."""
+        """Abort the transaction and fence its producer if it has timed out."""
         return self._fence(None, now_ms) if self.has_timed_out(now_ms) else []
 
     def has_expired(self, now_ms: int, expiration_ms: int) -> bool:

@@ -49,7 +49,7 @@ def authorize(services: Services, context: RequestContext, operation: Operation,
 
 
 def repeated(resources: Iterable[Any]) -> set[tuple[int, str]]:
-    """Those named more than once."""
+    """The resources that are named more than once."""
     names = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     return {name for name, count in names.items() if count > 1}
 

@@ -106,7 +106,7 @@ def _check_has_old_form(span: BatchSpan, header: BatchHeader) -> None:
 
 
 def _needed_bytes(span: BatchSpan, header: BatchHeader) -> int:
-    """At most so much after conversion; if compressed, an estimate."""
+    """Upper limit of the converted size; an estimate if the batch is compressed."""
     return 0 if header.is_control else span.size_bytes + max(0, header.record_count) * _MESSAGE_BYTES
 
 

@@ -137,7 +137,7 @@ class PartitionReads:
         )
 
     def _aborted(self, log: Log, fetch_offset: int, found: LogRead) -> list[AbortedTransaction]:
-        """Those whose records a read_committed consumer must skip in ``found``."""
+        """Aborted transactions whose records a read_committed consumer must skip in ``found``."""
         if found.slice is None:
             return []
         transactions = self._services.replicas.aborted_transactions(log, fetch_offset, found.next_offset)

@@ -88,7 +88,7 @@ def _unfinished(
 def count_replication(
     services: Services, requested: list[RequestedPartition], fetched: Fetched, parts: list[Part]
 ) -> None:
-    """For the replication quota: followers in sync are not throttled, but count."""
+    """Count bytes for the replication quota: followers in sync are not throttled, but count."""
     replicas = services.replicas
     replicas.replication_bytes_out += sum(map(len, parts))
     quota = replicas.quotas.leader

@@ -28,7 +28,7 @@ _MESSAGES = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
 }
-"""Before version 4; for other errors, the error's name."""
+"""Error messages before version 4; other errors have their name as message."""
 
 _NOWHERE = {"node_id": -1, "host": "", "port": -1}
 

@@ -137,7 +137,7 @@ async def _everywhere(turns: ResponseTurns, topics: Iterable[Any], error: ErrorC
 async def _from_zookeeper(
     services: Services, context: RequestContext, turns: ResponseTurns, group_id: str, topics: list[Any]
 ) -> GroupOffsets:
-    """As in Kafka, without an offset or partition UNKNOWN_TOPIC_OR_PARTITION."""
+    """Read offsets from ZooKeeper; without an offset or partition, UNKNOWN_TOPIC_OR_PARTITION, as in Kafka."""
     if not is_znode_name(group_id):
         return GroupOffsets(ErrorCode.INVALID_GROUP_ID, {})
     codes = {tp: _error(services, context, tp) async for tp in _partitions(turns, topics)}

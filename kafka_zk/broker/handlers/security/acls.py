@@ -90,7 +90,7 @@ async def create(services: Services, context: RequestContext, header: RequestHea
 
 
 async def delete(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Those removed, per filter."""
+    """Return the removed ACLs per filter."""
     filters = [_filter(header, each) for each in request.filters]
     results = []
     turns = ResponseTurns(services.clock, context)

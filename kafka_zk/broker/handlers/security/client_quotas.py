@@ -1,7 +1,7 @@
 """DescribeClientQuotas and AlterClientQuotas (KIP-546), of users, client ids and addresses.
 
 Any broker serves both: all follow the change notifications. Writes are conditional, so concurrent changes all take
-effect. Quotas of 0 or no number are rejected: Kafka accepts them and throttles nobody.
+effect. Quotas of 0 or no number are rejected: Kafka accepts them and throttles no client.
 Source: KafkaApis.handleDescribeClientQuotasRequest, ZkAdminManager.describeClientQuotas and alterClientQuotas@3.9.
 """
 
@@ -97,7 +97,7 @@ def _wanted(components: Sequence[Any]) -> Wanted:
 
 
 async def _names(services: Services, entity_type: str, wanted: Wanted, *, is_strict: bool) -> list[str]:
-    """Those that may match; others are not read."""
+    """The names that may match; others are not read."""
     if entity_type == "users":
         names = await _names_of(services, "users", wanted.get(USER)) if CLIENT_ID not in wanted else []
         if IP in wanted or (is_strict and len(wanted) < 2):
@@ -145,7 +145,7 @@ def _described(place: Place, values: Mapping[str, float]) -> Any:
 
 
 async def alter(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Of a repeated entity, the last entry applies."""
+    """Return a result for each entity; of a repeated entity, the last entry applies."""
     is_allowed = services.authorizer.authorize(context, Operation.ALTER_CONFIGS, CLUSTER)
     entries = {tuple((each.entity_type, each.entity_name) for each in entry.entity): entry for entry in request.entries}
     outcomes = await side_by_side(

@@ -67,7 +67,7 @@ def _refused(name: str | None, topic_id: uuid.UUID) -> Any:
 
 
 class _Hidden(ApiError):
-    """Without the topic's name, which the client may not describe, or maybe not."""
+    """An error without the topic's name, which the client may not describe, or this was not checked."""
 
 
 async def _delete(

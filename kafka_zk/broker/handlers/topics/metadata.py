@@ -127,7 +127,7 @@ async def _wanted_topic(
 
 
 def _hidden_topic(wanted: Any, version: int) -> Sequence[bytes]:
-    """Only what the client sent: it must not find out whether the topic exists."""
+    """A response with only what the client sent: it must not find out whether the topic exists."""
     name = "" if wanted.name is None and version < _NULL_NAMES_SINCE else wanted.name
     topic_id = uuids.ZERO if wanted.name is not None else wanted.topic_id
     hidden = Topic(
