@@ -204,7 +204,7 @@ class ConfigRegistry:
 
     async def _write(self, entity_type: str, entity_name: str, write: Operation) -> None:
         """Write the config and its notification in one multi: a broker without the notification would accept a removed
-        user. Raises the cause."""
+        user."""
         try:
             await self._client.multi([write, _announcement(entity_type, entity_name)])
         except MultiFailed as error:

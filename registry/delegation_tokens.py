@@ -113,7 +113,7 @@ class DelegationTokenRegistry:
         raise BadVersion(f"{path}: other writers changed it during all {MOST_ATTEMPTS} attempts")
 
     async def _write(self, token_id: str, write: Operation) -> None:
-        """Write the token and a notification in one multi. Raises its cause."""
+        """Write the token and a notification in one multi."""
         path = f"{znodes.CHANGES}/{znodes.CHANGE_PREFIX}"
         announcement = Create(path, znodes.encode_change(token_id), sequential=True)
         try:

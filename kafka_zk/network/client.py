@@ -321,7 +321,7 @@ def _api_versions_request(version: int) -> bytes:
 
 @lru_cache(maxsize=8)
 def _read_api_versions(version: int, body: bytes) -> tuple[int, _Versions]:
-    """Cached: brokers of one version send the same bytes. Raises ProtocolError."""
+    """Cached: brokers of one version send the same bytes."""
     answer = codec.decode_response(ApiKey.API_VERSIONS, version, body)
     offered = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys or []}
     return answer.error_code, offered

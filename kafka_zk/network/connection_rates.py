@@ -25,7 +25,7 @@ class ConnectionRates:
 
     Attributes:
         throttled_ms: listener -> (number, sum in ms), by the rates of broker and listener.
-        address_throttled_ms: likewise for addresses.
+        address_throttled_ms: the same for addresses.
     """
 
     def __init__(self, window: QuotaWindow | None = None) -> None:

@@ -211,7 +211,7 @@ class TlsFrameTransport(FrameTransport):
         return super().queued_memory_bytes + len(self._ciphertext)
 
     def _head(self) -> bytes | memoryview:
-        """The beginning of the queue, at most ENCRYPT_BYTES. Raises OSError."""
+        """The beginning of the queue, at most ENCRYPT_BYTES."""
         pieces: list[bytes | memoryview] = []
         size_bytes = 0
         for item in islice(self._queue, MAX_RUN):
@@ -354,7 +354,7 @@ class TlsFrameTransport(FrameTransport):
                 self.protocol.dataReceived(buffer[:count])  # type: ignore[call-arg,misc]
 
     def _decrypt(self, target: memoryview) -> int:
-        """Fill ``target`` or decrypt all records; returns the number of bytes. Raises ssl.SSLError."""
+        """Fill ``target`` or decrypt all records; returns the number of bytes."""
         filled = 0
         try:
             while filled < len(target) and (not filled or self._has_rest):

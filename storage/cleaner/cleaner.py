@@ -322,7 +322,7 @@ class _Cleaning:
             yield from iter_batches_at(descriptor, position, segment.size_bytes, chunk_bytes, spend)
 
     def _markers(self, ends: TransactionEnds) -> Generator[Marker, None, None]:
-        """The markers from the pass to the log's end. Raises like ``read_marker``."""
+        """The markers from the pass to the log's end."""
         segments = (*self._work.segments, *self._work.later_segments)
         ends_at = [*(segment.base_offset for segment in segments[1:]), LONG_MAX]
         for segment, end_offset in zip(segments, ends_at, strict=True):

@@ -51,7 +51,7 @@ def read_meta_properties(directory: str) -> MetaProperties | None:
 
 
 def _integer(path: str, properties: Mapping[str, str], name: str, meaning: str) -> int | None:
-    """An integer property; None if it is missing. Raises: CorruptMetaProperties."""
+    """An integer property; None if it is missing."""
     text = properties.get(name)
     if text is None:
         return None

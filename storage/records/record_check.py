@@ -56,7 +56,7 @@ def check_records(records: Buffer, position: int, record_count: int, base_timest
 
 def _walk(records: Buffer, position: int, record_count: int) -> tuple[int, int, int]:
     """(Position after the records, largest timestamp delta, 0 if offset deltas are 0, 1, 2, …), from zigzag-encoded
-    deltas: odd ones are negative. Raises: IndexError, InvalidRecord."""
+    deltas: odd ones are negative."""
     newest = expected = misplaced = 0
     for _ in range(record_count):
         byte = records[position]

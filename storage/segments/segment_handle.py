@@ -71,7 +71,7 @@ class SegmentHandle:
         return self._descriptor
 
     def _make(self) -> int:
-        """Create three empty files. Returns the ``.log`` file's descriptor. Raises: OSError."""
+        """Create three empty files. Returns the ``.log`` file's descriptor."""
         descriptor = files.open_to_append(self.path, is_new=True)
         try:
             for suffix in MADE_SUFFIXES[1:]:

@@ -192,7 +192,6 @@ class DynamicBrokerConfig:
         return changed
 
     def _decoded(self, key: str, value: str) -> str:
-        """Raises ApiError."""
         if not _is_password(key):
             return value
         if self._encoder is None:
@@ -275,7 +274,7 @@ def _is_password(key: str) -> bool:
 
 
 def _encoder(properties: Mapping[str, str], secret_key: str) -> "PasswordEncoder | None":
-    """The encoder of passwords; None if there is no secret. Raises InvalidBrokerConfig."""
+    """The encoder of passwords; None if there is no secret."""
     if not properties.get(secret_key):
         return None
     from kafka_zk.security.password_encoder import PasswordEncoder  # it loads hashlib

@@ -109,7 +109,7 @@ def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
 def _check_ports(listeners: Sequence[Listener], text: str) -> None:
     """Check that listeners share a port only if one is bound to an IPv4 and the other to an IPv6 address.
 
-    Raises ApiError. Source: CoreUtils.listenerListToEndPoints@3.9.
+    Source: CoreUtils.listenerListToEndPoints@3.9.
     """
     by_port: dict[int, list[str]] = {}
     for listener in listeners:

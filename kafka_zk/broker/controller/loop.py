@@ -402,7 +402,7 @@ class Controller:
             _log.info("[{actor}] {path} was not deleted: {error}", actor=self._actor, path=CONTROLLER, error=error)
 
     async def _answer(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a read after a connection loss in the same session. Raises SessionLost."""
+        """Repeat a read after a connection loss in the same session."""
         session_id = self._client.session_id
         while True:
             if self._stopped or self._client.session_id != session_id:

@@ -107,7 +107,7 @@ class LogReading:
         yield from ()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
-        """A key's last record. Raises: ProtocolError."""
+        """A key's last record."""
         raise NotImplementedError
 
     def _skip(self, offset: int, problem: str) -> None:
@@ -122,7 +122,7 @@ def _batches_of(
 ) -> Iterator[tuple[bytes, int, BatchHeader] | None]:
     """(Data, position, header) of each batch; None after each read, so that other work can run.
 
-    At damage, calls ``skip`` with offset and problem, and stops. Raises: ApiError, OSError.
+    At damage, calls ``skip`` with offset and problem, and stops.
     """
     offset = replicas.partition(tp).leader_log().log_start_offset
     while True:

@@ -273,7 +273,6 @@ class LiveListeners:
         await self._token_keys.fetch(name, security)
 
     def _add(self, config: KafkaConfig, wanted: WantedListener, security: ListenerSecurity) -> None:
-        """Raises: CannotListenError."""
         listener = self._new_listener(wanted, security)
         listener.bind()
         self._by_name[wanted.name], self._protocols[wanted.name] = listener, wanted.security_protocol
@@ -282,7 +281,7 @@ class LiveListeners:
             self._parts.watch_tls().add(listener, wanted.security_protocol, security.tls)
 
     def _try_to_bind(self, addresses: list[tuple[WantedListener, set[int]]], backlog: int) -> None:
-        """Bind all briefly, except ports that will be free by then. Raises: ApiError."""
+        """Bind all briefly, except ports that will be free by then."""
         tried = list[Any]()
         factory: Any = Factory()
         try:
@@ -300,7 +299,7 @@ class LiveListeners:
 
 
 def _usable_security(config: KafkaConfig, wanted: WantedListener) -> ListenerSecurity:
-    """The settings of a listener, with readable keys and certificates. Raises: InvalidSecurity."""
+    """The settings of a listener, with readable keys and certificates."""
     security = listener_security(config.properties, wanted.name, wanted.security_protocol)
     if security.tls is not None:
         from kafka_zk.security.tls import server_context  # it loads OpenSSL

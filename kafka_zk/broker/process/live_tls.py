@@ -98,7 +98,7 @@ class LiveTls:
             _log.warn("{sentence}", sentence=sentence)
 
     def _changed(self, config: KafkaConfig, leaving: Collection[str] = ()) -> dict[str, ListenerTls]:
-        """Listeners with new content. Raises: InvalidSecurity."""
+        """Listeners with new content."""
         changed, properties = {}, config.properties
         staying = config.listener_names.difference(leaving)
         for name, old in self._tls.items():
@@ -127,8 +127,7 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
     """The new store must have the same subject and hosts, by which clients may identify the broker, as in Kafka. Unlike
-    in Kafka, the trust store of client authentication cannot be removed: the system's authorities would replace it.
-    Raises: InvalidSecurity."""
+    in Kafka, the trust store of client authentication cannot be removed: the system's authorities would replace it."""
     old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")
@@ -153,7 +152,7 @@ def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: T
 
 
 def _check_between_brokers(old: ListenerTls, new: ListenerTls) -> None:
-    """Check that brokers with the old and the new store can connect. Raises: InvalidSecurity."""
+    """Check that brokers with the old and the new store can connect."""
     for client, server in ((old, new), (new, old)):
         if problem := can_connect(client.settings, server.settings, old.client_auth):
             raise InvalidSecurity(

@@ -156,7 +156,6 @@ class _Process:
 
 
 def _log_implementation() -> None:
-    """Raises: NativeUnusable."""
     found = implementation()
     if found.problem:
         _log.warn("{problem}", problem=found.problem)

@@ -288,7 +288,7 @@ class _Lane:
             manager.disk_failed(cleaning.log, error)
 
     async def _sync(self, sync: Callable[[], None]) -> None:
-        """Run an fsync, again and again while the machine lacks a resource. Raises: OSError."""
+        """Run an fsync, again and again while the machine lacks a resource."""
         while True:
             try:
                 return await self._cleaner.run_in_thread(sync)

@@ -111,13 +111,13 @@ class SaslHandshake(Handshake):
         return self._next(context, [reply.challenge], self._lifetime_ms())
 
     def _check_session(self, header: RequestHeader) -> None:
-        """After its end only another login is allowed. Raises ProtocolError."""
+        """After its end only another login is allowed."""
         if self._server.state is SaslState.DONE and not self.begins_again(header):
             self._stats.expired += 1
             raise ProtocolError("its session has ended, and the client does not log in again")
 
     def _check_size(self, message: Buffer) -> None:
-        """During reauthentication, the decoder allows larger frames. Raises ProtocolError."""
+        """During reauthentication, the decoder allows larger frames."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 
