@@ -1,4 +1,4 @@
-"""Warnings about certificates that expire soon. Pure."""
+"""Warnings about certificates that expire soon."""
 
 from collections.abc import Mapping, Sequence
 

@@ -41,7 +41,6 @@ def decode(path: str, data: bytes | None) -> Any:
 
 
 def decode_object(path: str, data: bytes | None) -> dict[str, Any]:
-    """Raises InvalidZnode."""
     document = decode(path, data)
     if not isinstance(document, dict):
         raise InvalidZnode(f"{path}: a JSON object is expected")
@@ -77,7 +76,6 @@ def number_of(name: str, within: range) -> int | None:
 
 
 def in_range(path: str, name: str, number: int, within: range) -> int:
-    """Raises InvalidZnode if it is not."""
     if number not in within:
         raise InvalidZnode(f"{path}: {name} must be from {within[0]} to {within[-1]}, not {shown(number)}")
     return number
@@ -93,7 +91,6 @@ def shown(value: object) -> str:
 
 
 def text(path: str, document: Mapping[str, Any], key: str, default: str | None = None) -> str:
-    """Raises InvalidZnode."""
     value = document.get(key, default)
     if not isinstance(value, str):
         raise InvalidZnode(f"{path}: {key!r} must be a string, not {shown(value)}")
@@ -125,14 +122,12 @@ def broker_ids(path: str, key: str, value: object) -> list[int]:
 
 
 def text_list(path: str, key: str, value: object) -> list[str]:
-    """Raises InvalidZnode."""
     if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
         raise InvalidZnode(f"{path}: {key!r} must be a list of strings")
     return value
 
 
 def object_list(path: str, document: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-    """Raises InvalidZnode."""
     value = document.get(key)
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise InvalidZnode(f"{path}: {key!r} must be a list of objects")
