@@ -63,7 +63,7 @@ class AclRegistry:
         return listed
 
     async def read(self, patterns: Sequence[Pattern]) -> AsyncIterator[tuple[Pattern, Stored]]:
-        """Many per request. Raises: ConnectionLoss, SessionLost."""
+        """Read the ACLs of each pattern, many per request. Raises: ConnectionLoss, SessionLost."""
         for start in range(0, len(patterns), READS_AT_ONCE):
             portion = patterns[start : start + READS_AT_ONCE]
             answers = await read_all(self._client, map(znodes.pattern_path, portion))

@@ -26,7 +26,7 @@ from kafka_zk.registry.znodes.json_codec import number_of
 _log = Logger()
 
 READ_AT_ONCE = 50
-"""Per reactor turn; each takes about 100 µs."""
+"""Registrations read per reactor turn; each takes about 100 µs."""
 
 LiveBrokers = dict[int, tuple[BrokerInfo, int]]  # broker id -> (registration, broker epoch)
 
@@ -78,7 +78,8 @@ class BrokerRegistry:
         await remove_own(self._client, znodes.broker_path(broker_id))
 
     async def live(self) -> LiveBrokers:
-        """Sorted by id. Invalid registrations, and those that an ACL hides, are logged and left out."""
+        """All registered brokers, sorted by id. Invalid registrations, and those that an ACL hides, are logged and left
+        out."""
         try:
             names, _ = await self._client.children(znodes.BROKER_IDS)
         except NoNode:
@@ -111,7 +112,7 @@ class BrokerRegistry:
 
 
 class BrokerWatcher:
-    """Watches the list and each registration."""
+    """Watches the list of live brokers and each registration."""
 
     def __init__(
         self, client: RegistryClient, on_change: Callable[[LiveBrokers], None], events: EventSource

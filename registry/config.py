@@ -64,7 +64,7 @@ class ConfigRegistry:
 
     @property
     def hidden(self) -> frozenset[tuple[str, str]]:
-        """(Type, name) of those that an ACL hid at the last read."""
+        """(Type, name) of the entities whose config an ACL hid at the last read."""
         return frozenset(self._hidden)
 
     async def _read(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str] | NoAuth]:
@@ -103,8 +103,8 @@ class ConfigRegistry:
         return await child_names(self._client, znodes.entity_type_path(entity_type))
 
     async def names_of_clients_of_users(self) -> list[str]:
-        """All ``<user>/clients/<client>`` with a znode. Left out if an ACL hides the user's clients. Retries after
-        connection losses. Raises SessionLost."""
+        """All ``<user>/clients/<client>`` that have a znode below ``users``. Left out if an ACL hides the user's
+        clients. Retries after connection losses. Raises SessionLost."""
         names: list[str] = []
         users = await self.entity_names("users")
         for start in range(0, len(users), READS_AT_ONCE):

@@ -143,7 +143,7 @@ class _MemberWatch:
 
 
 async def _read_members(client: RegistryClient, group: str, names: Iterable[str]) -> Members:
-    """Existing ones, in one pipeline."""
+    """The existing registrations among ``names``, read in one pipeline."""
     wanted = sorted(names)
     answers = await readable(client.get(znodes.id_path(group, name)) for name in wanted)
     return {

@@ -201,7 +201,7 @@ class ControllerRegistry:
         return settled
 
     async def _claim(self) -> tuple[ControllerClaim | None, int]:
-        """The claim, and its session id."""
+        """The current claim, and the session id of its znode."""
         try:
             data, stat = await self._client.get(CONTROLLER)
         except NoNode:

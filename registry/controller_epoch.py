@@ -13,7 +13,7 @@ NO_EPOCH = -1
 
 
 class ControllerEpochs:
-    """The last value read. A larger epoch causes another read."""
+    """The last value read from ``/controller_epoch``. A larger epoch causes another read."""
 
     def __init__(self, client: RegistryClient) -> None:
         self._client = client

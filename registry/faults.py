@@ -38,7 +38,7 @@ class ZnodeFaults:
                 self._tell(f"{path}: and {len(faults) - TOLD_COUNT} more entries")
 
     def _tell_many(self) -> None:
-        """Once, until most are valid or gone."""
+        """Reported once, until most of these znodes are valid or gone."""
         if not self._many_are_told:
             self._many_are_told = True
             self._tell(f"more than {PATH_COUNT} znodes have invalid content or are hidden; the others are not named")
@@ -53,7 +53,7 @@ class ZnodeFaults:
         return read
 
     def forget(self, path: str) -> None:
-        """The znode is no longer read."""
+        """Forget the faults of a znode that is no longer read."""
         self._told.pop(path, None)
         self._many_are_told &= len(self._told) > PATH_COUNT // 2
 

@@ -27,7 +27,7 @@ class GroupAssignmentRegistry:
         self._events = events
 
     async def read(self) -> tuple[GroupAssignment | None, int]:
-        """(Assignment, version); (None, ABSENT) if there is none."""
+        """The assignment and its version; (None, ABSENT) if there is none."""
         try:
             return self._decode(*await self._client.get(self._path))
         except NoNode:

@@ -67,7 +67,7 @@ class TopicLook:
 
 
 class GroupTopicRegistry:
-    """One group's. ``first``: the czxids read so far, which are written once."""
+    """One group's topics. ``first``: the czxids read so far, which are written once."""
 
     def __init__(self, client: RegistryClient, group: str) -> None:
         self._client = client
@@ -98,7 +98,7 @@ class GroupTopicRegistry:
         return self._client.exists(topic_path(topic))
 
     def stored(self, topic: str) -> Awaitable[Any]:
-        """The group's znode of the topic."""
+        """Read the group's znode of the topic."""
         return self._client.get(self._path(topic))
 
     def _path(self, topic: str) -> str:

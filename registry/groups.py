@@ -67,7 +67,7 @@ async def delete_group(client: RegistryClient, group: str) -> None:
 
 
 async def delete_group_topic(client: RegistryClient, group: str, topic: str) -> None:
-    """All that a group without live members stores about it. Raises: GroupNotEmpty, NoNode."""
+    """Delete everything that a group without live members stores about one topic. Raises: GroupNotEmpty, NoNode."""
     await check_empty(client, group)
     if not znodes.is_znode_name(topic):
         raise NoNode(f"group {group} stores nothing about {topic!r}, which is not a valid topic name")

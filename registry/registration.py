@@ -26,7 +26,7 @@ def ghost_life_ms(session_timeout_ms: int) -> float:
 
 
 class Holder(NamedTuple):
-    """Another session's znode."""
+    """Another session's znode at the path."""
 
     data: bytes | None
     stat: ZnodeStat

@@ -69,7 +69,7 @@ class TopicRegistry:
     async def create_topic(
         self, name: str, assignment: Mapping[int, list[int]], topic_id: str | None, config_values: Mapping[str, str]
     ) -> None:
-        """Config and assignment in one multi.
+        """Write the topic's config and its assignment in one multi.
 
         After a connection loss, ``topic_id`` tells whether the topic is this call's.
         Raises: NodeExists, unchanged; SessionLost: the topic may have been created.
@@ -112,7 +112,7 @@ class TopicRegistry:
                     raise failed.cause from failed
 
     async def add_partitions(self, name: str, added: Mapping[int, list[int]]) -> TopicAssignment:
-        """The controller then creates them. Returns the new assignment.
+        """Add partitions to the assignment; the controller then creates them. Returns the new assignment.
 
         Raises: NoNode, NodeExists for an existing partition, InvalidZnode even for a single entry, which may describe a
             partition with records.
@@ -148,7 +148,7 @@ class TopicRegistry:
             return
 
     async def deletions(self) -> list[str]:
-        """Requested and not finished, sorted. Raises SessionLost."""
+        """Topics whose deletion was requested and is not finished, sorted. Raises SessionLost."""
         try:
             return (await until_answered(self._client, lambda: self._client.children(admin.DELETE_TOPICS)))[0]
         except NoNode:

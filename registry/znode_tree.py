@@ -78,7 +78,7 @@ async def read_tree(
 
 
 def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
-    """Session id -> broker, by registrations."""
+    """Session id -> broker, from the registrations."""
     return {
         node.stat.ephemeral_owner: f"broker {node.name}"
         for node in nodes
@@ -118,7 +118,7 @@ def as_document(node: Znode) -> dict[str, Any]:
 
 
 def lines(nodes: list[Znode]) -> Iterator[tuple[str, str, str]]:
-    """(Indented name, data, owner)."""
+    """The indented name, the data and the owner of every znode."""
     sessions = broker_sessions(nodes)
     for node in nodes:
         name = node.path if node.depth == 0 else node.name

@@ -91,7 +91,7 @@ class BoundedSite(Site):
         self.channels: dict[_Channel, None] = {}  # oldest first
 
     def log(self, request: Any) -> None:
-        """No access log."""
+        """Write no access log."""
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         """At MAX_CONNECTIONS, close the oldest idle connection; without any, refuse the new one (None)."""

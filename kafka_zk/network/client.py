@@ -53,7 +53,7 @@ class _Waiting(NamedTuple):
 
 
 class KafkaConnection(TwistedProtocol):
-    """Created by ``connect``.
+    """A connection to a broker, created by ``connect``.
 
     Attributes:
         versions: API key -> the broker's lowest and highest version; empty until ``negotiate`` is done.
@@ -85,7 +85,7 @@ class KafkaConnection(TwistedProtocol):
 
     @property
     def in_flight(self) -> int:
-        """Requests that await their response."""
+        """Number of requests that wait for their response."""
         return len(self._waiting)
 
     def connectionMade(self) -> None:
@@ -99,7 +99,7 @@ class KafkaConnection(TwistedProtocol):
         self.made.callback(None)
 
     def version_for(self, api_key: int) -> int:
-        """The highest that both sides support. Raises ApiError(UNSUPPORTED_VERSION)."""
+        """The highest version that both sides support. Raises ApiError(UNSUPPORTED_VERSION)."""
         lowest, highest = BROKER_VERSIONS[ApiKey(api_key)]
         offered_lowest, offered_highest = self.versions.get(api_key, (0, -1))
         version = min(highest, offered_highest)
@@ -332,8 +332,8 @@ class _Connects(Protocol):
 
 
 Connector = Callable[[str, int, Any, float, Any, Any], _Connects]
-"""(host, port, protocol factory, timeout in s, address to bind, reactor) -> connector: a ``FrameConnector``, or the
-simulator's."""
+"""(host, port, protocol factory, timeout in s, address to bind, reactor) -> connector: a ``FrameConnector`` or the
+simulator's replacement."""
 
 
 class _ConnectionFactory(ClientFactory[KafkaConnection]):

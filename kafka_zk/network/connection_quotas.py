@@ -66,7 +66,7 @@ class ConnectionQuotas:
         self._resume()
 
     def available(self) -> int:
-        """How many can be accepted now."""
+        """Number of connections that the broker can accept now."""
         return max(0, min(self.max_connections - self.count, self._descriptors - self.count - self.held_count))
 
     def lacks_descriptors(self) -> bool:
@@ -96,7 +96,7 @@ class ConnectionQuotas:
         self._resume()
 
     def hold(self) -> None:
-        """Held until it is closed."""
+        """Count a connection that is held until it is closed."""
         self.held_count += 1
 
     def release(self) -> None:

@@ -14,7 +14,7 @@ from kafka_zk.base.recent import Recent
 UNLIMITED_RATE = 2147483647
 
 MOST_HELD = 1000
-"""More are closed immediately."""
+"""Maximum number of held connections; more are closed immediately."""
 
 _MOST_ADDRESSES = 10_000
 _KEEP_MS = 3_600_000
@@ -84,7 +84,7 @@ class ConnectionRates:
         return throttle_ms
 
     def accept_rate(self, listener: str, now_ms: float) -> float:
-        """Connections per second."""
+        """Accepted connections per second."""
         rate = self._listeners.get(listener)
         return 0.0 if rate is None else rate.per_second(now_ms)
 

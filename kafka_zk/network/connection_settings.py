@@ -14,7 +14,7 @@ from kafka_zk.protocol.errors import ProtocolError
 from kafka_zk.protocol.request import RequestContext, RequestHeader
 
 ANONYMOUS = "User:ANONYMOUS"
-"""An unauthenticated peer."""
+"""The principal of an unauthenticated peer."""
 
 MOST_BYTES_BEFORE_LOGIN = 16 * 1024
 """Parsing a login message blocks all connections, and no mechanism here needs more. ``sasl.server.max.receive.size``
@@ -29,7 +29,7 @@ peer."""
 
 
 class HandshakeStep(NamedTuple):
-    """The response to a handshake's request.
+    """The response to one request of a handshake.
 
     Attributes:
         context: for all later requests, if the handshake has succeeded.
@@ -68,7 +68,7 @@ class Handshake(Protocol):
         """True if a request in the session begins another handshake."""
 
     def bare_frame(self, context: RequestContext, frame: memoryview) -> Coroutine[Any, Any, HandshakeStep]:
-        """A frame without a request header. Raises ProtocolError."""
+        """Handle one frame without a request header. Raises ProtocolError."""
 
 
 class AwaitsCertificate:

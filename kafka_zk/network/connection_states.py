@@ -117,4 +117,4 @@ MUTE: Mapping[Output, Output] = {
 }
 
 UNMUTE: Mapping[Output, Output] = {Output.MUTED: Output.READY, Output.FULL_MUTED: Output.FULL}
-"""The last throttle has ended."""
+"""The last of several overlapping throttles has ended."""

@@ -20,7 +20,7 @@ Response = list[Part] | None
 """The parts of a response, with header and without size prefix; None if the request gets no response (acks=0)."""
 
 Outcome = Response | Exception
-"""The exception closes the connection."""
+"""A response, or the exception that closes the connection instead."""
 
 
 class InFlightRequest:
@@ -43,7 +43,7 @@ class InFlightRequest:
 
 
 class InFlight(deque[InFlightRequest]):
-    """Oldest first. ``kept_bytes``: of those not done."""
+    """The requests in flight, oldest first. ``kept_bytes``: of those not done."""
 
     def __init__(self) -> None:
         super().__init__()

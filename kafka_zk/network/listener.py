@@ -64,7 +64,7 @@ class ListenerSettings:
 
 
 class Port(Protocol):
-    """A ``FramePort``, or the simulator's."""
+    """A ``FramePort``, or the simulator's replacement."""
 
     accept_limit: Callable[[], int] | None
 
@@ -84,7 +84,7 @@ OpenPort = Callable[[int, Any, int, str, Any], Port]
 """(port, protocol factory, backlog, host, reactor) -> a port that does not listen yet."""
 
 _Overdue = tuple[SupervisedConnection, Callable[[SupervisedConnection], bool], Callable[[], None]]
-"""(Connection, check that it must still be closed, function that closes it)."""
+"""(Connection, function that checks whether it must still be closed, function that closes it)."""
 
 _IS_STALLED, _HOLDS_MEMORY = attrgetter("is_stalled"), attrgetter("holds_memory")
 
@@ -340,7 +340,7 @@ class Listener:
             ensureDeferred(in_slices(self._reactor, self._given_up(overdue)))
 
     def _given_up(self, overdue: list[_Overdue]) -> Iterator[None]:
-        """One per step, because connections may make progress in between."""
+        """Close the connections that are still overdue, one per step, because some may make progress between steps."""
         try:
             for connection, is_overdue, give_up in overdue:
                 if self._quiet_checks.get(connection) and is_overdue(connection):

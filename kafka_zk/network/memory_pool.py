@@ -105,7 +105,7 @@ class MemoryPool:
 
     @property
     def keepable_bytes(self) -> int:
-        """What ``keep`` would grant now."""
+        """The maximum that ``keep`` would grant now."""
         return self.limit_bytes // KEPT_SHARE - self.kept_bytes
 
     def keep(self, size_bytes: int) -> bool:
@@ -245,7 +245,7 @@ class MemoryAccount:
         self._pool._ask(self, size_bytes, granted, self._kind(size_bytes, whole_bytes))
 
     def reserve(self, size_bytes: int) -> "Deferred[None]":
-        """Charge memory when there is room. Fails with ClientGone if the wait is abandoned.
+        """Charge memory as soon as there is room. Fails with ClientGone if the wait is abandoned.
 
         Raises ProtocolError immediately if one request reserves more than the budget. (A failed Deferred would form a
         reference cycle with the traceback.)

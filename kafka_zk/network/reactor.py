@@ -20,7 +20,7 @@ _log = Logger()
 
 
 class BrokerReactor(EPollReactor):
-    """An exception closes only its transport."""
+    """Passes each event to its transport; an exception closes only that."""
 
     # Twisted does not annotate these.
     _poller: Any

@@ -22,7 +22,7 @@ _log = Logger()
 
 
 class AuthenticatingConnection(Protocol):
-    """What is used of ``KafkaConnection``."""
+    """The methods of ``KafkaConnection`` that authentication uses."""
 
     def request_past_hold(self, api_key: int, fields: Mapping[str, Any]) -> Awaitable[codec.Message]:
         """Send one request, even while requests are held, and return its response."""
@@ -57,7 +57,7 @@ class SaslAuthentication:
         await self._exchange(await self._client())
 
     def stop(self) -> None:
-        """The connection is lost."""
+        """Cancel reauthentication, because the connection is lost."""
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
 

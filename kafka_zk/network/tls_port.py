@@ -36,7 +36,7 @@ class HandshakeTurns:
         self._is_due = False
 
     def run(self, step: Callable[[], None]) -> None:
-        """Now or in a later turn."""
+        """Run ``step`` now or in a later turn."""
         self._waiting.append(step)
         if not self._is_due:
             self._is_due = True

@@ -35,7 +35,7 @@ from kafka_zk.security.tls import client_context, closed_early, handshake_failur
 from kafka_zk.security.tls_settings import TlsSettings
 
 ENCRYPT_BYTES = 64 * 1024
-"""Maximum encrypted at a time."""
+"""Maximum part of the queue that is encrypted at a time."""
 
 _RECEIVE_BYTES = 64 * 1024
 _HANDSHAKE_RECEIVE_BYTES = 16 * 1024
@@ -92,7 +92,7 @@ class TlsFrameTransport(FrameTransport):
         return self._failure(ssl.SSLEOFError()) if self._handshaking else main.CONNECTION_LOST
 
     def _handshake_done(self) -> None:
-        """The handshake has succeeded."""
+        """Called when the handshake has succeeded."""
 
     # --- the handshake ---
 

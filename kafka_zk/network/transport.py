@@ -215,7 +215,7 @@ class FrameTransport(_Base):
 
     @property
     def queued_memory_bytes(self) -> int:
-        """Memory of the queue, without slices."""
+        """Memory held by the queue, without slices."""
         return sum(len(item) for item in self._queue if isinstance(item, memoryview))
 
     def taken_bytes(self) -> int:

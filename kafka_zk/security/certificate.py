@@ -36,12 +36,12 @@ class Certificate:
     not_after_ms: int
 
     def days_left(self, now_ms: int) -> float:
-        """Negative after the expiry."""
+        """Days until the certificate expires; negative afterwards."""
         return (self.not_after_ms - now_ms) / _DAY_MS
 
 
 def certificates(pem: str) -> list[Certificate]:
-    """All in a PEM text, in order. Raises ValueError."""
+    """Parse all certificates of a PEM text, in order. Raises ValueError."""
     return [certificate(_decoded(block)) for block in _BLOCK.findall(pem)]
 
 

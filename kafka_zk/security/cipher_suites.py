@@ -7,7 +7,7 @@ Tests: tests/kafka_zk/security/test_cipher_suites.py compares with ``openssl cip
 import re
 
 TLS_1_3 = frozenset({"TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256"})
-"""Python always uses all of these."""
+"""The TLS 1.3 suites, of which Python always uses all."""
 
 _NAME = re.compile(
     r"(?:TLS|SSL)_(?P<exchange>RSA|(?:EC)?DHE_(?:RSA|DSS|ECDSA)|DH_anon|ECDH_anon)_WITH_"

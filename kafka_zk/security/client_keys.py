@@ -139,7 +139,7 @@ class _Keys:
         return tuple(part.strip() for part in parts if part.strip())
 
     def one_of(self, *keys: str) -> str | None:
-        """The given one, if any. Raises InvalidSecurity for several."""
+        """The given key; None if none is given. Raises InvalidSecurity for several."""
         given = [key for key in keys if self.has(key)]
         if len(given) > 1:
             raise InvalidSecurity(f"{given[0]} and {given[1]} contradict each other: give one of them")

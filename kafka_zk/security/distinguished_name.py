@@ -38,7 +38,7 @@ def subject(certificate: bytes) -> str:
 
 
 def name_text(name: bytes) -> str:
-    """Last part first. Raises ValueError."""
+    """A DER Name as text, last part first. Raises ValueError."""
     parts = list(der.elements(der.element(name).content))
     return ",".join("+".join(map(_attribute, der.elements(part.content))) for part in reversed(parts))
 

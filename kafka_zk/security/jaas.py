@@ -38,7 +38,7 @@ class LoginModule:
 
 
 def parse_file(text: str) -> dict[str, tuple[LoginModule, ...]]:
-    """Section name -> login modules. Raises InvalidJaas."""
+    """Parse a file: section name -> login modules. Raises InvalidJaas."""
     tokens = _Tokens(text)
     sections = {}
     while not tokens.at_end():
@@ -126,7 +126,7 @@ class _Tokens:
 
 
 def _tokenize(text: str) -> Iterator[tuple[str, str, int]]:
-    """(Kind, value, line number)."""
+    """Yield kind, value and line number of each token."""
     position = 0
     while position < len(text):
         match = _TOKEN.match(text, position)

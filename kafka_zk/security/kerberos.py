@@ -53,7 +53,7 @@ def default_realm() -> str:
 
 
 class KerberosService:
-    """The broker's key, which verifies clients. Raises InvalidSecurity if the keytab lacks it."""
+    """The broker's key, with which it verifies clients. Raises InvalidSecurity if the keytab lacks it."""
 
     def __init__(self, principal: str, keytab: str) -> None:
         self._gssapi = gssapi_module()
@@ -154,7 +154,8 @@ def _client_failure(error: Any, what: str) -> Exception:
 
 @contextmanager
 def _store(login: KerberosLogin) -> Iterator[dict[str, str] | None]:
-    """Where to find tickets: the user's cache, or a keytab with a cache that no concurrent login uses.
+    """Where the library finds tickets: the user's cache, or a keytab with a cache that no other login uses
+    concurrently.
 
     Later logins use that cache and its valid tickets again.
     """
@@ -179,5 +180,5 @@ def _credentials(gssapi: Any, login: KerberosLogin, store: dict[str, str] | None
 
 
 def _mechs(gssapi: Any) -> list[Any]:
-    """The library may support others."""
+    """Only Kerberos, because the library may support other mechanisms."""
     return [gssapi.MechType.kerberos]

@@ -25,7 +25,7 @@ _PARAMETER = re.compile(r"\$(\d*)")
 
 
 class NoUserName(ValueError):
-    """No rule maps the principal."""
+    """No rule maps the principal to a user name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class _Rule:
 
 
 class KerberosNames:
-    """One listener's rules. Raises InvalidSecurity for a rule that Kafka rejects, for principals of more than two parts
-    or of none, or that refers to an unknown part or group.
+    """The rules of one listener. Raises InvalidSecurity for a rule that Kafka rejects, for principals of more than two
+    parts or of none, or that refers to an unknown part or group.
 
     ``default_realm``: of krb5.conf, or empty.
     """

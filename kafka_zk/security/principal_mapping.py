@@ -22,7 +22,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalMapper:
-    """One listener's rules. Raises InvalidSecurity."""
+    """The rules of one listener. Raises InvalidSecurity."""
 
     def __init__(self, rules: str) -> None:
         self._rules: list[_Rule] = []

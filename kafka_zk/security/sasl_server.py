@@ -124,7 +124,7 @@ class SaslServer:
         return self._sasl.mechanisms
 
     def again(self) -> "SaslServer":
-        """Another login of an authenticated client."""
+        """Start the next login of an authenticated client."""
         return SaslServer(self._listener, self.login)
 
     @property
@@ -138,7 +138,8 @@ class SaslServer:
         return self.login.lifetime_ms(self._listener.wall_ms(), self._sasl.max_reauth_ms.get(self._mechanism, 0))
 
     def api_versions(self) -> None:
-        """Allowed until the client has the versions. Raises UnexpectedRequest."""
+        """Handle an ApiVersions request, which is allowed until the client has the versions. Raises
+        UnexpectedRequest."""
         if self.state is not SaslState.STARTED or self._knows_versions:
             raise UnexpectedRequest("ApiVersions again during the login")
 
@@ -155,7 +156,7 @@ class SaslServer:
         return is_enabled
 
     def authenticate(self, message: bytes) -> SaslReply:
-        """The mechanism's next message. Raises UnexpectedRequest before the handshake."""
+        """Handle the mechanism's next message. Raises UnexpectedRequest before the handshake."""
         if self.state is not SaslState.AUTHENTICATING:
             raise UnexpectedRequest("SaslAuthenticate without SaslHandshake")
         if self._before is not None and self._before.mechanism != self._mechanism:

@@ -22,14 +22,14 @@ from typing import NamedTuple
 from kafka_zk.security.errors import SaslAuthenticationFailed
 
 MECHANISMS: Mapping[str, str] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-"""Mechanism -> hash function in ``hashlib``."""
+"""Mechanism -> name of its hash function in ``hashlib``."""
 
 MECHANISM_NUMBERS: Mapping[str, int] = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """Numbers in Kafka's protocol. Source: ScramMechanism.java@3.9."""
 
 MIN_ITERATIONS = 4096
 MAX_ITERATIONS = 16384
-"""The broker's limit in AlterUserScramCredentials. Clients accept ``_MOST_ITERATIONS``."""
+"""Limits of the broker in AlterUserScramCredentials. Clients accept ``_MOST_ITERATIONS``."""
 
 NONCE_BITS = 130
 _MOST_ITERATIONS = 1_000_000  # 1 s of a client's time; a hostile server could request hours

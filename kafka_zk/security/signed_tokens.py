@@ -61,7 +61,8 @@ class VerificationKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedClaims:
-    """sasl.oauthbearer.expected.audience, .expected.issuer (None: any), .sub.claim.name, .clock.skew.seconds."""
+    """The values of sasl.oauthbearer.expected.audience, .expected.issuer (None: any), .sub.claim.name and
+    .clock.skew.seconds."""
 
     audience: frozenset[str] = frozenset()
     issuer: str | None = None

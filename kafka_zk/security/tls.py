@@ -18,10 +18,11 @@ from kafka_zk.security.errors import InvalidSecurity, SslAuthenticationFailed
 from kafka_zk.security.tls_settings import Identity, TlsSettings
 
 VERSIONS = {"TLSv1.2": "TLSv1_2", "TLSv1.3": "TLSv1_3"}
-"""Java's name -> Python's."""
+"""Java's names of the supported versions -> Python's names."""
 
 _CLIENT_AUTH = {"none": "CERT_NONE", "requested": "CERT_OPTIONAL", "required": "CERT_REQUIRED"}
-"""Names, because a broker without TLS imports this module without loading OpenSSL (``lean_imports``)."""
+"""Names instead of values, because a broker without TLS imports this module without loading OpenSSL
+(``lean_imports``)."""
 
 UNKNOWN_ISSUER = (2, 7, 18, 19, 20, 21)  # X509_V_ERR_*: issuer not found or of the same name, or self-signed
 NAME_MISMATCH = (62, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
@@ -195,7 +196,7 @@ def _explanation(error: BaseException, settings: TlsSettings) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """OpenSSL's, without module and line."""
+    """OpenSSL's reason, without module and line."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.lower().replace("_", " ")
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

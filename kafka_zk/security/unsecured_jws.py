@@ -63,7 +63,7 @@ def unsecured_token(options: Mapping[str, str], now_ms: int) -> Token:
 
 
 def encode(header: Mapping[str, Any], claims: Mapping[str, Any]) -> str:
-    """A compact JWS without a signature."""
+    """Encode a compact JWS without a signature."""
     return ".".join([_encoded(header), _encoded(claims), ""])
 
 

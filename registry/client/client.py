@@ -135,7 +135,7 @@ class RegistryClient(Protocol):
     def exists(self, path: str, watch: Watch | None = None) -> Awaitable[ZnodeStat | None]: ...
 
     def children(self, path: str, watch: Watch | None = None) -> Awaitable[tuple[list[str], ZnodeStat]]:
-        """Sorted names, not paths. Raises NoNode."""
+        """Names (not paths) of the children, sorted. Raises NoNode."""
 
     def create(
         self, path: str, data: bytes | None = None, *, ephemeral: bool = False, sequential: bool = False

@@ -6,7 +6,7 @@ again and compare: the outcome is unknown. After ``SessionLost``, all ephemerals
 
 
 class RegistryError(Exception):
-    """The message names the path."""
+    """Base class of these errors; the message names the path."""
 
 
 class NodeExists(RegistryError):
@@ -18,7 +18,7 @@ class NoNode(RegistryError):
 
 
 class BadVersion(RegistryError):
-    """The znode has another version."""
+    """The znode's version is not the expected one."""
 
 
 class NotEmpty(RegistryError):
@@ -26,11 +26,11 @@ class NotEmpty(RegistryError):
 
 
 class NoChildrenForEphemerals(RegistryError):
-    """The new znode's parent is ephemeral."""
+    """The parent of the znode to create is ephemeral."""
 
 
 class NoAuth(RegistryError):
-    """The znode's ACL forbids this."""
+    """The znode's ACL forbids the operation to this client."""
 
 
 class AuthenticationFailed(RegistryError):
@@ -50,7 +50,7 @@ class RequestTooLarge(RegistryError):
 
 
 class ConnectionTimeout(RegistryError):
-    """No server responded. The message is for the user."""
+    """No server responded within the timeout. The message is for the user."""
 
 
 class ConnectionLoss(RegistryError):
@@ -62,7 +62,7 @@ class SessionLost(RegistryError):
 
 
 class MultiFailed(RegistryError):
-    """Rolled back. ``index`` and ``cause``: of the failed operation."""
+    """A multi was rolled back. ``index`` and ``cause``: of the failed operation."""
 
     def __init__(self, index: int, cause: RegistryError) -> None:
         super().__init__(f"operation {index} of the multi failed: {cause!r}")
@@ -128,4 +128,4 @@ class ControlledByKRaft(RegistryError):
 
 
 class TooManyProducerIds(RegistryError):
-    """All (63 bits) have been assigned."""
+    """All producer ids (63 bits) have been assigned."""

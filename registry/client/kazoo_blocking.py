@@ -150,7 +150,7 @@ class KazooBlockingClient(KazooClientBase):
         run_blocking(work)
 
     async def _recognise(self, connection_count: int) -> None:
-        """Accepts every server: tools are short-lived."""
+        """Accept every server, because tools are short-lived."""
 
     def _started(self, failure: RegistryError | None) -> None:
         self._start_failure = failure

@@ -64,7 +64,7 @@ class _Request:
 
 
 class KazooClientBase(ABC):
-    """A RegistryClient except for threads."""
+    """Implements RegistryClient except for threads; see the two subclasses."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class KazooClientBase(ABC):
 
     @abstractmethod
     def _new_waiting(self) -> Any:
-        """An awaitable with ``callback(result)`` and ``errback(exception)``."""
+        """A new awaitable with ``callback(result)`` and ``errback(exception)``."""
 
     @abstractmethod
     def _wake(self) -> None:
@@ -390,7 +390,7 @@ class KazooClientBase(ABC):
         self._chroot_made = True
 
     def _heartbeat(self) -> Awaitable[None]:
-        """Renew the lease."""
+        """Renew the lease with a request to the leader."""
         return self._send("/", _start_sync, lambda _: None, by_leader=True)
 
     def _end_session(self, session: KazooSession) -> None:

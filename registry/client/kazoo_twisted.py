@@ -32,7 +32,7 @@ _RECOGNITION_INTERVAL_S = 10.0
 
 
 class KazooTwistedClient(KazooClientBase):
-    """A RegistryClient of Deferreds.
+    """A RegistryClient whose operations return Deferreds.
 
     Args:
         connect_string: ``host:port[,host:port…][/chroot]``.

@@ -17,7 +17,7 @@ class Lease:
         self._last_sent_ms: float | None = None
 
     def answered(self, sent_ms: float) -> None:
-        """Responses may come in any order."""
+        """Record a response; responses may come in any order."""
         if self._last_sent_ms is None or sent_ms > self._last_sent_ms:
             self._last_sent_ms = sent_ms
 

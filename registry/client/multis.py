@@ -15,7 +15,7 @@ Results = list[str | ZnodeStat | None]
 
 
 async def settle(client: RegistryClient, multis: Sequence[Sequence[Operation]]) -> list[Results | RegistryError]:
-    """Each multi's outcome, in order: its results, MultiFailed if a znode was not as expected, or another error.
+    """The outcome of each multi, in order: its results, MultiFailed if a znode was not as expected, or another error.
 
     Each multi is atomic, but many are sent in one request. If that fails, they are sent again separately.
     """

@@ -10,7 +10,7 @@ T = TypeVar("T")
 Found = tuple[bytes | None, ZnodeStat]
 
 READS_AT_ONCE = 250
-"""Per request and reactor turn; each takes about 3 µs."""
+"""Znodes read per request and reactor turn; each takes about 3 µs."""
 
 
 BYTES_AT_ONCE = 256 * 1024

@@ -44,7 +44,7 @@ _CONVERSION = {
 
 
 def zookeeper_security(properties: Mapping[str, str]) -> Security:
-    """Other keys are ignored.
+    """The settings in ``properties``; other keys are ignored.
 
     Raises: InvalidSecurity for the first unusable value or file.
     """

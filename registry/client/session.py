@@ -28,7 +28,7 @@ def cancellable(clock: Timers, delay_s: float, work: Callable[[], None]) -> Call
 
 
 class _Sessions(Protocol):
-    """What waiting for a connection needs."""
+    """The methods that waiting for a connection needs."""
 
     @property
     def state(self) -> SessionState: ...
@@ -53,7 +53,7 @@ def complete_when_connected(client: _Sessions, waiting: Any) -> None:
 
 
 async def until_answered(client: RegistryClient, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat ``attempt`` after each ConnectionLoss.
+    """Repeat ``attempt`` while it fails with ConnectionLoss.
 
     The operation must be safe to repeat. Raises: SessionLost.
     """

@@ -46,7 +46,7 @@ def described(descriptor: int) -> str:
 
 
 class _Sessions(Protocol):
-    """What reports need of a client."""
+    """The methods of a client that reports need."""
 
     @property
     def session_id(self) -> int | None: ...
@@ -61,7 +61,7 @@ class _Sessions(Protocol):
 
 
 class SessionPipe:
-    """The child's end. The child survives its supervisor."""
+    """The child's end of the pipe. The child survives its supervisor."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

@@ -27,7 +27,7 @@ _ENDPOINT = re.compile(r"(.*)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})")
 
 
 class EndPoint(NamedTuple):
-    """Where clients reach a broker's listener."""
+    """The address at which clients reach one listener of a broker."""
 
     name: str
     protocol: str

@@ -89,7 +89,7 @@ def encode_change(change: ConfigChange) -> bytes:
 
 
 def decode_change(path: str, data: bytes | None) -> ConfigChange:
-    """Any historic version. Raises InvalidZnode."""
+    """Decode any historic version. Raises InvalidZnode."""
     document = json_codec.decode(path, data)
     if isinstance(document, str):
         return _change(path, "topics", json_codec.text(path, {"topic": document}, "topic"))

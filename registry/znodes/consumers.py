@@ -28,7 +28,7 @@ BLACK_LIST = "black_list"
 NO_OFFSET = -1
 
 MOST_STREAMS = 10_000
-"""Per member and topic: every member lists all streams of all."""
+"""Maximum per member and topic, because every member of a group lists all streams of all members."""
 
 STREAM_COUNTS = range(-(2**31), MOST_STREAMS + 1)
 _ANNOUNCEMENT = "kafka-zk"
@@ -185,7 +185,7 @@ def encode_owner(thread_id: str) -> bytes:
 
 
 def decode_owner(path: str, data: bytes | None) -> str:
-    """The thread id. Raises InvalidZnode."""
+    """The thread id in an owner znode. Raises InvalidZnode."""
     try:
         return (data or b"").decode()
     except UnicodeDecodeError as error:

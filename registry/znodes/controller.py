@@ -45,7 +45,7 @@ def encode(claim: ControllerClaim) -> bytes:
 
 
 def decode(data: bytes | None) -> ControllerClaim:
-    """Any historic version. Raises InvalidZnode."""
+    """Decode any historic version. Raises InvalidZnode."""
     document = json_codec.decode(CONTROLLER, data)
     if type(document) is int:
         return ControllerClaim(json_codec.in_range(CONTROLLER, "the broker id", document, INT32))

@@ -24,7 +24,7 @@ MOST_RENEWERS = 1000
 """Per token, as in requests; Kafka's limit is the znode's size."""
 
 USER = "User"
-"""The type that can log in."""
+"""The type of the principals that can log in."""
 
 _VERSION = 3
 
@@ -114,7 +114,7 @@ def encode_change(token_id: str) -> bytes:
 
 
 def decode_change(path: str, data: bytes | None) -> str:
-    """The token id. Raises InvalidZnode."""
+    """The token id in a notification. Raises InvalidZnode."""
     token_id = (data or b"").decode(errors="replace")
     if not token_id or "/" in token_id or "\0" in token_id or token_id in (".", ".."):
         raise InvalidZnode(f"{path}: {json_codec.shown(data)} names no token")

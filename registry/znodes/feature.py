@@ -40,7 +40,7 @@ def encode(finalized: FinalizedFeatures) -> bytes:
 
 
 def decode(data: bytes | None) -> FinalizedFeatures:
-    """Any historic version. Raises InvalidZnode."""
+    """Decode any historic version. Raises InvalidZnode."""
     document = json_codec.decode_object(FEATURE, data)
     version = json_codec.version(FEATURE, document)
     listed = document.get("features") or {}

@@ -30,7 +30,7 @@ def encode(document: object) -> bytes:
 
 
 def decode(path: str, data: bytes | None) -> Any:
-    """Any JSON value. Raises InvalidZnode, also for empty data."""
+    """Decode any JSON value. Raises InvalidZnode, also for empty data."""
     try:
         document = json.loads((data or b"").decode())
         if data and _SURROGATE_ESCAPE.search(data):

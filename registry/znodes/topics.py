@@ -48,7 +48,7 @@ class TopicAssignment:
 
 @dataclass(frozen=True, slots=True)
 class LeaderIsrAndControllerEpoch:
-    """The last decision.
+    """The last leader and ISR decision about a partition.
 
     ``zk_version``: of the znode. ``zxid``: of its last write. -1 if unknown.
     """
@@ -120,7 +120,7 @@ def with_replicas(topic: str, data: bytes | None, changed: Mapping[int, Moving])
 
 
 def decode_assignment(topic: str, data: bytes | None) -> TopicAssignment:
-    """Any historic version, partitions sorted.
+    """Decode any historic version, with sorted partitions.
 
     Entries that cannot be parsed are in ``faults`` instead. Raises InvalidZnode, also without 'partitions'.
     """

@@ -12,7 +12,7 @@ UNCLEAN_STARTS = "/kafka-zk/unclean_starts"
 
 
 def path_prefix(broker_id: int) -> str:
-    """ZooKeeper appends the sequence number."""
+    """The path to which ZooKeeper appends the sequence number."""
     return f"{UNCLEAN_STARTS}/{broker_id}-"
 
 

@@ -59,14 +59,14 @@ class CleanerConfig(NamedTuple):
 
 
 class SegmentFile(NamedTuple):
-    """Data after ``size_bytes`` are ignored."""
+    """A segment as its owner knows it; data after ``size_bytes`` are ignored."""
 
     base_offset: int
     size_bytes: int
 
 
 class CleanedSegment(NamedTuple):
-    """Durable ``.cleaned`` files."""
+    """Durable ``.cleaned`` files that may replace segments."""
 
     replaced: tuple[SegmentFile, ...]  # its base offset is that of the first
     size_bytes: int
@@ -127,7 +127,7 @@ class CleanWork(NamedTuple):
 
 
 class Throttler:
-    """Sleeps to limit reads and writes. Source: Throttler.java@3.9."""
+    """Sleeps to limit the rate of reads and writes. Source: Throttler.java@3.9."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class _Cleaning:
         return True
 
     def _note_keys(self, span: BatchSpan, batch: bytes, offsets: OffsetMap, loops: RecordLoops) -> bool:
-        """False if the map is full. Keys of aborted transactions are ignored."""
+        """Add a batch's keys to the map; False if it is full. Keys of aborted transactions are ignored."""
         start_offset = self._work.first_dirty_offset
         stats = self._stats
         stats.map_bytes_read += span.size_bytes
@@ -285,7 +285,7 @@ class _Cleaning:
     def _clean_group(
         self, group: tuple[SegmentFile, ...], retention: Retention, legacy_horizon_ms: int
     ) -> CleanedSegment:
-        """Durably write one group's ``.cleaned`` files."""
+        """Write the ``.cleaned`` files of one group, durably."""
         last_modified_ms = 0
         with _CleanedWriter(
             self._path(group[0], ""), group[0].base_offset, self._work.log_config.index_interval_bytes
@@ -355,7 +355,7 @@ class _Cleaning:
 
 
 class SegmentSize(NamedTuple):
-    """What determines the grouping."""
+    """The sizes that determine how segments are grouped."""
 
     segment: SegmentFile
     offset_index_bytes: int

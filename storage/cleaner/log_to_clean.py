@@ -15,7 +15,7 @@ from kafka_zk.storage.segments.segment_swap import remove_cleaned
 
 
 class LogToClean(NamedTuple):
-    """A log at one moment.
+    """The state of a log for compaction at one moment.
 
     Attributes:
         first_dirty_offset: end of the last cleaning.
@@ -34,7 +34,7 @@ class LogToClean(NamedTuple):
 
     @property
     def cleanable_ratio(self) -> float:
-        """Dirty share, from 0 to 1."""
+        """The dirty share of the log, from 0 to 1."""
         total_bytes = self.clean_bytes + self.cleanable_bytes
         return self.cleanable_bytes / total_bytes if total_bytes else 0.0
 

@@ -116,7 +116,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """-1 for an unknown key."""
+        """The last stored offset; -1 for an unknown key."""
         low, high = _halves(self._digest(key))
         words = self._words
         entry = low % self.slots * 3

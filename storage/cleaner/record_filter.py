@@ -44,7 +44,7 @@ from kafka_zk.storage.segments.segment_scan import BatchSpan
 NO_DATA_OFFSET = -1
 
 RecordPlace = tuple[int, int, int, int, bytes | None, bool]
-"""(Start, end, timestamp delta, offset delta, key, has a value) of a record in uncompressed bytes."""
+"""(Start, end, timestamp delta, offset delta, key, whether there is a value) of a record in uncompressed bytes."""
 
 
 class LastRecord(NamedTuple):
@@ -182,7 +182,7 @@ def _emptied(header: BatchHeader, retention: Retention, keyless_count: int) -> F
 
 
 def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int]:
-    """(Bytes, position of the records in them). Raises: CorruptRecord."""
+    """(Bytes, position of the records in them) of a whole batch. Raises: CorruptRecord."""
     codec = header.attributes & CODEC_MASK
     if codec:
         return decompress(header.compression, memoryview(batch)[HEADER_SIZE:], MAX_UNCOMPRESSED_BYTES), 0
@@ -190,7 +190,7 @@ def uncompressed_records(batch: Buffer, header: BatchHeader) -> tuple[bytes, int
 
 
 def places(records: bytes, position: int, record_count: int) -> Iterator[RecordPlace]:
-    """Each record from ``position`` on, with what decides whether it is kept.
+    """The position of each record from ``position`` to the end, and what decides whether it is kept.
 
     Runs for every record, so most varints are decoded inline.
 

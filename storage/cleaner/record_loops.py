@@ -21,7 +21,7 @@ class RecordLoops(Protocol):
     """The loops for one offset map, with headers of ``record_filter.read_checked``."""
 
     def note_keys(self, data: bytes, start: int, header: BatchHeader, start_offset: int) -> bool:
-        """False if the map is full. Raises: CorruptRecord."""
+        """Store the last offsets of a batch's keys; False if the map is full. Raises: CorruptRecord."""
 
     @property
     def choose(self) -> Choose:

@@ -79,6 +79,6 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
 
 
 def write_offsets(path: str, offsets: Mapping[TopicPartition, int]) -> None:
-    """Atomically and durably."""
+    """Replace a checkpoint file atomically and durably."""
     rows = ((tp.topic, tp.partition, offset) for tp, offset in sorted(offsets.items()))
     write_atomically(path, format_checkpoint(rows))

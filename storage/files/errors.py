@@ -36,7 +36,7 @@ class RecordBatchTooLarge(StorageError):
 
 
 class InvalidTimestamp(StorageError):
-    """Outside the topic's bounds. ``record_errors``: as in ``InvalidRecord``."""
+    """A record's timestamp is outside the topic's bounds. ``record_errors``: as in ``InvalidRecord``."""
 
     record_errors: tuple[tuple[int, str], ...] = ()
 
@@ -62,11 +62,11 @@ class InvalidProducerEpoch(StorageError):
 
 
 class TransactionCoordinatorFenced(StorageError):
-    """A marker's coordinator has been replaced."""
+    """A marker from a coordinator that has been replaced."""
 
 
 class LogDirLocked(StorageError):
-    """Another process has its ``.lock``."""
+    """Another process holds the log directory's ``.lock``."""
 
 
 class InconsistentLogDir(StorageError):

@@ -43,7 +43,7 @@ _locked_here: set[str] = set()
 
 
 class FileSystem:
-    """The operating system's. Every method raises OSError."""
+    """The operating system's file system. Every method raises OSError."""
 
     write = staticmethod(os.write)
     pread = staticmethod(os.pread)
@@ -140,7 +140,7 @@ class FileSystem:
 
 _system = FileSystem()
 write: Callable[[int, Data], int] = os.write
-"""(descriptor, data) -> bytes written."""
+"""(descriptor, data) -> number of bytes written."""
 pread: Callable[[int, int, int], bytes] = os.pread
 """(descriptor, size, position) -> bytes; fewer than ``size`` only at the end of the file."""
 

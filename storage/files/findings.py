@@ -24,7 +24,7 @@ Observe = Callable[[Finding], None]
 
 
 def ignore(finding: Finding) -> None:
-    """Ignores every finding."""
+    """An observer that ignores every finding."""
 
 
 def discard(path: str, error: Exception | str, meaning: str) -> Finding:

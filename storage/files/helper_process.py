@@ -60,7 +60,7 @@ class Helper:
         return self.process.poll() is None
 
     def begin(self, work: object, descriptor: int = -1) -> None:
-        """Maybe with an open file. Raises: ConnectionError if the process has ended."""
+        """Send a work, with an open file if needed. Raises: ConnectionError if the process has ended."""
         _send(self.connection, (work, descriptor >= 0))
         if descriptor >= 0:
             send_handle(self.connection, descriptor, self.process.pid)

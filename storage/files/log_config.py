@@ -89,7 +89,7 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """When a segment is closed. Source: LogConfig.maxSegmentMs@3.9."""
+        """The age at which a segment is closed. Source: LogConfig.maxSegmentMs@3.9."""
         if self.is_compacted and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms

@@ -19,7 +19,7 @@ _STALE = -2  # written_epoch if the file must be written first
 
 
 class LeaderEpochCache:
-    """Epochs and start offsets strictly ascend.
+    """Epochs and their start offsets, both strictly ascending.
 
     ``written_epoch``: the newest if the file is up to date; call ``assign`` before appending in another.
     """
@@ -60,7 +60,7 @@ class LeaderEpochCache:
 
     @property
     def latest_epoch(self) -> int:
-        """-1 if there is none."""
+        """The newest epoch; -1 if there is none."""
         return self._epochs[-1] if self._epochs else NO_EPOCH
 
     def begin(self, epoch: int, start_offset: int) -> None:
@@ -96,7 +96,7 @@ class LeaderEpochCache:
         return self._epochs[slot - 1] if slot else epoch, self._starts[slot]
 
     def epoch_for_offset(self, offset: int) -> int:
-        """-1 if unknown."""
+        """The epoch that wrote ``offset``; -1 if unknown."""
         slot = bisect_right(self._starts, offset)
         return self._epochs[slot - 1] if slot else NO_EPOCH
 
@@ -125,8 +125,8 @@ class LeaderEpochCache:
         self._path = path
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
-        """(The file to fsync, with its directory, before records count as durable; a function to call afterwards). None
-        if it is durable already."""
+        """(Path to fsync, done): the file that must be fsynced, with its directory, before records count as durable,
+        and a function to call afterwards. None if it is durable already."""
         count = self._write_count
         path = self._path if self._synced_count < count else None
 

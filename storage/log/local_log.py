@@ -59,7 +59,7 @@ class LocalLog:
 
     @property
     def directory(self) -> Path:
-        """Renamed for deletion."""
+        """The partition's directory, which is renamed for deletion."""
         return Path(self.segments.directory)
 
     @property
@@ -193,9 +193,9 @@ class LocalLog:
             done()
 
     def prepare_flush(self, up_to: int | None = None) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Split a flush into (work, done). ``work`` only syncs pinned descriptors, on any thread, and raises OSError.
-        The owner must then call ``done``, even after a failure: it unpins the files, and moves the recovery point after
-        a success."""
+        """Split a flush into (work, done), so that the caller does not block. ``work`` only syncs pinned descriptors,
+        on any thread, and raises OSError. The owner must then call ``done``, even after a failure: it unpins the files,
+        and moves the recovery point after a success."""
         offset = self.log_end_offset if up_to is None else up_to
         epochs_path, epochs_synced = self.leader_epochs.prepare_sync()
         directory = self.segments.directory
@@ -244,7 +244,7 @@ class LocalLog:
         self.segments.close(sync)
 
     def rename_to_delete(self, directory: str) -> None:
-        """Rename the directory for deletion. Slices stay readable."""
+        """Rename the partition's directory for deletion. Slices stay readable."""
         self.segments.rename_to_delete(directory)
         self.leader_epochs.move_to(f"{directory}/{LEADER_EPOCH_CHECKPOINT}")
 

@@ -41,5 +41,5 @@ def _is_topic_id(text: str) -> bool:
 
 
 def write_topic_id(directory: str, topic_id: str) -> None:
-    """Atomically."""
+    """Write the file atomically."""
     write_atomically(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode(), durable=False)

@@ -24,7 +24,7 @@ from kafka_zk.storage.records.record_batch import NO_PRODUCER_EPOCH, NO_SEQUENCE
 MAX_SEQUENCE = 0x7FFFFFFF
 NO_OFFSET = -1
 ENTRIES_A_STEP = 256
-"""Encoding them takes about 0.5 ms."""
+"""Number of entries per step; encoding them takes about 0.5 ms."""
 REMEMBERED_BATCHES = 5
 _PRODUCED_BATCH = Struct("=iiqqq")
 _EARLIER_BYTES = (REMEMBERED_BATCHES - 2) * _PRODUCED_BATCH.size
@@ -113,7 +113,7 @@ class SnapshotUnderWay:
             self._changed[entry.producer_id] = _encode_entry(entry)
 
     def encode_steps(self) -> Generator[None, None, Callable[[], bytes]]:
-        """ENTRIES_A_STEP per step. Any thread can call the result for the file's content."""
+        """Encode ENTRIES_A_STEP entries per step. Any thread can call the result for the file's content."""
         parts, count = [], len(self._entries)
         for start in range(0, count, ENTRIES_A_STEP):
             if self.is_void:

@@ -181,7 +181,7 @@ class ProducerState:
             )
 
     def refused_markers(self, batches: Sequence[MarkerBatch]) -> dict[int, MarkerRefusal]:
-        """The errors of ``check_marker`` by index."""
+        """The errors of ``check_marker`` by index; usually there are none."""
         refused: dict[int, MarkerRefusal] = {}
         for place, (_, header, marker) in enumerate(batches):
             try:
@@ -224,7 +224,7 @@ class ProducerState:
     def _check_verified(
         self, entry: ProducerEntry | None, producer_id: int, guard: VerificationStateEntry | None
     ) -> VerificationStateEntry | None:
-        """The transaction's verification. Raises InvalidTransactionState unless it is open or verified."""
+        """Return the verification of the transaction. Raises InvalidTransactionState unless it is open or verified."""
         verification = None if self._verifications is None else self._verifications.get(producer_id)
         is_open = entry is not None and entry.current_txn_first_offset != NO_OFFSET
         if guard is not None and not is_open and guard is not verification:
@@ -376,8 +376,8 @@ class ProducerState:
         return bool(self._unsynced)
 
     def prepare_sync(self, directory: str) -> tuple[list[str], Callable[[], None]]:
-        """(Snapshots to fsync, with their directory, before the recovery point passes them; a function to call
-        afterwards)."""
+        """(Paths, done): snapshots to fsync, with their directory, before the recovery point passes them, and a
+        function to call afterwards."""
         offsets = sorted(self._unsynced)
 
         def done() -> None:

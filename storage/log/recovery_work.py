@@ -72,7 +72,7 @@ Steps = Generator[Work, Any, T]
 
 
 def run_here(steps: Steps[T]) -> T:
-    """All works, in this process."""
+    """Run all work of the generator in this process, and return its result."""
     try:
         while True:
             next(steps)

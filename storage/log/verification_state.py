@@ -23,7 +23,7 @@ class VerificationStateEntry:
         self.producer_epoch = producer_epoch
 
     def meet(self, sequence: int, producer_epoch: int) -> None:
-        """Another batch waits for the verification."""
+        """Add another batch that waits for the verification."""
         if producer_epoch > self.producer_epoch or (
             producer_epoch == self.producer_epoch and sequence < self.lowest_sequence
         ):

@@ -148,7 +148,7 @@ def _codec_name(codec: int) -> str:
 
 
 def record_row(record: Record, header: BatchHeader) -> Row:
-    """Key and value as bytes."""
+    """One record; key and value as bytes."""
     marker = parse_marker(record.key, record.value) if header.is_control else None
     return {
         "offset": record.offset,
@@ -240,7 +240,7 @@ def dump_time_index(path: str, base_offset: int, log_path: str | None = None) ->
 
 
 def _newest_by_offset(log_path: str) -> Iterator[tuple[int, int]]:
-    """(Last offset, max timestamp) of magic-2 batches."""
+    """(last offset, max timestamp) of every magic-2 batch of a log file."""
     size_bytes = files.size_bytes(log_path)
     with files.opened(log_path) as descriptor, suppress(CorruptRecord):  # the log's own dump reports it
         for span in iter_spans(descriptor, 0, size_bytes):

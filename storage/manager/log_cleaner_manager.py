@@ -33,13 +33,13 @@ class LogCleanerManager:
 
     @property
     def uncleanable(self) -> dict[TopicPartition, Log]:
-        """Still existing."""
+        """Existing logs that could not be cleaned."""
         for tp in [tp for tp, log in self._uncleanable.items() if self._logs.get(tp) is not log]:
             del self._uncleanable[tp]
         return self._uncleanable
 
     def want_now(self, tp: TopicPartition) -> bool:
-        """Clean this log next, however dirty. Returns False if it is uncleanable or not compacted.
+        """Clean this log next, even if little of it is dirty. Returns False if it is uncleanable or not compacted.
 
         What must not be cleaned yet follows later.
         """
@@ -108,7 +108,7 @@ class LogCleanerManager:
         return self._logs.get(cleaning.log.tp) is cleaning.log and cleaning.is_wanted
 
     def abort(self, tp: TopicPartition) -> None:
-        """Discard the current result."""
+        """Discard the result of the log's current cleaning."""
         if tp in self._cleanings:
             self._cleanings[tp].is_aborted = True
 

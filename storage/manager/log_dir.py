@@ -154,7 +154,7 @@ class LogDir:
     # -- contents -----------------------------------------------------------------------------------------------
 
     def partitions(self) -> list[tuple[TopicPartition, str]]:
-        """(Partition, path) of every log."""
+        """(Partition, path) of every log in the directory."""
         found = []
         for name, is_directory in files.list_directory(self.path):
             tp = parse_partition_dir(name)

@@ -195,7 +195,7 @@ class LogManager:
         return list(self.hosted.logs.values())
 
     def log_dir_of(self, tp: TopicPartition) -> Path:
-        """An entry of ``log.dirs``. Raises KeyError."""
+        """The entry of ``log.dirs`` that contains the partition. Raises KeyError."""
         return Path(self.hosted.dir_of[tp].path)
 
     def get_or_create(

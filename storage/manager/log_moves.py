@@ -17,7 +17,7 @@ from kafka_zk.storage.manager.hosted_logs import HostedLogs
 from kafka_zk.storage.manager.log_dir import LogDir
 
 FoundLogs: TypeAlias = Mapping[LogDir, Sequence[tuple[TopicPartition, str]]]
-"""(Partition, path), by log directory."""
+"""Partitions and their paths, by log directory."""
 
 
 class LogMoves:

@@ -77,7 +77,7 @@ class LogUpkeep:
         self._hosted.producer_ids.recounted(left_count)
 
     def write_topic_ids_steps(self) -> Iterator[None]:
-        """Missing ``partition.metadata`` files, one per step."""
+        """Write missing ``partition.metadata`` files, one per step."""
         for log in list(self._hosted.logs.values()):
             if log.has_unwritten_id and self._hosted.has(log):
                 try:

@@ -66,7 +66,7 @@ def _corrupt(path: str, problem: str) -> CorruptMetaProperties:
 
 
 def write_meta_properties(directory: str, meta: MetaProperties) -> None:
-    """Atomically and durably."""
+    """Write the file atomically and durably."""
     lines = ["#", "version=0"]
     if meta.cluster_id is not None:
         lines.append(f"cluster.id={meta.cluster_id}")
@@ -78,7 +78,7 @@ def write_meta_properties(directory: str, meta: MetaProperties) -> None:
 
 
 def check_meta_properties(directory: str, broker_id: int, cluster_id: str, observe: Observe = ignore) -> None:
-    """Claim the directory.
+    """Claim the directory for this broker.
 
     ``observe``: the file names no broker and no cluster. Raises like ``read_meta_properties``; InconsistentLogDir for
     another broker or cluster.

@@ -74,7 +74,7 @@ class BatchWriter:
         return timestamp_ms - self._base_timestamp
 
     def finish(self) -> bytearray:
-        """Offsets begin at 0. Raises: RecordTooLarge."""
+        """The batch, with offsets from 0. Raises: RecordTooLarge."""
         return assemble_batch(
             self._records.finish(),
             attributes=self._attributes,

@@ -46,7 +46,8 @@ _GZIP_INPUT_BYTES = 8 * 1024
 _SNAPPY_MOST_GROWTH = 22  # three bytes become at most 64
 _LZ4_INPUT_BYTES = 64 * 1024
 _LZ4_FIRST_STEP_BYTES = 64 * 1024
-"""The library allocates the whole limit. Smaller steps make a batch of 16 KB ten times cheaper (measured)."""
+"""The library allocates memory for the whole limit. Smaller steps make a batch of 16 KB ten times cheaper
+(measured)."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_FLAG = 0x20
 _LZ4_CONTENT_SIZE_FLAG = 0x08
@@ -237,7 +238,8 @@ def _lz4_chunks(data: memoryview, chunk_bytes: int) -> Iterator[bytes]:
 
 
 def _lz4_frame(frame: Any, data: memoryview) -> tuple[bytes, int]:
-    """(First frame, decompressed; compressed size). In one call, which takes a fifth of the time."""
+    """(The first frame, decompressed in one call, its compressed size). In one call, which takes a fifth of the
+    time."""
     try:
         chunk, size_bytes = frame.decompress(data, return_bytes_read=True)
     except RuntimeError as error:

@@ -48,7 +48,7 @@ class LegacyMessage(NamedTuple):
 
 
 class LegacyEntry(NamedTuple):
-    """A wrapper is still compressed."""
+    """One entry of a set; a wrapper is still compressed."""
 
     offset: int
     magic: int

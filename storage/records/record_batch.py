@@ -103,7 +103,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Wrapped at 2^31; -1 without idempotence."""
+        """Sequence number of the last record, wrapped at 2^31; -1 without idempotence."""
         return last_sequence(self.base_sequence, self.last_offset_delta)
 
     @property
@@ -148,7 +148,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[int, BatchHeader]]:
-    """(Position, header) of every complete batch.
+    """Yield (position, header) of every complete batch.
 
     Raises: CorruptRecord for another magic or an invalid length, but does not check the CRC.
     """

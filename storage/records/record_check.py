@@ -135,7 +135,7 @@ def _skip_headers(records: Buffer, position: int, end: int) -> int:
 
 
 def _largest_timestamp(records: Buffer, position: int, record_count: int, base_timestamp: int) -> int:
-    """Sums overflow as in Java."""
+    """The largest timestamp; sums overflow as in Java."""
     largest_ms = NO_TIMESTAMP
     for _ in range(record_count):
         size, position = read_varint(records, position)

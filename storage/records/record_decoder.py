@@ -32,7 +32,7 @@ class Record(NamedTuple):
 def decode_records(
     buffer: Buffer, position: int = 0, *, max_uncompressed_bytes: int = MAX_UNCOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """Decompressed, of the batch at ``position``.
+    """Yield the decompressed records of the batch at ``position``.
 
     Raises: CorruptRecord for damage or above the limit, InvalidRecord if records and header do not match.
     """
@@ -92,7 +92,7 @@ def _decode(
 
 
 def decode_keys_and_values(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-    """(Offset, key, value) without headers, for readers of millions.
+    """Yield (offset, key, value) of each record without decoding headers, for readers of millions of records.
 
     Raises like ``decode_records``.
     """

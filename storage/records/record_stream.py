@@ -96,7 +96,7 @@ def _fill(data: bytearray, chunks: Iterator[bytes], size_bytes: int) -> int:
 
 
 def key_and_value(data: bytearray, position: int, end: int) -> tuple[int, int, int, int]:
-    """(Key start, key size, value start, value size); size -1 means null.
+    """(Key start, key size, value start, value size) of a record; size -1 means null.
 
     Raises: InvalidRecord if the fields, with headers, do not fill the record.
     """

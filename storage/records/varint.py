@@ -27,12 +27,12 @@ _TABLE = tuple(_encode(value) for value in range(_TABLE_SIZE))  # most are small
 
 
 def encode_varint(value: int) -> bytes:
-    """Signed, at most 64 bits."""
+    """Encode a signed integer of at most 64 bits."""
     return _TABLE[value] if 0 <= value < _TABLE_SIZE else _encode(value)
 
 
 def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
-    """Non-negative ones."""
+    """Encode non-negative integers."""
     try:
         return list(map(_TABLE.__getitem__, values))
     except IndexError:

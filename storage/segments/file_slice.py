@@ -8,7 +8,8 @@ from kafka_zk.storage.segments.segment import Segment
 
 
 class FileSlice:
-    """Whole batches of a segment. Call ``retain`` to keep a slice beyond the current call."""
+    """A byte range of a segment that contains whole batches. Call ``retain`` to keep a slice beyond the current
+    call."""
 
     __slots__ = ("position", "segment", "size_bytes")
 

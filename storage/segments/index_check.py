@@ -13,7 +13,7 @@ from kafka_zk.storage.segments.time_index import NO_TIMESTAMP
 
 
 def index_problem(segment: Segment, is_final: bool) -> tuple[str, str] | None:
-    """(Path of the index, problem) if the segment has records; None if both are usable.
+    """(Path of the index, problem) for a segment with records; None if both indexes are usable.
 
     Damage shows in the first or last entry, so only these are checked; lookups compare theirs with the batch
     (``find``). Without its end, an offset index makes lookups slow. A time index would hide records from lookups and

@@ -430,7 +430,7 @@ class LogSegments:
             segment.release_file()
 
     def rename_to_delete(self, directory: str) -> None:
-        """Rename the directory for deletion. Slices stay readable."""
+        """Rename the partition's directory for deletion. Slices stay readable."""
         self.move_to(directory)
         for segment in self._segments:
             segment.abandon()

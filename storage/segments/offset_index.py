@@ -44,7 +44,7 @@ def serialize_offset_index(entries: "array[int]") -> bytes:
 
 
 def _read_edges(path: str) -> "array[int]":
-    """First and last entry. Reads the whole file only if zeros end it."""
+    """The first and the last entry of a file. Reads the whole file only if zeros end it."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
@@ -87,7 +87,7 @@ class OffsetIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(Offset, position); (base offset, 0) if empty."""
+        """(Offset, position) of the last entry; (base offset, 0) if the index is empty."""
         entries = self.entries
         if not entries:
             return self.base_offset, 0
@@ -100,17 +100,17 @@ class OffsetIndex:
         self.entries.append(relative << 32 | position)
 
     def edges(self) -> list[tuple[int, int]]:
-        """(Offset, position) of the first and last entry, without loading others."""
+        """(Offset, position) of the first and the last entry, without loading the others; empty if there are none."""
         entries = _read_edges(self.path) if self._entries is None else self._entries
         return [(self.base_offset + (entry >> 32), entry & _POSITION_MASK) for entry in (*entries[:1], *entries[-1:])]
 
     def entry(self, slot: int) -> tuple[int, int]:
-        """(Offset, position)."""
+        """(Offset, position) of an entry."""
         entry = self.entries[slot]
         return self.base_offset + (entry >> 32), entry & _POSITION_MASK
 
     def slot_of(self, offset: int) -> int:
-        """Entries up to ``offset``."""
+        """Number of entries with an offset of at most ``offset``."""
         relative = min(offset - self.base_offset, _MAX_RELATIVE_OFFSET)
         return bisect_right(self.entries, relative << 32 | _POSITION_MASK) if relative >= 0 else 0
 
@@ -121,7 +121,7 @@ class OffsetIndex:
         return entries[slot - 1] & _POSITION_MASK if slot else 0
 
     def ceiling_position(self, position: int) -> int | None:
-        """The smallest indexed one above ``position``."""
+        """The smallest indexed position above ``position``; None if there is none."""
         entries = self.entries
         slot = bisect_right(entries, position, key=_position_of)
         return entries[slot] & _POSITION_MASK if slot < len(entries) else None
@@ -156,7 +156,7 @@ class OffsetIndex:
         return True
 
     def unload(self) -> None:
-        """Free the memory. Unwritten entries are written first; if that fails, they stay."""
+        """Free the entries in memory. Unwritten entries are written first; if that fails, they stay."""
         with suppress(OSError):  # another log's turn, maybe; the next flush reports the error
             self.write_out()
             self._entries = None

@@ -217,7 +217,8 @@ def _scan(
 def _judge(
     view: memoryview, position: int, next_offset: int, segment_offset: int, recovery_point: int
 ) -> tuple[int, int, int, int, int] | str:
-    """(Base offset, last offset, epoch, max timestamp, position after it), or the problem."""
+    """Check the batch at ``position``: (base offset, last offset, epoch, max timestamp, position after it), or the
+    problem."""
     left = len(view) - position
     if left < HEADER_SIZE:
         return f"{left} bytes are too few for a batch header"

@@ -87,7 +87,7 @@ class Segment(SegmentHandle):
 
     @property
     def transaction_index(self) -> TransactionIndex:
-        """Aborted transactions whose markers are here."""
+        """The aborted transactions whose markers are in this segment."""
         if self._transaction_index is None:
             self._transaction_index = TransactionIndex(self._path(TRANSACTION_INDEX_SUFFIX) + self._suffix)
         return self._transaction_index
@@ -154,7 +154,7 @@ class Segment(SegmentHandle):
         self.update_index_is_full()
 
     def update_index_is_full(self) -> None:
-        """Must the next append roll because an index is full? The time index reserves one entry."""
+        """Update whether the next append must roll because an index is full. The time index reserves one entry."""
         self.index_is_full = (
             self.offset_index.count >= self.max_index_bytes // OFFSET_ENTRY_SIZE
             or self.time_index.count >= self.max_index_bytes // TIME_ENTRY_SIZE - 1
@@ -270,14 +270,14 @@ class Segment(SegmentHandle):
 
     @property
     def max_timestamp_ms(self) -> int:
-        """-1 if there is none. After a restart, it comes from the time index."""
+        """The largest timestamp of any record; -1 if there is none. After a restart, it comes from the time index."""
         if self._max_timestamp_ms == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp_ms
 
     @property
     def max_timestamp_offset(self) -> int:
-        """The last offset of that batch."""
+        """The last offset of the batch with ``max_timestamp_ms``."""
         if self._max_timestamp_ms == _UNKNOWN:
             self._load_max_timestamp()
         return self._max_timestamp_offset

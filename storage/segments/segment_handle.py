@@ -167,7 +167,7 @@ class SegmentHandle:
         self._is_abandoned = True
 
     def mark_deleted(self) -> None:
-        """Rename to ``.deleted``. Slices stay readable."""
+        """Rename the files to ``.deleted``. Slices stay readable."""
         for suffix in _SUFFIXES:
             path = self._path(suffix)
             if files.exists(path):

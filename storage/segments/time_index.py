@@ -28,13 +28,13 @@ def valid_time_index(data: bytes) -> bytes:
 
 
 def iter_time_index(data: bytes, base_offset: int) -> Iterator[tuple[int, int]]:
-    """(Timestamp in ms, offset) of valid entries."""
+    """(Timestamp in ms, offset) of every entry in valid content."""
     for timestamp_ms, relative in _ENTRY.iter_unpack(data):
         yield timestamp_ms, base_offset + relative
 
 
 def _read_end(path: str) -> tuple[int, bytes]:
-    """(Number of valid entries, last entry). Reads the whole file only if zeros end it."""
+    """The number of valid entries, and the last entry. Reads the whole file only if zeros end it."""
     with suppress(FileNotFoundError), files.opened(path) as descriptor:
         end = files.size_bytes(path) // ENTRY_SIZE * ENTRY_SIZE
         last = files.pread(descriptor, ENTRY_SIZE, end - ENTRY_SIZE) if end else b""
@@ -70,7 +70,7 @@ class TimeIndex:
 
     @property
     def last_entry(self) -> tuple[int, int]:
-        """(Timestamp in ms, offset); (-1, base offset) if empty."""
+        """(Timestamp in ms, offset) of the last entry; (-1, base offset) if the index is empty."""
         self._load()
         return self._last
 

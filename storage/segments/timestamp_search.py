@@ -25,7 +25,7 @@ from kafka_zk.storage.segments.segment_scan import iter_spans, read_range
 
 
 class SearchBounds(NamedTuple):
-    """Batch headers, records, uncompressed bytes."""
+    """Limits of a search: batch headers, records, and uncompressed bytes."""
 
     batch_count: int
     record_count: int

@@ -75,7 +75,7 @@ class TransactionIndex:
         return self._entries
 
     def append(self, entry: AbortedTransaction) -> None:
-        """The largest last offset so far. Raises: OSError."""
+        """Add an entry whose last offset is the largest. Raises: OSError."""
         entries = self.entries
         self._write_count += 1
         write_end(self.path, len(entries) * ENTRY_SIZE, _ENTRY.pack(*entry))

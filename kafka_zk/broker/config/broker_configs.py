@@ -16,12 +16,12 @@ ALL_KEYS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
 BROKER_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
     {name: row for name, row in ALL_KEYS.items() if row.is_listed}
 )
-"""Shown by DescribeConfigs for every broker."""
+"""The keys that DescribeConfigs shows for every broker."""
 
 DYNAMIC_ONLY_CONFIGS: Mapping[str, BrokerKey[Any]] = MappingProxyType(
     {name: row for name, row in ALL_KEYS.items() if row.is_dynamic and not row.is_listed}
 )
-"""Shown by DescribeConfigs only where set."""
+"""The keys that DescribeConfigs shows only where they are set."""
 
 
 def documentation(key: str) -> str:
@@ -52,7 +52,7 @@ for _row in ALL_KEYS.values():
 
 
 def synonyms(key: str) -> tuple[str, ...]:
-    """All spellings, by precedence."""
+    """All spellings of a broker key, in order of precedence."""
     return _SYNONYMS.get(key, (key,))
 
 

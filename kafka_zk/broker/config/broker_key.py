@@ -19,7 +19,7 @@ UNUSED = "A key of Apache Kafka that is kept and shown; this broker does not use
 
 
 class Update(enum.Enum):
-    """Kafka's modes."""
+    """Kafka's dynamic update modes."""
 
     READ_ONLY = "read-only"
     PER_BROKER = "per-broker"
@@ -36,10 +36,10 @@ class Use(enum.Enum):
 
 
 class Facts(TypedDict, total=False):
-    """Optional ones of a row."""
+    """The optional properties of a row."""
 
     low: int
-    """Allowed."""
+    """Smallest allowed value."""
 
     use: Use
     update: Update

@@ -51,13 +51,13 @@ MOST_KEYS = 1_000
 
 
 def parse(key: str, text: str) -> Value:
-    """Unknown keys have texts. Raises BadValue."""
+    """The value of a key; that of an unknown key is a text. Raises BadValue."""
     row = ALL_KEYS.get(key)
     return row.check(text) if row else config_values.parse(key, "STRING", text)
 
 
 class DynamicBrokerConfig:
-    """One broker's layers.
+    """The layers of one broker's configuration.
 
     Attributes:
         static: ``server.properties``, with overrides.
@@ -137,7 +137,7 @@ class DynamicBrokerConfig:
             return {}
 
     def validate(self, properties: Mapping[str, str], *, per_broker: bool) -> None:
-        """May these replace the stored ones? Raises ApiError with Kafka's message."""
+        """Check whether the properties may replace the stored ones. Raises ApiError with Kafka's message."""
         config = self.validate_texts(properties, per_broker=per_broker)
         if per_broker:
             check_owners(properties.keys() - self.own.keys(), config)
@@ -302,7 +302,7 @@ def _check_cleaner_threads(wanted: Mapping[str, str], present: Mapping[str, str]
 
 
 def _check_requirements(merged: Mapping[str, str]) -> None:
-    """Kafka's checks of a whole configuration."""
+    """Apply Kafka's checks of a broker's whole configuration."""
 
     def require(holds: bool, problem: str) -> None:
         if not holds:

@@ -34,7 +34,7 @@ def holds_password(key: str) -> bool:
 
 
 def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
-    """Kafka checks the names first. Raises ApiError.
+    """Check the listener names, which Kafka does first. Raises ApiError.
 
     ``merged``: the whole new configuration.
     """
@@ -64,7 +64,7 @@ def check_names(present: KafkaConfig, merged: Mapping[str, str]) -> None:
 
 
 def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
-    """Can a running broker change like this? Raises ApiError."""
+    """Check whether a running broker can change from one configuration to the other. Raises ApiError."""
     _check_ports(wanted.listener_list, wanted.properties.get("listeners", ""))
     for name in sorted(present.listener_names & wanted.listener_names):
         if fixed_keys(present, name) != fixed_keys(wanted, name):
@@ -82,7 +82,7 @@ def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
 
 
 def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
-    """Each of these new keys must belong to a listener. Raises ApiError.
+    """Check that each of these new keys belongs to an existing listener. Raises ApiError.
 
     Kafka silently stores others.
     """

@@ -213,7 +213,7 @@ def _positive(key: str, text: str) -> int:
 
 
 def parse_connections_override(entry: str) -> tuple[str, int]:
-    """(Address, count) in ``max.connections.per.ip.overrides``. Raises InvalidBrokerConfig."""
+    """Parse an entry of ``max.connections.per.ip.overrides`` into (address, count). Raises InvalidBrokerConfig."""
     host, _, text = entry.rpartition(":")
     count = decimal_integer(text.strip(), NATURAL_INT32)
     if not host or count is None:

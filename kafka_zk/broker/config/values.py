@@ -70,7 +70,7 @@ def to_text(value: Value) -> str:
 
 
 def check(key: str, definition: TopicConfig, text: str, topic_key: str | None = None) -> Value:
-    """Against a topic key's definition.
+    """Parse ``text`` and check it against a topic key's definition.
 
     ``key``: the topic key, or the broker key with the default of ``topic_key``.
 

@@ -148,7 +148,7 @@ class ActiveController:
         await self.elections.ordered()
 
     def end(self) -> None:
-        """Work in progress fails with ControllerMoved."""
+        """Close everything; work in progress fails with ControllerMoved."""
         self._ended = True
         self._retry.stop()
         if self._balance_due is not None:
@@ -179,7 +179,7 @@ class ActiveController:
     # -- the beginning --
 
     async def _initialized_replicas(self) -> tuple[list[Replica], list[Replica]]:
-        """Online ones, then offline ones."""
+        """Return the online replicas, then the offline ones."""
         online: list[Replica] = []
         offline: list[Replica] = []
         for portion in portions(self.context.partitions(), PARTITIONS_A_TURN):

@@ -24,15 +24,15 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 ATTEMPTS_A_SECOND = 100
-"""Failed attempts, of all brokers together. One takes about 0.5 ms."""
+"""Maximum number of failed attempts per second for all brokers together. One takes about 0.5 ms."""
 ATTEMPTS_AT_ONCE = 200
-"""First connections without a pause."""
+"""Number of first connections that begin without a pause."""
 
 _log = Logger()
 
 
 class ControlConnection(Protocol):
-    """What a channel uses of ``KafkaConnection``."""
+    """The methods of ``KafkaConnection`` that a channel uses."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -97,7 +97,7 @@ class ConnectPace:
         return pause_s
 
     def not_failing(self, broker_id: int) -> None:
-        """The broker answered or is gone."""
+        """Record that the broker answered or is gone."""
         self._failing.discard(broker_id)
 
 
@@ -255,7 +255,7 @@ class Channels:
         self._closed = False
 
     def know(self, broker_ids: Iterable[int]) -> None:
-        """See ``ConnectPace``."""
+        """Do not let these brokers wait for unknown ones (see ``ConnectPace``)."""
         self._pace.know(broker_ids)
 
     def add(self, info: BrokerInfo) -> None:
@@ -271,7 +271,7 @@ class Channels:
             channel.close()
 
     def update(self, info: BrokerInfo) -> None:
-        """New endpoints for the next connection."""
+        """Use the broker's new endpoints for the next connection."""
         channel = self._channels.get(info.broker_id)
         if channel is not None:
             channel.info = info

@@ -107,7 +107,7 @@ class Context:
         self.epoch_zk_version = epoch_zk_version
         """Version of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
         self.brokers: dict[int, LiveBroker] = {}
-        """All registered brokers, also those shutting down."""
+        """All registered brokers by id, including those that are shutting down."""
         self.shutting_down: set[int] = set()
         """Subset of ``brokers``: they asked for a controlled shutdown."""
         self.unclean_starts: set[int] = set()
@@ -129,7 +129,7 @@ class Context:
         self.offline_dirs: dict[int, set[TopicPartition]] = {}
         """Broker id -> replicas on failed log directories; reset when it starts or fails."""
         self.topics_to_delete: set[str] = set()
-        """Requested and not complete."""
+        """Topics whose deletion was requested and is not complete."""
         self.topics_with_deletion_started: set[str] = set()
         """The topics in ``topics_to_delete`` whose partitions are NonExistent."""
         self.topics_ineligible_for_deletion: set[str] = set()
@@ -156,7 +156,7 @@ class Context:
         return broker is not None and 0 <= zxid < broker.epoch
 
     def live_replicas(self, partition: TopicPartition, *, or_shutting_down: bool = False) -> tuple[int, ...]:
-        """Online ones, in the assignment's order."""
+        """Online replicas in the order of the assignment."""
         return tuple(
             broker_id
             for broker_id in self.replicas(partition)
@@ -200,7 +200,7 @@ class Context:
         ]
 
     def replica_holders(self) -> set[int]:
-        """Brokers with an assigned partition."""
+        """All brokers that a partition is assigned to."""
         return {
             broker_id
             for assignments in self.assignments.values()
@@ -282,7 +282,7 @@ class Context:
     def split_legal_partitions(
         self, partitions: Iterable[TopicPartition], event: PartitionEvent
     ) -> tuple[list[TopicPartition], list[TopicPartition]]:
-        """(Legal, illegal) for the event."""
+        """Split partitions into (legal, illegal) for the event."""
         legal: list[TopicPartition] = []
         illegal: list[TopicPartition] = []
         allowed = PARTITION_TRANSITIONS[event]
@@ -293,7 +293,7 @@ class Context:
     def split_legal_replicas(
         self, replicas: Iterable[Replica], event: ReplicaEvent
     ) -> tuple[list[Replica], list[Replica]]:
-        """(Legal, illegal) for the event."""
+        """Split replicas into (legal, illegal) for the event."""
         legal: list[Replica] = []
         illegal: list[Replica] = []
         allowed = REPLICA_TRANSITIONS[event]

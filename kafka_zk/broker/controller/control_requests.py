@@ -35,7 +35,7 @@ VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.UPDATE_METADATA: (3, 8),
     ApiKey.STOP_REPLICA: (0, 4),
 }
-"""Lowest and highest supported."""
+"""Lowest and highest supported version of each request."""
 
 _LeaderAndIsr = codec.request(ApiKey.LEADER_AND_ISR)
 _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
@@ -63,7 +63,7 @@ class Sender(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A leader on the inter-broker listener."""
+    """A leader's address on the inter-broker listener."""
 
     broker_id: int
     host: str
@@ -129,7 +129,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaderAndIsrRequest:
-    """Which partitions a broker leads or follows."""
+    """Tells a broker which partitions it leads or follows."""
 
     api_key: ClassVar[ApiKey] = ApiKey.LEADER_AND_ISR
     sender: Sender
@@ -209,7 +209,7 @@ class ClusterUpdate:
 
     @property
     def partition_states(self) -> list[MetadataState]:
-        """Flat, for versions below 5."""
+        """The partitions as a flat list, for versions below 5."""
         for _ in self.prepare():
             pass
         return [self._states[tp] for tp in self.partitions]
@@ -294,7 +294,7 @@ class UpdateMetadataRequest:
 
 @dataclass(frozen=True, slots=True)
 class StopReplicaRequest:
-    """Which replicas a broker stops, and which it deletes."""
+    """Tells a broker which replicas to stop, and which of them to delete."""
 
     api_key: ClassVar[ApiKey] = ApiKey.STOP_REPLICA
     sender: Sender

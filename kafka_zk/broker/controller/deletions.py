@@ -42,7 +42,7 @@ class Deletions:
             await self.run()
 
     async def try_refused(self) -> None:
-        """Live brokers rejected them."""
+        """Retry deletions that live brokers rejected."""
         waiting = topic_deletion.waiting(self._context)
         await self._turn_for(waiting)
         await self.resume([topic for topic in waiting if topic_deletion.is_refused(self._context, topic)])
@@ -55,7 +55,7 @@ class Deletions:
             await self.run()
 
     async def answered(self, broker_id: int, request_error: int, errors: Mapping[TopicPartition, int]) -> None:
-        """StopReplica (delete), for topics to delete."""
+        """Handle a broker's response to StopReplica (delete) for partitions of topics to delete."""
         failed = [
             tp for tp, code in errors.items() if request_error != ErrorCode.NONE or code != ErrorCode.NONE
         ]

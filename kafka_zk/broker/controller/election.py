@@ -101,7 +101,7 @@ def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -
 
 
 def preferred(assigned: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """The first assigned replica."""
+    """Return leadership to the first replica of the assignment."""
     first = assigned[0] if assigned else None
     return Elected(first, list(isr)) if first is not None and first in live and first in isr else None
 
@@ -122,7 +122,7 @@ def controlled_shutdown(
 def _most_trusted(
     candidates: Iterable[int], isr: Sequence[int], live: Collection[int], absences: Absences
 ) -> Elected | None:
-    """The first among equals. Other unclean members leave the ISR."""
+    """The most trusted candidate, the first among equals. Other unclean members leave the ISR."""
     leader = min((each for each in candidates if each in live and each in isr), key=absences.doubt, default=None)
     if leader is None:
         return None

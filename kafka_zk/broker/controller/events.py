@@ -65,8 +65,8 @@ class LeadersElected(ControllerEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrsChanged(ControllerEvent):
-    """Written because their leaders asked or a broker is gone. Without a leader if that broker led and no other
-    could."""
+    """ISRs of partitions were written, because their leaders asked or a broker is gone. Without a leader if that broker
+    led and no other could."""
 
     leadership: tuple[tuple[TopicPartition, LeadershipInfo], ...]
 

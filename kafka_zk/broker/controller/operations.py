@@ -28,11 +28,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class ControllerOperation(ABC, Generic[T_co]):
-    """A request and its work."""
+    """A request and the work that the controller does for it."""
 
     @property
     def name(self) -> str:
-        """The resulting events' cause, for observers."""
+        """The cause of the resulting events, which observers see."""
         return type(self).__name__
 
     @abstractmethod

@@ -49,7 +49,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> None:
 
 
 def move(context: Context, partitions: Collection[TopicPartition], event: PartitionEvent) -> None:
-    """Any event but BRING_ONLINE. Raises IllegalTransition before anything moves."""
+    """Apply an event other than BRING_ONLINE. Raises IllegalTransition before anything moves."""
     assert event is not PartitionEvent.BRING_ONLINE, "Online needs a leader"
     context.require_legal_partitions(partitions, event)
     context.partition_states.update(dict.fromkeys(partitions, event.target))
@@ -77,7 +77,7 @@ def elect(
     current: Mapping[TopicPartition, LeadershipInfo | None],
     unclean_topics: Collection[str] = (),
 ) -> tuple[list[WriteState], list[FailedChange]]:
-    """A leader for each of ``current``.
+    """Elect a leader for each partition of ``current``.
 
     Args:
         current: last known states; None if missing or invalid.

@@ -32,7 +32,7 @@ def why_no_election(context: Context, tp: TopicPartition, *, unclean: bool) -> A
 
 
 def failed(tp: TopicPartition, *, unclean: bool) -> ApiError:
-    """No replica could be elected."""
+    """The error if no replica could be elected."""
     code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if unclean else ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     return ApiError(code, f"Failed to elect leader for partition {tp} under strategy {_STRATEGY_NAMES[unclean]}")
 

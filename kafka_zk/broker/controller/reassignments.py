@@ -200,7 +200,7 @@ class Reassignments:
     # -- ZooKeeper --
 
     async def _write_assignments(self, assignments: Assignments) -> list[TopicPartition]:
-        """The znodes' other fields stay. Returns the written partitions."""
+        """Write the assignments, keeping other fields of the znodes. Returns the written partitions."""
         written: list[TopicPartition] = []
         topics = {topic: list(tps) for topic, tps in by_topic(assignments)}
         while topics:

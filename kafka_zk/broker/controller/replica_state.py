@@ -49,7 +49,7 @@ def initialize(context: Context, partitions: Iterable[TopicPartition]) -> tuple[
 
 
 def move(context: Context, replicas: Collection[Replica], event: ReplicaEvent) -> tuple[list[Send], list[FailedChange]]:
-    """Any event but TAKE_OFFLINE. Raises IllegalTransition before anything moves."""
+    """Apply an event other than TAKE_OFFLINE. Raises IllegalTransition before anything moves."""
     context.require_legal_replicas(replicas, event)
     match event:
         case ReplicaEvent.CREATE:

@@ -52,7 +52,7 @@ class ControllerReporter:
             self.event(events.PartitionsMoved, tuple(partitions), state)
 
     def forget(self, topics: Collection[str]) -> None:
-        """New topics may get their names."""
+        """Forget deleted topics, because new topics may get their names."""
         gone = set(topics)
         self._refused = {key: reason for key, reason in self._refused.items() if key[0].topic not in gone}
         self._known_errors = {
@@ -60,7 +60,7 @@ class ControllerReporter:
         }
 
     def reign_over(self) -> None:
-        """The next reign reports everything again."""
+        """Forget all reported problems, so that the next reign reports everything again."""
         self._refused.clear()
         self._known_errors.clear()
         self._unreachable.clear()
@@ -159,7 +159,7 @@ class ControllerReporter:
             )
 
     def _many_unreachable(self) -> None:
-        """Once until half are reachable again."""
+        """Report that many brokers are unreachable, once until half of the brokers are reachable again."""
         if not self._many_are_unreachable:
             self._many_are_unreachable = True
             _log.warn(

@@ -71,7 +71,7 @@ class StateChanges:
         await self._send(effects)
 
     async def partitions(self, partitions: Sequence[TopicPartition], event: PartitionEvent) -> None:
-        """Any event but BRING_ONLINE."""
+        """Apply an event other than BRING_ONLINE to partitions."""
         for portion in portions(partitions, PARTITIONS_A_TURN):
             await self._turns.spend(len(portion) * PARTITION_COST)
             legal, illegal = self._context.split_legal_partitions(portion, event)
@@ -196,7 +196,7 @@ class StateChanges:
         return await self._elect(list(known), ElectionStrategy.OFFLINE)
 
     def _create_operations(self, creates: Iterable[CreateState]) -> list[Operation]:
-        """Per topic the parent znode (unless a partition has a leader), per partition two znodes."""
+        """Per topic, create the parent znode (unless a partition has a leader); per partition, two znodes."""
         operations: list[Operation] = []
         infos = {create.partition: create.info for create in creates}
         for topic, partitions in by_topic(infos):

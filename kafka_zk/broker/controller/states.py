@@ -31,7 +31,7 @@ class ReplicaState(enum.Enum):
 
 
 class PartitionEvent(enum.Enum):
-    """The controller's action on a partition."""
+    """An action of the controller on a partition."""
 
     CREATE = "create"
     BRING_ONLINE = "bring online"
@@ -44,7 +44,7 @@ class PartitionEvent(enum.Enum):
 
 
 class ReplicaEvent(enum.Enum):
-    """The controller's action on a replica."""
+    """An action of the controller on a replica."""
 
     CREATE = "create"
     BRING_ONLINE = "bring online"

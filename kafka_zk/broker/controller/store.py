@@ -119,7 +119,7 @@ class ControllerStore:
         return await self.repeated(lambda: read_unclean_starts(self._client))
 
     async def children(self, path: str) -> list[str]:
-        """Sorted; empty if ``path`` does not exist. Raises: NoAuth."""
+        """Sorted names of the children; empty if ``path`` does not exist. Raises: NoAuth."""
         (answer,) = await self.repeated(lambda: found([self._client.children(path)]))
         return [] if answer is None else answer[0]
 
@@ -152,7 +152,8 @@ class ControllerStore:
         return stored
 
     async def _assignment(self, topic: str, path: str, data: bytes | None) -> TopicAssignment:
-        """Empty if the znode is invalid. Decoded in turns: there may be tens of thousands of partitions."""
+        """The assignment, decoded in turns; empty if the znode is invalid. Decoded in turns: there may be tens of
+        thousands of partitions."""
         try:
             assignment: TopicAssignment = await worked_off(self._clock, topics.decode_assignment_in_steps(topic, data))
         except InvalidZnode as error:
@@ -162,7 +163,7 @@ class ControllerStore:
         return assignment
 
     async def states(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, LeadershipInfo | None]:
-        """Each state with its znode's version and zxid; None if missing or invalid."""
+        """The state of each partition with its znode's version and zxid; None if the znode is missing or invalid."""
         states: dict[TopicPartition, LeadershipInfo | None] = {}
         for window in _windows(partitions):
             paths = [topics.state_path(tp.topic, tp.partition) for tp in window]
@@ -184,7 +185,7 @@ class ControllerStore:
         return configs
 
     async def log_dir_events(self, paths: Sequence[str]) -> set[int]:
-        """The brokers that these notifications name."""
+        """The brokers that the notifications at these paths name."""
         told = [
             self._understood(path, partial(isr.decode_log_dir_event, path, answer[0]))
             for path, answer in zip(paths, await self.get_all(paths), strict=True)
@@ -195,7 +196,7 @@ class ControllerStore:
         return {broker_id for broker_id in told if broker_id is not None}
 
     async def isr_changes(self, paths: Sequence[str]) -> set[TopicPartition]:
-        """The partitions that these notifications name."""
+        """The partitions that the notifications at these paths name."""
         told: set[TopicPartition] = set()
         for path, answer in zip(paths, await self.get_all(paths), strict=True):
             if answer is not None:

@@ -60,7 +60,7 @@ def resume(context: Context, topics: Iterable[str]) -> None:
 
 
 def waiting(context: Context) -> set[str]:
-    """Requested deletions that wait."""
+    """Topics whose deletion was requested and has to wait."""
     return context.topics_to_delete & context.topics_ineligible_for_deletion
 
 
@@ -75,7 +75,7 @@ def is_refused(context: Context, topic: str) -> bool:
 
 
 def plan(context: Context) -> DeletionPlan:
-    """Possible now. Repeat until there are none."""
+    """The steps that are possible now. Repeat until there are none."""
     complete: list[str] = []
     retry: list[Replica] = []
     start: list[str] = []
@@ -99,7 +99,7 @@ def begin(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def replicas_to_delete(context: Context, topics: Collection[str]) -> ReplicasToDelete:
-    """All that are not deleted yet. Topics with an offline one become ineligible."""
+    """All replicas of the topics that are not deleted yet. Topics with an offline one become ineligible."""
     live: list[Replica] = []
     dead: list[Replica] = []
     for topic in sorted(topics):

@@ -64,7 +64,7 @@ class InternalTopic:
         return not live_count or self._replication_factor() <= live_count
 
     def create(self) -> None:
-        """Unless an attempt is in progress, or no live brokers are known yet."""
+        """Begin to create the topic, unless an attempt is in progress or no live brokers are known yet."""
         if self._is_creating or not self._metadata.brokers:
             return
         self._is_creating = True

@@ -40,7 +40,7 @@ class LogReading:
         self._last: LastValues = {}
 
     def load_steps(self, replicas: ReplicaManager, tp: TopicPartition, buffer_bytes: int) -> Iterator[None]:
-        """A step takes about a millisecond.
+        """Read the log in steps of about a millisecond.
 
         Reading stops at damage; the rest of a batch that cannot be decoded is skipped.
         Raises: ApiError, OSError.
@@ -96,7 +96,7 @@ class LogReading:
             self._skip(header.base_offset, str(error))
 
     def _values_of(self, header: BatchHeader) -> LastValues:
-        """Where this batch's records go."""
+        """The map that receives the records of this batch."""
         return self._last
 
     def _take_marker(self, data: bytes, position: int, header: BatchHeader) -> None:
@@ -107,7 +107,7 @@ class LogReading:
         yield from ()
 
     def _decode(self, raw_key: bytes, base_offset: int, value: bytes) -> None:
-        """A key's last record."""
+        """Process the last record of a key."""
         raise NotImplementedError
 
     def _skip(self, offset: int, problem: str) -> None:

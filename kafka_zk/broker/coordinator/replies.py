@@ -51,7 +51,7 @@ class Replies:
             waiting.callback(result)
 
     def forget(self, reply: Reply) -> None:
-        """The client has disconnected."""
+        """Drop a request whose client has disconnected."""
         self._waiting.pop(reply, None)
 
 

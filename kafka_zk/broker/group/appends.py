@@ -66,7 +66,7 @@ class Appends:
         producer: Producer | None = None,
         guard: VerificationStateEntry | None = None,
     ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """A non-empty batch. Awaitable until the append is complete.
+        """Write a non-empty batch of committed offsets. Awaitable until the append is complete.
 
         Args:
             producer: of the offsets' transaction, if any.

@@ -195,7 +195,7 @@ class GroupCoordinator:
         return error
 
     def leave(self, group_id: str, members: Iterable[MemberIdentity]) -> LeaveResult:
-        """One after the other."""
+        """Remove members, one after the other."""
         error = self._manager.refusal(group_id)
         if error is not ErrorCode.NONE:
             return LeaveResult(error)

@@ -130,7 +130,7 @@ class Group(GroupMetadata):
         return self._take_effects()
 
     def heartbeat(self, member_id: str, group_instance_id: str | None, generation_id: int, now: Now) -> ErrorCode:
-        """Extend the session. REBALANCE_IN_PROGRESS asks the member to rejoin."""
+        """Extend a member's session. REBALANCE_IN_PROGRESS asks the member to rejoin."""
         refusal = self.refusal(Event.HEARTBEAT, member_id, group_instance_id, generation_id)
         if refusal in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self.extend_session(member_id, now)
@@ -164,7 +164,7 @@ class Group(GroupMetadata):
     # Results and time.
 
     def stored(self, then: Stored, error: ErrorCode, now: Now) -> list[Effect]:
-        """A ``StoreGroup`` effect was carried out."""
+        """Handle the result of the write of a ``StoreGroup`` effect."""
         if isinstance(then, AssignmentStored):
             self._assignment_stored(then, error, now)
         elif isinstance(then, StaticMemberStored):

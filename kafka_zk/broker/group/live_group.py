@@ -31,8 +31,8 @@ def now_of(clock: Clock) -> Now:
 
 
 class LiveGroup:
-    """Stored in ``partition`` of ``__consumer_offsets``. ``counted_bytes``, ``counted_offsets_bytes``: of the memory
-    for members and offsets."""
+    """A group of this broker, stored in ``partition`` of ``__consumer_offsets``. ``counted_bytes``,
+    ``counted_offsets_bytes``: of the memory for members and offsets."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class LiveGroup:
         self._timer_ms = deadline_ms
 
     def close(self, error: ErrorCode) -> None:
-        """Answer waiting requests with ``error``."""
+        """Stop the timer and answer waiting requests with ``error``."""
         self.carry_out(self.group.unload(error))
         if self._timer is not None:
             self._timer.cancel()

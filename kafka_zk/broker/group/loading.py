@@ -111,7 +111,7 @@ class LoadedPartition(LogReading):
 
 
 def _consistent(group: GroupMetadataValue) -> GroupMetadataValue:
-    """Members must fit into one group."""
+    """Check that the members can belong to one group."""
     members = group.members
     instance_ids = [member.group_instance_id for member in members if member.group_instance_id is not None]
     if len({member.member_id for member in members}) < len(members) or len(set(instance_ids)) < len(instance_ids):

@@ -65,7 +65,7 @@ class Member:
         return frozenset(name for name, _ in self.protocols)
 
     def vote(self, candidates: Iterable[str]) -> str:
-        """The preferred candidate. Raises: StopIteration if there is none."""
+        """The candidate that the member prefers. Raises: StopIteration if there is none."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
@@ -75,7 +75,7 @@ class Member:
 
 
 class Members:
-    """Oldest first.
+    """The members of a group, oldest first.
 
     Attributes:
         leader: its member id; None if there are no members.
@@ -118,7 +118,7 @@ class Members:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Oldest member first."""
+        """Member ids, oldest member first."""
         return tuple(self._members)
 
     @property
@@ -177,7 +177,7 @@ class Members:
         return member
 
     def rename_static(self, group_instance_id: str, new_member_id: str) -> Member:
-        """The member keeps its position."""
+        """Change the member id of a static member, whose position does not change."""
         old_member_id = self.static[group_instance_id]
         member = self._members[old_member_id]
         member.member_id = new_member_id

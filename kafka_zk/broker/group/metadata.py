@@ -65,7 +65,7 @@ class GroupMetadata:
     # State.
 
     def enter(self, event: Event, now: Now | None) -> None:
-        """According to the transition table. Raises: IllegalTransition."""
+        """Change the state according to the transition table. Raises: IllegalTransition."""
         after = outcome(TRANSITIONS, event, self.state)
         if isinstance(after, ErrorCode):
             raise IllegalTransition(f"{event.value} in {self.state.value}")
@@ -88,7 +88,7 @@ class GroupMetadata:
     def joined(
         self, member: Member, with_members: bool, *, leader: str | None = None, skip_assignment: bool = False
     ) -> JoinResult:
-        """The JoinGroup response."""
+        """The JoinGroup response for a member of this generation."""
         assert self.protocol_name is not None
         if leader is None:
             leader = self.members.leader or ""

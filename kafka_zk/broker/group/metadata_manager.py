@@ -82,7 +82,7 @@ class GroupMetadataManager:
 
     @property
     def is_active(self) -> bool:
-        """False during a shutdown."""
+        """False while the broker shuts down."""
         return self._is_active
 
     @property

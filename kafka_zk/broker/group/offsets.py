@@ -26,8 +26,8 @@ def _metadata_bytes(offsets: Iterable[OffsetAndMetadata]) -> int:
 
 @dataclass
 class OpenTransactions:
-    """A group's, in the log. ``offsets``: by producer id. ``committed``: for these partitions, the base offset of the
-    committed offset's batch."""
+    """A group's open transactions in the log. ``offsets``: by producer id. ``committed``: for these partitions, the
+    base offset of the committed offset's batch."""
 
     offsets: dict[int, dict[TopicPartition, Written]] = field(default_factory=dict)
     committed: dict[TopicPartition, int] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class GroupOffsets:
                 self._pending.pop(tp, None)
 
     def begin(self, offsets: Offsets) -> None:
-        """The append of these offsets begins."""
+        """Record the start of an append of these offsets."""
         self._pending.update(offsets)
         self._pending_count += len(offsets)
 
@@ -109,7 +109,7 @@ class GroupOffsets:
         self.failed(offsets)
 
     def failed(self, offsets: Offsets) -> None:
-        """The append of these offsets failed. Later commits stay pending."""
+        """Record the end of an append. Later commits stay pending."""
         for tp, offset in offsets.items():
             if self._pending.get(tp) == offset:
                 del self._pending[tp]

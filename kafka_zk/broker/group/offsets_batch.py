@@ -88,7 +88,7 @@ class OffsetsBatch:
         return _cached_front(group_id, topic) if len(group_id) <= _LONGEST_CACHED else _front(group_id, topic)
 
     def build(self, producer: Producer | None = None) -> bytearray:
-        """Transactional with a ``producer``."""
+        """The batch; transactional if ``producer`` is given."""
         return assemble_batch(
             b"".join(self._parts),
             attributes=0 if producer is None else TRANSACTIONAL_FLAG,

@@ -19,7 +19,7 @@ class OpenTransactionGroups:
             self._groups.setdefault(partition, {}).setdefault(producer_id, set()).add(group_id)
 
     def of(self, partition: int, producer_id: int) -> list[str]:
-        """Sorted."""
+        """The groups with open transactions of the producer, sorted."""
         return sorted(self._groups.get(partition, {}).get(producer_id, ()))
 
     def remove(self, partition: int, group_id: str, producer_id: int) -> None:
@@ -33,5 +33,5 @@ class OpenTransactionGroups:
             self._groups.pop(partition, None)
 
     def unload(self, partition: int) -> None:
-        """Another broker leads the partition now."""
+        """Forget a partition that another broker now leads."""
         self._groups.pop(partition, None)

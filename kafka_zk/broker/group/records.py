@@ -59,7 +59,7 @@ class GroupKey(NamedTuple):
 
 
 class UnknownKey(NamedTuple):
-    """Ignored, as in Kafka."""
+    """A key of an unknown version; ignored, as in Kafka."""
 
     version: int
 

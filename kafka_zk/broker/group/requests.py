@@ -17,7 +17,7 @@ NO_GENERATION = -1
 LAST_GENERATION = 2**31 - 1
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(Name, metadata) of each supported assignor, by preference."""
+"""Name and metadata of each assignor that a member supports, in order of preference."""
 
 
 class Now(NamedTuple):

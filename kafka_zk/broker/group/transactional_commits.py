@@ -73,7 +73,7 @@ class TransactionalCommits:
     async def _verified(
         self, partition: int, transaction: TransactionToVerify
     ) -> tuple[VerificationStateEntry | None, ErrorCode]:
-        """Is the partition in the transaction (KIP-890)? Returns the guard, if any, and the error."""
+        """Verify that the partition is in the transaction (KIP-890). Returns the guard, if any, and the error."""
         if self._replicas.verification is None:
             return None, _NONE
         tp = TopicPartition(OFFSETS_TOPIC, partition)
@@ -101,8 +101,8 @@ class TransactionalCommits:
         return written.error
 
     def markers_written(self, tp: TopicPartition, first_offset: int, markers: Sequence[MarkerBatch]) -> None:
-        """All in-sync replicas have the markers, from ``first_offset`` on: offsets take effect or are dropped. Repeated
-        calls have no effect."""
+        """Handle markers that are on all in-sync replicas, the first at ``first_offset``: offsets take effect or are
+        dropped. Repeated calls have no effect."""
         if tp.topic == OFFSETS_TOPIC:
             for offset, (_, header, marker) in enumerate(markers, first_offset):
                 self._manager.transaction_ended(

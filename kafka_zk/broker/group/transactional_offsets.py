@@ -74,14 +74,15 @@ class TransactionalOffsets:
         return producer_id in self._of or producer_id in self._appending
 
     def begin(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
-        """An append of offsets for these partitions begins."""
+        """Record the start of an append of offsets for these partitions."""
         self._writing.update(tps)
         self._appending.setdefault(producer_id, _Appending()).count += 1
 
     def written(
         self, producer_id: int, offsets: Mapping[TopicPartition, OffsetAndMetadata], record_offset: int
     ) -> Marker | None:
-        """The append succeeded. Returns the marker if that was reported already; otherwise offsets wait for it."""
+        """Record a successful append. Returns the marker if that was reported already; otherwise offsets wait for
+        it."""
         markers = self._appending[producer_id].markers
         marker = min((each for each in markers if each.offset > record_offset), default=None)
         self.failed(producer_id, offsets.keys())
@@ -99,7 +100,7 @@ class TransactionalOffsets:
                 staged[tp] = Written(offset, record_offset)
 
     def failed(self, producer_id: int, tps: Collection[TopicPartition]) -> None:
-        """The append failed."""
+        """Record the end of an append."""
         self._writing.subtract(tps)
         self._writing = +self._writing
         self._appending[producer_id].count -= 1

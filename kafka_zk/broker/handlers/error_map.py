@@ -23,7 +23,7 @@ _CODES: dict[type[Exception], ErrorCode] = {
 }
 
 EXPECTED: tuple[type[Exception], ...] = (ApiError, *_CODES)
-"""What handlers turn into error codes. Any other exception is a bug and closes the connection."""
+"""Exceptions that handlers turn into error codes. Any other exception is a bug and closes the connection."""
 
 
 def error_code(error: Exception) -> ErrorCode:

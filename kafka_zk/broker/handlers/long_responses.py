@@ -55,7 +55,7 @@ class ResponseTurns(Turns):
             await self.next()
 
     def keep_objects(self) -> None:
-        """All so far, until the response is sent."""
+        """Keep the memory of all objects so far until the response is sent."""
         self._objects_bytes = 0
 
     def drop_objects(self) -> None:

@@ -57,8 +57,8 @@ PARTITIONS_OF_CHUNK = 256
 
 
 class EncodedTopic:
-    """A topic's encoded response. ``parts``: all of it; None after a change. ``chunks``: unchanged partitions by number
-    // PARTITIONS_OF_CHUNK."""
+    """The encoded response for a topic. ``parts``: all of it; None after a change. ``chunks``: unchanged partitions by
+    number // PARTITIONS_OF_CHUNK."""
 
     __slots__ = ("chunks", "parts")
 
@@ -100,7 +100,7 @@ class MetadataCache:
         self._is_old = False  # older than this registration
 
     def update(self, request: Any, changes: Sequence[PartitionChange] | None = None) -> None:
-        """Any version. ``changes``: its ``partition_changes``, if computed."""
+        """Apply an UpdateMetadata of any version. ``changes``: its ``partition_changes``, if computed."""
         changes = list(partition_changes(request)) if changes is None else changes
         if request.broker_epoch > self.broker_epoch:
             self.broker_epoch = request.broker_epoch

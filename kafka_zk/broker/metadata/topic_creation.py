@@ -23,7 +23,7 @@ MAX_PARTITIONS = 50_000
 
 
 class NewTopic(NamedTuple):
-    """Validated."""
+    """A validated topic that can be written."""
 
     name: str
     topic_id: str
@@ -80,7 +80,7 @@ def collision_key(name: str) -> str:
 
 
 def check_properties(topic: str, properties: Mapping[str, str | None], defaults: LogConfig) -> LogConfig:
-    """The topic's configuration with these. Raises ApiError(INVALID_CONFIG)."""
+    """The topic's configuration with these properties. Raises ApiError(INVALID_CONFIG)."""
     empty = [key for key, value in properties.items() if value is None]
     if empty:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(empty)}")

@@ -19,7 +19,7 @@ _FETCH = int(ApiKey.FETCH)
 
 
 class RequestStats:
-    """Since the broker's start.
+    """Counts of requests since the broker's start.
 
     Attributes:
         requests: (API key, version) -> [count, sum in s until the response was ready].

@@ -21,7 +21,7 @@ from kafka_zk.protocol.request import RequestContext
 INTERVAL_MS = 2_000
 REPEAT_S = 60
 MOST_CONNECTIONS = 2_000
-"""Examined per turn: about a millisecond."""
+"""Maximum number of connections examined per turn, which takes about a millisecond."""
 MOST_CLIENTS = 50
 """Maximum number of clients in an event: those with the most connections, and those throttled the longest."""
 LONGEST_NAME = 100

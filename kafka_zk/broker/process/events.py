@@ -33,7 +33,7 @@ class ThrottledClient(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClientsSeen(Event):
-    """Connected and throttled clients. Replaces the previous event.
+    """The clients that are connected to the broker, and those that quotas throttle. Replaces the previous event.
 
     ``left_out``: connections that are missing here, because there are too many.
     """

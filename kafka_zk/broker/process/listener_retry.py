@@ -44,7 +44,7 @@ Effect = FollowIn | StopWaiting
 
 
 class ListenerRetry:
-    """Does another attempt follow?"""
+    """Decides after each attempt whether another one follows."""
 
     def __init__(self) -> None:
         self._lacking: frozenset[str] | None = frozenset()  # None: interrupted

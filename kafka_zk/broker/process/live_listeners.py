@@ -78,7 +78,7 @@ class LiveListeners:
     # -- start and stop -----------------------------------------------------------------------------------------------
 
     def bind(self) -> None:
-        """All configured ones. Raises: CannotListenError."""
+        """Bind all configured listeners. Raises: CannotListenError."""
         config = self._parts.services.config
         for wanted in config.listener_list:
             self._add(config, wanted, self._parts.security.listeners[wanted.name])
@@ -102,8 +102,8 @@ class LiveListeners:
         return iter(list(self._by_name.values()))
 
     def endpoints(self) -> tuple[EndPoint, ...]:
-        """Advertised addresses with actual ports. If a listener could not move, its old address, unless
-        ``advertised.listeners`` has another."""
+        """Advertised addresses of the bound listeners, with their actual ports. If a listener could not move, its old
+        address, unless ``advertised.listeners`` has another."""
         config = self._parts.services.config
         wanted = {listener.name: (listener.host, listener.port) for listener in config.listener_list}
         found = []
@@ -119,7 +119,7 @@ class LiveListeners:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def check(self, config: KafkaConfig) -> None:
-        """Can the listeners change to ``config``? Raises: ApiError."""
+        """Check whether the listeners can change to ``config``. Raises: ApiError."""
         going = self._going(config)
         if self._parts.tls is not None:
             self._parts.tls.check(config, going)

@@ -45,12 +45,12 @@ class LiveTls:
         self._tls[listener.name] = tls
 
     def remove(self, name: str) -> None:
-        """Ignored without TLS."""
+        """Stop following a listener; ignored without TLS."""
         for of_listeners in (self._listeners, self._protocols, self._tls):
             of_listeners.pop(name, None)
 
     def check(self, config: KafkaConfig, leaving: Collection[str] = ()) -> None:
-        """Can the remaining listeners use the configured stores? Raises: ApiError.
+        """Check whether the remaining listeners can use the configured stores. Raises: ApiError.
 
         ``leaving``: listeners to remove, even if others get their names.
         """
@@ -93,12 +93,12 @@ class LiveTls:
         }
 
     def warn(self) -> None:
-        """Once per certificate and limit near its expiry."""
+        """Log certificates near their expiry, once per certificate and limit."""
         for sentence in self._warnings.due(self.certificates(), self._clock.wall_ms()):
             _log.warn("{sentence}", sentence=sentence)
 
     def _changed(self, config: KafkaConfig, leaving: Collection[str] = ()) -> dict[str, ListenerTls]:
-        """Listeners with new content."""
+        """Listeners whose stores have new content."""
         changed, properties = {}, config.properties
         staying = config.listener_names.difference(leaving)
         for name, old in self._tls.items():

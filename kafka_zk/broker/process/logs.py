@@ -25,7 +25,7 @@ CHATTY = ("kazoo", "registry.kazoo", "log_legacy", "twisted.internet")
 
 AUTHORIZER_LOGGER = "kafka.authorizer.logger"
 AUTHORIZER_LOG = "kafka-authorizer.log"
-"""Kafka's name."""
+"""The name that Kafka uses."""
 
 _LEVELS = {
     LogLevel.debug: logging.DEBUG,
@@ -43,7 +43,7 @@ _PLAIN = re.compile(r"[^\s=\"]+")
 
 
 def configure(*, level: str = "info", as_json: bool = False, log_file: LogFile | None = None) -> None:
-    """All logs go to stderr or a file. Call this once.
+    """Send all logs of this process to stderr or to a file. Call this once.
 
     With a file, denials go to AUTHORIZER_LOG beside it, if there are any.
 

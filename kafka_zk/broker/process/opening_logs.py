@@ -22,7 +22,7 @@ PROGRESS_INTERVAL_S = 2.0
 
 
 class StartAbandoned(Exception):
-    """The broker was stopped before."""
+    """The broker was stopped before its logs were open."""
 
 
 async def usable_configs(configs: ConfigRegistry, defaults: LogConfig) -> dict[str, dict[str, str]]:

@@ -267,7 +267,7 @@ class BrokerParts:
     # -- while it runs ------------------------------------------------------------------------------------------------
 
     def periodic_work(self, live_config: LiveConfig) -> list[tuple[int, Callable[[], object]]]:
-        """(Interval in ms, task)."""
+        """The periodic tasks, as (interval in ms, task)."""
         config, logs, clock = self._base.config, self._base.logs, self._base.machine.clock
         now, in_steps = clock.wall_ms, partial(in_slices, clock)
         isr_updates, partitions = self.services.replicas.isr_updates, self.services.replicas.partitions

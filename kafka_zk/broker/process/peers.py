@@ -10,7 +10,7 @@ from kafka_zk.security.client_security import NO_SECURITY, ClientSecurity
 
 
 class Peers:
-    """The caller closes the connections. ``security``: for new ones; replaceable."""
+    """Opens connections, which the caller closes. ``security``: for new ones; replaceable."""
 
     def __init__(
         self,

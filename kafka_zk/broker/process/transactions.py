@@ -68,7 +68,7 @@ class BrokerTransactions:
 
     @property
     def periodic_work(self) -> list[tuple[int, Callable[[], object]]]:
-        """(Interval in ms, task)."""
+        """The periodic tasks, as (interval in ms, task)."""
         config = self._config
         return [
             (config.transaction_abort_timed_out_transaction_cleanup_interval_ms, self.coordinator.abort_timed_out),

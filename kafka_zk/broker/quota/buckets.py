@@ -34,7 +34,7 @@ class ThrottleTimes:
         self._count += 1
 
     def average_ms(self, now_ms: float) -> float:
-        """0 without a throttle."""
+        """Average in ms; 0 if no client was throttled."""
         self._turn(now_ms)
         count = self._count + self._before[1]
         return (self._sum_ms + self._before[0]) / count if count else 0.0
@@ -74,7 +74,7 @@ class RateBucket(Rate):
         return self._bound
 
     def set_bound(self, bound: float) -> None:
-        """Recorded values are kept."""
+        """Set the bound; recorded values are kept."""
         self._bound = bound
         self.most_in_window = bound * (self.window.sample_count - 1) * self.window.sample_ms / 1000
         self.free = self.most_in_window if bound else -1
@@ -163,11 +163,11 @@ class TokenBucket:
         return self.bound * self.window.sample_count * self.window.sample_ms / 1000
 
     def set_bound(self, bound: float) -> None:
-        """Tokens and debt are kept."""
+        """Set the bound; tokens and debt are kept."""
         self.bound = bound
 
     def tokens(self, now_ms: float) -> float:
-        """Negative: a debt."""
+        """Number of tokens; a debt is negative."""
         grown = self._tokens + self.bound * (now_ms - self._updated_ms) / 1000
         self._tokens = min(self._burst, grown)
         self._updated_ms = now_ms

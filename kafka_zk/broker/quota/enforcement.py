@@ -63,7 +63,7 @@ class Enforcement:
     def __init__(self, quotas: ClientQuotas, clock: Timers) -> None:
         self.quotas = quotas
         self.exempt_time = Rate(QuotaWindow())
-        """Percentage of a thread."""
+        """Percentage of a thread that exempt requests use."""
         self._known: Clients = quotas.clients.young  # a dict: a lookup costs less than a call
         quotas.clients.young.find = self._find
         self._clock = clock

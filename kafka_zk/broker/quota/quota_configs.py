@@ -39,7 +39,7 @@ class QuotaConfigs:
         self._reads = {entity_type: DeferredLock() for entity_type in ENTITY_TYPES}
 
     def limit_addresses_by(self, set_ip_rate: SetIpRate) -> None:
-        """Known address quotas, and later changes."""
+        """Pass the known address quotas to ``set_ip_rate``, and later every change."""
         self._set_ip_rate = set_ip_rate
         for address, rate in self._ip_rates.values():
             set_ip_rate(address, rate)

@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Allowed there."""
+        """The keys that are allowed in this znode."""
         return (IP_KEY,) if self.entity_type == "ips" else CLIENT_KEYS
 
 

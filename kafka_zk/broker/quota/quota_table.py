@@ -33,7 +33,7 @@ class QuotaKey(Enum):
 
 
 WHOLE_NUMBERS = {QuotaKey.PRODUCE.value: "LONG", QuotaKey.FETCH.value: "LONG", IP_KEY: "INT"}
-"""Kafka's types of integer keys."""
+"""Kafka's types of the keys that have integer values."""
 
 
 class Owner(NamedTuple):
@@ -86,7 +86,7 @@ class QuotaTable:
 
     @property
     def names(self) -> list[tuple[str, str]]:
-        """(Type, name) of entities with a quota."""
+        """(type, name) of each entity with a quota."""
         return [(entity_type, name) for entity_type, _, name in (path.partition("/") for path in self._values)]
 
     def find(self, key: QuotaKey, user: str, client_id: str) -> Match | None:
@@ -119,7 +119,7 @@ def canonical(entity_name: str) -> str:
 
 
 def parse_bound(text: str) -> float:
-    """Negative values count as 0. Raises ValueError."""
+    """Parse a bound from a znode; negative values count as 0. Raises ValueError."""
     bound = float(text)
     if math.isnan(bound):
         raise ValueError(f"{text} is not a valid number")

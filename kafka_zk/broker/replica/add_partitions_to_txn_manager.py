@@ -31,7 +31,7 @@ Verify = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartit
 
 
 class CoordinatorConnection(Protocol):
-    """What is used of ``KafkaConnection``."""
+    """The methods of ``KafkaConnection`` that verification uses."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -81,7 +81,8 @@ class AddPartitionsToTxnManager:
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
     ) -> RefusedPartitions | Awaitable[RefusedPartitions]:
-        """Partitions outside the transaction, and why. Awaitable if another broker is asked. Never raises."""
+        """The partitions outside the transaction, with the reason. Awaitable if another broker is asked. Never
+        raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:
             return dict.fromkeys(tps, ErrorCode.COORDINATOR_NOT_AVAILABLE)

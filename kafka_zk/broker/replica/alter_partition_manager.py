@@ -54,7 +54,7 @@ Answered = Callable[[Answer], None]
 
 
 class AlterPartitions(Protocol):
-    """Through the controller or to ZooKeeper."""
+    """Writes ISR changes through the controller or to ZooKeeper."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
         """Calls ``answered`` once, with the written ISR or an error code; with OPERATION_NOT_ATTEMPTED at once during
@@ -62,7 +62,7 @@ class AlterPartitions(Protocol):
 
 
 class ControllerConnection(Protocol):
-    """What a manager uses of ``KafkaConnection``."""
+    """The methods of ``KafkaConnection`` that a manager uses."""
 
     @property
     def versions(self) -> Mapping[int, tuple[int, int]]:
@@ -140,7 +140,7 @@ class AlterPartitionManager:
         self._is_running = False
 
     def _failed(self, why: str) -> None:
-        """Once, not at every retry."""
+        """Log a failure once, not at every retry."""
         if why != self._last_failure and not self._is_closed:
             _log.warn("AlterPartition failed and is sent again: {why}", why=why)
         self._last_failure = why

@@ -153,7 +153,7 @@ def _lost() -> ApiError:
 
 
 class BatchHelpers:
-    """A broker's two."""
+    """The two helpers of a broker."""
 
     def __init__(self, clock: Clock, run_in_thread: RunInThread) -> None:
         self._clock = clock

@@ -84,7 +84,7 @@ class DelayedProduce:
         self._undecided.clear()
 
     def outcomes(self, partitions: Mapping[TopicPartition, Partition]) -> list[AppendResult]:
-        """When all are decided.
+        """The outcome of each batch, once all are decided.
 
         If another append of the request failed a log directory, earlier batches there fail, too: they may be lost.
         """
@@ -102,7 +102,7 @@ class ReplicationWait(Wait):
     """The wait of a Produce request."""
 
     def expire_early(self) -> None:
-        """Does nothing: only the followers decide."""
+        """Do nothing, because only the followers decide."""
 
 
 class PassedWait(ReplicationWait):
@@ -110,5 +110,5 @@ class PassedWait(ReplicationWait):
 
     @property
     def kept_bytes(self) -> int:
-        """Roughly what the request still uses."""
+        """Approximate memory that the request still uses."""
         return _WAIT_BYTES + _PARTITION_BYTES * len(self.keys)

@@ -53,7 +53,7 @@ class ReplicasOffline(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class ControllerIgnored(ReplicaEvent):
-    """A request of an earlier one. ``known_epoch``: the newest."""
+    """A request of an earlier controller was ignored. ``known_epoch``: the newest."""
 
     controller_epoch: int
     known_epoch: int

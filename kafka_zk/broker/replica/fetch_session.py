@@ -266,7 +266,7 @@ class FetchSessions:
     def _begin(
         self, wanted: Wanted, uses_topic_ids: bool, now_ms: int, is_follower: bool
     ) -> FetchSession | None:
-        """Evicts other sessions if necessary. None if there is no room."""
+        """Begin a session, evicting others if necessary. None if there is no room."""
         size_bytes = len(wanted) * PARTITION_BYTES
         if is_follower and size_bytes > self._memory.keepable_bytes + self._consumers_bytes():
             return None

@@ -53,7 +53,7 @@ class EpochTable(Protocol):
 
 
 class FollowerLog(Protocol):
-    """What is read of ``storage.log.log.Log``."""
+    """The attributes of ``storage.log.log.Log`` that are read."""
 
     @property
     def log_start_offset(self) -> int: ...
@@ -87,7 +87,7 @@ _NOT_HEARD_YET = frozenset(
     }
 )
 _UNTIL_NEXT_EPOCH = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE)
-"""These errors drop a partition until the next LeaderAndIsr, because a retry would fail again."""
+"""After these errors a partition is dropped until the next LeaderAndIsr, because a retry would fail again."""
 
 
 class ReplicaState(enum.Enum):

@@ -82,7 +82,7 @@ def is_held_back(replicas: ReplicaManager, tp: TopicPartition, broker_id: int) -
 
 
 def diverging_epoch(log: Log, fetch: FetchPartition) -> EpochEndOffset | None:
-    """Where the replica's log diverges from this one, if it does (KIP-595).
+    """Where the fetching replica's log diverges from this one; None if it does not (KIP-595).
 
     Raises: OffsetOutOfRange if that is unknown, or the offset is before the log's start.
     """

@@ -22,13 +22,13 @@ from kafka_zk.protocol.errors import ErrorCode
 
 
 class Committed(NamedTuple):
-    """Written last. ``isr``: in the controller's order, with the leader."""
+    """The ISR that the controller wrote last. ``isr``: in the controller's order, with the leader."""
 
     isr: tuple[int, ...]
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """All that may be in sync, each with all committed records."""
+        """All replicas that may be in sync; each of them has all committed records."""
         return self.isr
 
     def expand(self, broker_id: int) -> "Pending":
@@ -37,13 +37,13 @@ class Committed(NamedTuple):
         return Pending(self, (*self.isr, broker_id))
 
     def shrink(self, out_of_sync: Iterable[int]) -> "Pending":
-        """Propose to remove these."""
+        """Propose to remove followers that lag."""
         gone = set(out_of_sync)
         return Pending(self, tuple(member for member in self.isr if member not in gone))
 
 
 class Pending(NamedTuple):
-    """Proposed, without a final response.
+    """A proposed change without a final response.
 
     ``committed``: before the proposal. ``proposed``: larger or smaller.
     """
@@ -64,7 +64,7 @@ IsrState: TypeAlias = Committed | Pending
 
 
 class Ending(enum.Enum):
-    """What the controller's error code means."""
+    """The meaning of the controller's error code for a change."""
 
     REVERTED = "reverted"  # it was not and will not be written
     GIVEN_UP = "given up"  # in doubt until the next LeaderAndIsr
@@ -89,7 +89,7 @@ def ending_of(code: int) -> Ending:
 
 
 class WrittenIsr(NamedTuple):
-    """The controller's successful response."""
+    """The controller's successful response for a partition."""
 
     leader_epoch: int
     isr: tuple[int, ...]

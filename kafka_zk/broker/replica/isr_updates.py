@@ -41,7 +41,7 @@ class Follower(NamedTuple):
 
 
 class _Nobody:
-    """Rejects changes: there is no controller."""
+    """Rejects changes while there is no controller."""
 
     def submit(self, change: IsrChange, answered: Answered) -> None:
         answered(ErrorCode.OPERATION_NOT_ATTEMPTED)

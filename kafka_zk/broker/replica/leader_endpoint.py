@@ -27,7 +27,7 @@ _EPOCH_SINCE = 1  # OffsetForLeaderEpoch's responses then contain the epoch
 
 
 class LeaderConnection(Protocol):
-    """What is used of ``KafkaConnection``."""
+    """The methods of ``KafkaConnection`` that are used."""
 
     @property
     def connected_to_broker(self) -> bool: ...
@@ -40,7 +40,7 @@ class LeaderConnection(Protocol):
 
 
 class FetchLimits(NamedTuple):
-    """replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes."""
+    """Limits of a follower's fetch: replica.fetch.wait.max.ms, .min.bytes, .response.max.bytes."""
 
     max_wait_ms: int
     min_bytes: int
@@ -107,7 +107,8 @@ class LeaderEndPoint:
         raise ProtocolError(f"an answer to ListOffsets without {tp}")
 
     async def epoch_ends(self, questions: Sequence[EpochQuestion]) -> list[EpochAnswer]:
-        """OffsetForLeaderEpoch. Raises ProtocolError if a response is missing."""
+        """The leader's response to each question (OffsetForLeaderEpoch). Raises ProtocolError if a response is
+        missing."""
         version = self._versions.offset_for_leader_epoch
         assert version is not None, "this protocol has no use for OffsetForLeaderEpoch"
         topics: dict[str, list[Any]] = {}
@@ -139,7 +140,7 @@ class LeaderEndPoint:
         return answers
 
     def close(self) -> None:
-        """Waiting requests fail."""
+        """Close the connection; waiting requests fail."""
         self._closes += 1
         connection, self._connection = self._connection, None
         if connection is not None:

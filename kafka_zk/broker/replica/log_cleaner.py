@@ -66,7 +66,7 @@ class LogCleanerSettings(NamedTuple):
 
     @property
     def share(self) -> CleanerConfig:
-        """One thread's equal share. Source: CleanerThread in LogCleaner.scala@3.9."""
+        """The settings of one thread, which gets an equal share. Source: CleanerThread in LogCleaner.scala@3.9."""
         threads = max(1, self.threads)
         return CleanerConfig(
             min(self.dedupe_buffer_bytes // threads, (1 << 31) - 1),
@@ -111,7 +111,7 @@ class LogCleaner:
 
     @property
     def dead_thread_count(self) -> int:
-        """Lanes that an error ended."""
+        """Number of lanes that ended because of an error."""
         return sum(lane.has_failed for lane in self._lanes)
 
     def start(self) -> None:

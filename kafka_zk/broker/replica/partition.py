@@ -37,7 +37,7 @@ TRANSITIONS: Mapping[Role, frozenset[Role]] = {
     Role.OFFLINE: _SERVABLE | {Role.OFFLINE},
     Role.STOPPED: _SERVABLE,
 }
-"""New role -> earlier roles."""
+"""New role -> the roles from which it can be entered."""
 
 _LEADER = Role.LEADER
 _ANYBODY = InSyncRule(30_000, lambda broker_id: True)
@@ -271,7 +271,7 @@ class Partition:
             self.log.update_high_watermark(offset)
 
     def flush_begins(self, offset: int) -> None:
-        """An append requires a flush. From ``offset`` on, records are committed when durable."""
+        """Record that an append requires a flush. From ``offset`` on, records are committed when durable."""
         self._flush_count += 1
         if self.log is not None:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))

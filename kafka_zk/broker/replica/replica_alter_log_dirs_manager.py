@@ -263,7 +263,7 @@ def _release(move: _Move) -> None:
 
 
 def _make_equal(log: Log, future: Log, now_ms: int) -> None:
-    """All but the records."""
+    """Copy the log's state except its records."""
     future.update_config(log.config)
     future.producers.take_over(log.producers)
     if future.log_end_offset < log.log_end_offset:

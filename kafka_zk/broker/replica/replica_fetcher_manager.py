@@ -26,7 +26,7 @@ ConnectToLeader = Callable[[int], Awaitable[LeaderConnection]]
 
 
 class ReplicaFetcherSettings(NamedTuple):
-    """replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: per partition and response."""
+    """The keys replica.fetch.* and inter.broker.protocol.version. ``max_bytes``: per partition and response."""
 
     versions: FollowerVersions
     limits: FetchLimits
@@ -84,7 +84,7 @@ class ReplicaFetcherManager:
 
     @property
     def bytes_in(self) -> int:
-        """Fetched and appended."""
+        """Bytes of records fetched and appended."""
         return sum(fetcher.bytes_in for fetcher in self._fetchers.values())
 
     def role_changed(self, partition: Partition) -> None:

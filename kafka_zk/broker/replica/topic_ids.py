@@ -21,7 +21,7 @@ class TopicIds:
         return None if known is None else known[0]
 
     def give(self, partition: Partition, topic_id: uuid.UUID) -> None:
-        """Zero: the topic has no id."""
+        """Set the id of the partition's topic; zero means none."""
         if partition.topic_id == topic_id:
             return
         self.forget(partition)
@@ -30,7 +30,7 @@ class TopicIds:
             self._topics.setdefault(topic_id, (partition.tp.topic, set()))[1].add(partition.tp.partition)
 
     def forget(self, partition: Partition) -> None:
-        """The replica is gone."""
+        """Remove a replica that is gone."""
         _, numbers = self._topics.get(partition.topic_id, ("", set()))
         numbers.discard(partition.tp.partition)
         if not numbers:

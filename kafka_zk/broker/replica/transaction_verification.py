@@ -34,7 +34,8 @@ class TransactionToVerify(NamedTuple):
 
 RefusedPartitions: TypeAlias = dict[TopicPartition, ErrorCode]
 Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions | Awaitable[RefusedPartitions]]
-"""Partitions outside the transaction, and why. Awaitable if another broker is asked. Never raises."""
+"""Returns the partitions outside the transaction, with the reason. Awaitable if another broker is asked. Never
+raises."""
 
 
 class Verified(NamedTuple):

@@ -65,12 +65,12 @@ class _Rule(NamedTuple):
 _Rules = tuple[_Rule, ...]
 
 _NO_RULES: _Rules = (_Rule(WILDCARD, 0, 0),)
-"""Where only a pattern's existence matters. Empty rules would count as no pattern."""
+"""For indexes in which only the existence of a pattern matters. Empty rules would count as no pattern."""
 
 
 @functools.lru_cache(maxsize=10_000)
 def _rule(host: str, denied: int, allowed: int) -> _Rule:
-    """Many patterns share one object."""
+    """Cached, so that many patterns share one object."""
     return _Rule(host, denied, allowed)
 
 
@@ -172,8 +172,8 @@ class _Verdicts(dict[_Rules, int]):
 
 
 class Reach(dict[str, bool]):
-    """Resource name -> is one operation allowed to one principal from one host? Names are decided at their first
-    lookup, so it is valid for one ``generation`` of ``AclRules``."""
+    """Resource name -> True if one operation is allowed to one principal from one host. Names are decided at their
+    first lookup, so it is valid for one ``generation`` of ``AclRules``."""
 
     def __init__(self, concerned: Sequence[_Names], verdicts: _Verdicts, if_none: _Names | None) -> None:
         super().__init__()

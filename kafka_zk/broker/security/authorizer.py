@@ -30,7 +30,7 @@ def transactional_id(name: str) -> Resource:
 
 
 MOST_TOPICS = 5_000
-"""Cached ones, about 2 MB."""
+"""Maximum number of cached topic resources, about 2 MB."""
 
 
 class _Topics(dict[str, Resource]):
@@ -105,10 +105,10 @@ class Authorizer:
         return (name for name in names if self.may(context, Operation.DESCRIBE, topic(name)))
 
     async def purge_changes(self, now_ms: int) -> None:
-        """Old ones, in ZooKeeper. ``now_ms``: wall clock. Raises RegistryError."""
+        """Remove old change notifications from ZooKeeper. ``now_ms``: wall clock. Raises RegistryError."""
 
     def close(self) -> None:
-        """The broker is stopping."""
+        """Stop following changes, because the broker is stopping."""
 
 
 class NoAuthorizer(Authorizer):
@@ -136,7 +136,7 @@ class NoAuthorizer(Authorizer):
 
 
 def authorized_operations(authorizer: Authorizer, context: RequestContext, resource: Resource) -> int:
-    """One bit per permitted operation (KIP-430)."""
+    """The operations that are permitted, one bit each (KIP-430)."""
     supported = _SUPPORTED_OPERATIONS[resource.type]
     return sum(1 << operation for operation in supported if authorizer.may(context, operation, resource))
 

@@ -27,7 +27,7 @@ from kafka_zk.security import scram
 from kafka_zk.security.scram import TokenCredential
 
 MOST_TOKENS = 20_000
-"""Per cluster. Listing more than 40,000 would exceed ZooKeeper's response limit."""
+"""Maximum per cluster. Listing more than 40,000 would exceed ZooKeeper's response limit."""
 
 MOST_OF_OWNER = 1_000
 """Maximum per owner, so that one user cannot use up the limit of the cluster."""
@@ -118,7 +118,7 @@ class DelegationTokens:
         self._read_hidden_later()
 
     def _read_hidden_later(self) -> None:
-        """A changed ACL is not announced."""
+        """Read again what an ACL hides, because a changed ACL is not announced."""
         is_due = self._is_hidden or self._registry.hidden
         if is_due and not (self._is_closed or (self._retry is not None and self._retry.active())):
             self._retry = self._clock.callLater(RETRY_S, self._read_hidden)
@@ -127,7 +127,7 @@ class DelegationTokens:
         ensureDeferred(self._read_again(None if self._is_hidden else sorted(self._registry.hidden)))
 
     async def _load(self, token_ids: Sequence[str] | None = None) -> None:
-        """All or some. If listing is not permitted, all are forgotten."""
+        """Read all tokens, or some. If listing is not permitted, all are forgotten."""
         async with self._reading:
             try:
                 wanted = token_ids if token_ids is not None else await self._registry.token_ids()

@@ -21,7 +21,7 @@ from kafka_zk.protocol.request import RequestContext
 LOGGER = "kafka.authorizer.logger"
 SUMMARY_S = 60
 MOST_KINDS = 1_000
-"""Logged separately within SUMMARY_S."""
+"""Maximum number of kinds of denials that are logged separately within SUMMARY_S."""
 MOST_TOLD = 50
 """Explained and reported to observers within SUMMARY_S."""
 
@@ -85,7 +85,7 @@ class Denials:
         return False
 
     def failed(self, asked: tuple[object, ...]) -> None:
-        """An authorizer's exception is a denial. Call this in an ``except`` block."""
+        """Log the exception of an authorizer, which counts as a denial. Call this in an ``except`` block."""
         if not self._failures:
             _own_log.failure("the authorizer failed, so the operation is denied: {asked}", asked=asked)
             self._clock.callLater(SUMMARY_S, self._summarise_failures)
@@ -119,7 +119,8 @@ class Denials:
         self._events.emit(Denied, *fields, _request(api_key), times, cause=_printable(cause))
 
     def _tell_of_strange_broker(self, context: RequestContext) -> None:
-        """Once per principal: without access to each other, brokers stop working."""
+        """Log a denied broker, once per principal: if brokers are denied access to each other, the cluster stops
+        working."""
         who = context.principal[: _LONGEST_NAME + 1]
         if who not in self._strange_brokers and len(self._strange_brokers) < MOST_KINDS:
             self._strange_brokers.add(who)

@@ -51,7 +51,7 @@ class LoginStats:
 
     @property
     def latency_ms(self) -> tuple[float, float] | None:
-        """(Average, maximum) of recent reauthentications."""
+        """Average and maximum time of recent reauthentications; None if there were none."""
         recent = [sample for sample in self._latencies if self._now_s() - sample[0] < 2 * WINDOW_S]
         if not recent:
             return None

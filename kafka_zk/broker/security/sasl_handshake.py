@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SaslHandshakes:
-    """Shared by one listener's handshakes.
+    """Shared by the handshakes of one listener.
 
     Args:
         dispatch: handles ApiVersions.

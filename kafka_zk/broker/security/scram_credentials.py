@@ -19,7 +19,7 @@ from kafka_zk.security.scram import MECHANISMS, ScramCredential, TokenCredential
 _log = Logger()
 
 FindToken = Callable[[str, str], TokenCredential]
-"""(Mechanism, token id) -> credential; see ``Credentials``."""
+"""(mechanism, token id) -> the token's credential; see ``Credentials``."""
 
 
 class ScramCredentials:
@@ -52,7 +52,7 @@ class ScramCredentials:
         self._secret = secret
 
     async def load(self, configs: ConfigRegistry) -> None:
-        """All users; others are forgotten.
+        """Read all users and forget those that no longer exist.
 
         Raises SessionLost, without a change; NoAuth if listing is not permitted, and all are forgotten.
         """

@@ -62,6 +62,6 @@ class VisibleTopics:
             self.count -= 1
 
     def clear(self) -> None:
-        """The ACLs have changed."""
+        """Forget all decisions, because the ACLs have changed."""
         self._clients.clear()
         self.count = 0

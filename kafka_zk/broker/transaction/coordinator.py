@@ -29,7 +29,7 @@ from kafka_zk.registry.client.errors import RegistryError
 
 
 class TransactionOverview(NamedTuple):
-    """One id in a ListTransactions response."""
+    """A transactional id in a ListTransactions response."""
 
     transactional_id: str
     producer_id: int

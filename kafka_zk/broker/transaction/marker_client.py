@@ -19,7 +19,7 @@ _Topic = _Marker.WritableTxnMarkerTopic
 
 
 class MarkerConnection(Protocol):
-    """What is used of ``KafkaConnection``."""
+    """The methods of ``network.client.KafkaConnection`` that are used."""
 
     @property
     def connected_to_broker(self) -> bool: ...

@@ -270,7 +270,7 @@ class TransactionStateManager:
     def markers_written(
         self, owned: CoordinatedPartition, transaction: Transaction, tps: Collection[TopicPartition]
     ) -> None:
-        """These have their marker or are deleted."""
+        """Record that these partitions have their marker, or are deleted."""
         if owned.is_current:
             now_ms = self._clock.wall_ms()
             effects = transaction.markers_written(tps, now_ms)

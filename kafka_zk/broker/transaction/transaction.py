@@ -93,7 +93,7 @@ class Transaction:
         return self.metadata.is_epoch_exhausted
 
     def loaded(self, now_ms: int) -> list[Effect]:
-        """Continue a transaction that was ending."""
+        """Continue a transaction that was ending when it was stored."""
         return self._complete(now_ms) if self.metadata.state in _PREPARED else []
 
     # Requests of producers.
@@ -145,7 +145,7 @@ class Transaction:
         return expected.producer_id == metadata.previous_producer_id and expected.producer_epoch >= LAST_EPOCH
 
     def _bumped(self, expected: ProducerIdAndEpoch | None) -> tuple[int, int] | None:
-        """(Next epoch, the one before); None if the producer is fenced."""
+        """The next epoch and the one before it; None if the producer is fenced."""
         epoch, last_epoch = self.metadata.producer_epoch, self.metadata.last_producer_epoch
         if expected is not None and expected.producer_epoch == last_epoch and epoch != NO_PRODUCER_EPOCH:
             return epoch, last_epoch  # a retry: the response was lost
@@ -237,12 +237,12 @@ class Transaction:
         return self.remove() if self.has_expired(now_ms, expiration_ms) else []
 
     def remove(self) -> list[Effect]:
-        """The id is unused or expired."""
+        """Remove the id, which is unused or expired."""
         self.pending = self.metadata._replace(state=TransactionState.DEAD, tps=NO_PARTITIONS)
         return [WriteTombstone()]
 
     def removal_failed(self) -> None:
-        """The tombstone was not written."""
+        """Keep the id, because the tombstone was not written."""
         self.pending = None
 
     # Results of effects.

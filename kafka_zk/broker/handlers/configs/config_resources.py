@@ -82,7 +82,7 @@ def invalid_request(problem: str) -> ApiError:
 
 
 def not_alterable(resource_type: int) -> ApiError:
-    """Neither topics nor brokers."""
+    """The error for resources that are neither topics nor brokers."""
     if resource_type == ResourceType.CLIENT_METRICS:
         return invalid_request(
             "AlterConfigs is only supported for topics and brokers, but resource type is CLIENT_METRICS"

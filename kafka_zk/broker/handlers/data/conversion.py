@@ -178,7 +178,7 @@ class DownConversion:
         return converted, next_offset
 
     async def _take(self, record_count: int, needed_bytes: int) -> bool:
-        """Memory for a batch. A fetch's first batch waits for it; for others, returns whether there is enough.
+        """Take memory for a batch. A fetch's first batch waits for it; for others, returns whether there is enough.
 
         Raises: InvalidRecord above the whole budget; ClientGone.
         """

@@ -137,7 +137,7 @@ async def _converted(
 
 
 def _held(slices: ExitStack, result: FetchedPartition) -> FetchedPartition:
-    """Readable until ``slices`` is closed."""
+    """The result, whose slice stays readable until ``slices`` is closed."""
     if isinstance(result.records, FileSlice):
         try:
             slices.callback(result.records.retain().release)

@@ -19,7 +19,7 @@ from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.segments.log_segments import LogRead
 
 _ANY_REPLICA_SINCE = 11
-"""KIP-392: consumers may read from followers."""
+"""Consumers may read from followers since this version (KIP-392)."""
 _READ_COMMITTED = 1
 _FILES_SHARE = 8
 """Maximum share of the open files for one response, because they stay open until the client has received it."""

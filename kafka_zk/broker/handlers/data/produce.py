@@ -43,7 +43,7 @@ _PENDING = PartitionResult(-1)  # append in progress
 async def handle(
     services: Services, context: RequestContext, header: RequestHeader, body: memoryview
 ) -> list[Part] | None:
-    """Offsets or errors; None for acks=0.
+    """Return an offset or an error for each partition; None for acks=0.
 
     Raises: ProtocolError, to close the connection, if acks=0 fails: it has no response.
     """

@@ -47,7 +47,7 @@ def resolve(
     request: FetchRequest,
     asked: Iterable[tuple[PartitionKey, FetchPartition]],
 ) -> list[RequestedPartition]:
-    """Names, and whether the client may read."""
+    """Find the topics' names and check whether the client may read them."""
     names: dict[TopicKey, tuple[str, ErrorCode | None]] = {}
     known = services.metadata.topics
     wanted = []

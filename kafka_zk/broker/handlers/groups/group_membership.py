@@ -41,7 +41,7 @@ _SMALL_BYTES = 16 * 1024  # up to here encoded in one turn, uncounted
 
 
 async def join(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """When the next generation begins."""
+    """Respond when the group's next generation begins."""
     version = header.api_version
     request = read_join_group_request(version, body)
     del body  # waits for minutes, maybe
@@ -138,7 +138,7 @@ async def leave(services: Services, context: RequestContext, header: RequestHead
 
 
 async def _leave_in_turns(services: Services, group_id: str, members: Sequence[Any]) -> LeaveResult:
-    """All, even if the client disconnects."""
+    """Remove all members, even if the client disconnects."""
     turns = Turns(services.clock, goes_on=True)
     left: list[tuple[MemberIdentity, ErrorCode]] = []
     for start in range(0, max(1, len(members)), AT_ONCE):  # even without members: the group may be elsewhere

@@ -38,7 +38,7 @@ Codes = dict[TopicPartition, ErrorCode]
 Wanted = dict[TopicPartition, OffsetAndMetadata]
 
 Asked = list[tuple[str, list[tuple[TopicPartition, ...]]]]
-"""Topics with their partitions, in chunks."""
+"""Topics of a request with their partitions, in chunks."""
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
@@ -90,7 +90,7 @@ def _tps(topic: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
 
 
 _cached_tps = lru_cache(maxsize=1000)(_tps)
-"""Clients commit the same partitions repeatedly."""
+"""For known topics, because clients commit the same partitions repeatedly."""
 
 
 def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata]:

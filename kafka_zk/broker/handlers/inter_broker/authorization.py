@@ -50,7 +50,7 @@ def _may_act_for_the_cluster(services: Services, context: RequestContext) -> boo
 
 
 def _tell_unconfirmed(services: Services, context: RequestContext, controller_epoch: int) -> None:
-    """Once an hour for each address."""
+    """Log an unconfirmed epoch, once an hour for each address."""
     said = services.unconfirmed_peers.mention(context.peer_host, services.clock.seconds())
     if said is not None:
         _log.warn(

@@ -131,7 +131,7 @@ def _check(name: str, deletions: Iterable[Any], upsertions: Iterable[Any]) -> No
 
 
 def _changed(present: Mapping[str, str], deleted: Iterable[str], upsertions: Iterable[Any]) -> dict[str, str]:
-    """The user's configuration."""
+    """The user's configuration after the changes."""
     changed = dict(present)
     for mechanism in deleted:
         if changed.pop(mechanism, None) is None:

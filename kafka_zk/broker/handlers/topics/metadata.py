@@ -92,7 +92,7 @@ def _visible_topics(services: Services, context: RequestContext) -> Iterator[str
 
 
 def _controller_id(services: Services) -> int:
-    """-1 if it is not alive."""
+    """The controller's id; -1 if it is not among the live brokers."""
     controller_id = services.metadata.controller_id
     return controller_id if services.metadata.is_alive(controller_id) else NO_LEADER
 

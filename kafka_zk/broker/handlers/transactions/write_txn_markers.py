@@ -32,7 +32,7 @@ Topic = Result.WritableTxnMarkerTopicResult
 Partition = Topic.WritableTxnMarkerPartitionResult
 
 AT_ONCE = 64
-"""Markers appended in one reactor turn."""
+"""Number of markers that are appended in one turn of the reactor."""
 
 Codes = dict[TopicPartition, ErrorCode]
 Written = dict[int, Codes]
@@ -125,7 +125,7 @@ async def _write_in_turns(services: Services, parts: list[_Part], written: Writt
 async def _noted_later(
     services: Services, begun: Sequence[tuple[TopicPartition, list[MarkerBatch], MarkersAppended]], written: Written
 ) -> Written:
-    """Each append as soon as it completes."""
+    """Handle each append as soon as it completes."""
     for noting in [ensureDeferred(_noted(services, *each, written)) for each in begun]:
         await noting
     return written
