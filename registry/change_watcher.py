@@ -110,7 +110,7 @@ class ChangeWatcher:
         return [name for number, name in numbered if number >= 0]
 
     def _number(self, name: str) -> int:
-        """Padded with zeros by ZooKeeper; -1 if none."""
+        """The sequence number, which ZooKeeper pads with zeros; -1 if there is none."""
         number = decimal_integer(name.removeprefix(self._prefix), NATURAL_INT32)
         return -1 if number is None else number
 

@@ -55,7 +55,7 @@ class ConfigRegistry:
         return config
 
     async def entities(self, entity_type: str, entity_names: list[str]) -> dict[str, dict[str, str]]:
-        """Many per request; empty if there is none.
+        """The configs of the named entities, many per request; empty for an entity without one.
 
         Left out, and logged as an ERROR once until they change: invalid entries, and configs that an ACL hides.
         """

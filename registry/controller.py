@@ -117,7 +117,7 @@ class ControllerRegistry:
         return (await self._claim())[0]
 
     async def current(self) -> int | None:
-        """The broker id; None without a controller. Raises InvalidZnode."""
+        """The controller's broker id; None if there is no controller. Raises InvalidZnode."""
         claim = await self.claim()
         return None if claim is None else claim.broker_id
 

@@ -41,7 +41,7 @@ class DelegationTokenRegistry:
         await until_answered(self._client, lambda: ensure_paths(self._client, [znodes.TOKENS, znodes.CHANGES]))
 
     async def token_ids(self) -> list[str]:
-        """All, also those written before the call. Raises: NoAuth."""
+        """All token ids, including those that any client wrote before the call. Raises: NoAuth."""
         return await child_names(self._client, znodes.TOKENS)
 
     async def read(self, token_ids: Sequence[str]) -> dict[str, TokenInformation]:

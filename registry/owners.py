@@ -77,7 +77,7 @@ class Release(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """A partition's znodes before a claim, None if absent."""
+    """The znodes of one partition before a claim; None for those that do not exist."""
 
     owner: tuple[bytes | None, ZnodeStat] | None
     stored: StoredOffset | None

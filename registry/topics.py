@@ -57,7 +57,7 @@ class TopicRegistry:
         }
 
     async def states(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LeaderIsrAndControllerEpoch]:
-        """Existing ones with znode versions, in one pipeline. Raises InvalidZnode."""
+        """The existing states with their znode versions, read in one pipeline. Raises InvalidZnode."""
         wanted = list(partitions)
         answers = await found(self._client.get(znodes.state_path(tp.topic, tp.partition)) for tp in wanted)
         return {

@@ -31,7 +31,7 @@ class Znode(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Or ``0x…`` if the data are no text."""
+        """The data as text, or as ``0x…`` if they are not text."""
         if self.is_hidden:
             return HIDDEN_BY_ACL
         text = self.data.decode(errors="replace")

@@ -34,7 +34,7 @@ SMALL_SHARE = 4
 """1/SMALL_SHARE of the budget is reserved for small requests."""
 
 KEPT_SHARE = 4
-"""1/KEPT_SHARE of the budget may outlive its request."""
+"""1/KEPT_SHARE of the budget may be used by memory that outlives a request."""
 
 BROKER_RESERVE_SHARE = 12
 """The brokers' reserve, in addition to the budget, is 1/BROKER_RESERVE_SHARE of it."""

@@ -311,7 +311,7 @@ class TlsFrameTransport(FrameTransport):
         return self._go_on()
 
     def _go_on(self) -> Exception | None:
-        """Handshake and decrypt, as far as the data allow."""
+        """Continue the handshake and decrypt, as far as the received data allow."""
         if self._handshaking:
             error = self._shake_hands()
             if error is not None or self._handshaking:

@@ -133,7 +133,7 @@ class _Keys:
         return flag
 
     def items(self, key: str) -> tuple[str, ...]:
-        """Separated by commas or, as in librdkafka, colons."""
+        """The items of a list, separated by commas or, as in librdkafka, colons."""
         value = self._given.get(key, "")
         parts = re.split("[,:]", value) if isinstance(value, str) else value
         return tuple(part.strip() for part in parts if part.strip())

@@ -88,7 +88,7 @@ class KerberosNames:
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
-    r"""Java's ``\w`` and ``\d`` match only ASCII."""
+    r"""Compile an ASCII pattern: in Java, ``\w`` and ``\d`` match only ASCII letters and digits."""
     return None if text is None else re.compile(text, re.ASCII)
 
 

@@ -79,7 +79,7 @@ class ListenerKeys:
         return key in self.own
 
     def of_mechanism(self, mechanism: str, key: str, default: str = "") -> str:
-        """A mechanism may follow the listener in the prefix."""
+        """The value of a key that may have the prefix of a mechanism after the listener's prefix."""
         return self.own.get(f"{mechanism.lower()}.{key}", self.text(key, default)).strip()
 
     def own_of_mechanism(self, mechanism: str, key: str) -> str:

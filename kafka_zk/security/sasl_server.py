@@ -60,7 +60,8 @@ class Login:
     is_token: bool = False
 
     def lifetime_ms(self, now_ms: int, max_reauth_ms: int) -> int | None:
-        """A session from now on; None: no limit. ``max_reauth_ms``: connections.max.reauth.ms; 0: no limit."""
+        """Length of a session that begins now; None: no limit. ``max_reauth_ms``: connections.max.reauth.ms; 0: no
+        limit."""
         limits = [] if self.expires_ms is None else [max(0, self.expires_ms - now_ms)]
         if max_reauth_ms > 0:
             limits.append(max_reauth_ms)
@@ -85,7 +86,7 @@ class SaslReply:
 
 @dataclass(frozen=True, slots=True)
 class SaslListener:
-    """Shared by all logins at a listener.
+    """Settings that all logins at a listener share.
 
     Attributes:
         nonce: random, printable text without a comma.

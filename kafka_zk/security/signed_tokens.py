@@ -71,7 +71,7 @@ class ExpectedClaims:
 
 
 def read_keys(document: bytes) -> list[VerificationKey]:
-    """The usable ones of a JSON Web Key Set. Raises InvalidKeys."""
+    """Read the usable keys of a JSON Web Key Set. Raises InvalidKeys."""
     try:
         listed = json.loads(document)["keys"]
     except (ValueError, KeyError, TypeError, RecursionError):

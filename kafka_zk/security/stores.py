@@ -36,7 +36,7 @@ _SHA1_BYTES = 20
 
 
 def type_of(data: bytes) -> str:
-    """One of ``TYPES``: PKCS12 if neither PEM nor JKS."""
+    """Detect which of ``TYPES`` a store is; PKCS12 if it is neither PEM nor JKS."""
     if data[:4] == _JKS_MAGIC:
         return "JKS"
     return "PEM" if b"-----BEGIN " in data else "PKCS12"
@@ -58,7 +58,7 @@ def identity(data: bytes, kind: str, store_password: Password | None, key_passwo
 
 
 def authorities(data: bytes, kind: str, store_password: Password | None) -> str:
-    """The store's trusted entries, and a key's certificate.
+    """The trusted certificates: the store's own entries and, if it contains a key, the key's certificate.
 
     As in Java, the key's issuers are not trusted. Raises InvalidSecurity like ``identity``.
     """

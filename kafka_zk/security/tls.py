@@ -126,7 +126,7 @@ def _as_file(data: bytes) -> Iterator[str]:
 
 
 def _set_versions(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    """Together, because a suite is for one TLS version."""
+    """Set versions and suites together, because a suite only has an effect in its own TLS version."""
     allowed = [name for name in VERSIONS if not settings.protocols or name in settings.protocols]
     modern = cipher_suites.TLS_1_3 & set(settings.suites)
     older = [cipher_suites.openssl_name(name) or name for name in settings.suites if name not in cipher_suites.TLS_1_3]

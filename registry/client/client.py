@@ -109,7 +109,7 @@ class RegistryClient(Protocol):
         """Call ``listener`` on every change. Returns a function that removes it."""
 
     def connected(self) -> Awaitable[None]:
-        """Fires when, or if, the client is connected.
+        """Fires when the client is connected, immediately if it already is.
 
         Fails with SessionLost if the session ends or the client is closed; in the blocking client, with
         ConnectionTimeout.

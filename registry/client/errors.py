@@ -46,7 +46,7 @@ class Unimplemented(RegistryError):
 
 
 class RequestTooLarge(RegistryError):
-    """Above ZooKeeper's packet limit (1 MB); not sent."""
+    """The request exceeds ZooKeeper's packet limit (1 MB) and was not sent."""
 
 
 class ConnectionTimeout(RegistryError):
@@ -58,7 +58,7 @@ class ConnectionLoss(RegistryError):
 
 
 class SessionLost(RegistryError):
-    """Expired or closed; ephemerals and watches are gone."""
+    """The session expired or was closed, so its ephemerals and watches are gone."""
 
 
 class MultiFailed(RegistryError):

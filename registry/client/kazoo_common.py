@@ -282,7 +282,7 @@ class _SingleSessionKazoo(KazooClient):  # type: ignore[misc]
         self.pulse = pulse
 
     def connect_timeout_ms(self) -> float:
-        """Maximum duration of trying all servers once."""
+        """Maximum duration of trying all servers once: the smaller of session timeout and connection timeout."""
         return min(self.negotiated_timeout_ms, self._connection_timeout_ms)
 
     def _session_callback(self, state: Any) -> None:

@@ -21,7 +21,7 @@ class _BufferedSocket(socket.socket):
         self._position = 0
 
     def pending(self) -> int:
-        """kazoo asks for this because TLS sockets have it."""
+        """Number of buffered bytes. kazoo calls this because TLS sockets have it."""
         return len(self._ahead) - self._position
 
     def recv(self, size: int, flags: int = 0) -> bytes:

@@ -17,7 +17,7 @@ class Pulse:
     def __init__(self, post: Callable[[Callable[[], None]], None] | None) -> None:
         self._post = post
         self.beats = True
-        """The owner's thread has run since the last ``told``."""
+        """True if the owner's thread has run since the last ``told``."""
 
     def told(self) -> None:
         """Call this after a ping or a connect."""

@@ -96,6 +96,6 @@ class SessionPipe:
         changed(client.state)
 
     def _tell(self, session: ReportedSession) -> None:
-        """A line is short enough to be atomic. It is lost if the supervisor is dead or does not read."""
+        """Write a line, which is short enough to be atomic. It is lost if the supervisor is dead or does not read."""
         with contextlib.suppress(OSError):
             os.write(self.descriptor, session.line())

@@ -116,7 +116,7 @@ def thread_id(consumer_id: str, number: int) -> str:
 
 
 def consumer_of(thread_id: str) -> str:
-    """The whole text if it has no thread number."""
+    """The consumer id in a thread id, or the whole text if it has no thread number."""
     split = _THREAD.fullmatch(thread_id)
     return split[1] if split else thread_id
 

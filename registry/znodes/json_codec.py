@@ -105,7 +105,7 @@ def optional_text(path: str, document: Mapping[str, Any], key: str) -> str | Non
 
 
 def string_map(path: str, document: Mapping[str, Any], key: str) -> dict[str, str]:
-    """An object of strings; empty if absent. Raises InvalidZnode."""
+    """The object at ``key`` whose values are strings; empty if the key is absent. Raises InvalidZnode."""
     value = document.get(key, {})
     if not isinstance(value, dict) or not all(isinstance(entry, str) for entry in value.values()):
         raise InvalidZnode(f"{path}: {key!r} must be an object of strings")

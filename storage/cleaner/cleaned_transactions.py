@@ -68,7 +68,7 @@ class TransactionEnds:
         return ahead[0].is_abort
 
     def pass_marker(self, header: BatchHeader) -> None:
-        """The pass has reached this control batch."""
+        """Forget the marker in a control batch that the pass has reached."""
         ahead = self._ahead.get(header.producer_id)
         if ahead and ahead[0].offset <= header.base_offset:
             ahead.popleft()
@@ -77,7 +77,7 @@ class TransactionEnds:
 
 
 class CleanedTransactions:
-    """Transactions with batches but no marker yet.
+    """Transactions of which the cleaning has found batches, but not the marker.
 
     ``aborted``: for the ``.txnindex`` being written; ``add_indexed`` receives those of the sources.
     """

@@ -391,7 +391,7 @@ def group_segments(
 
 
 def _slot_of(segments: Sequence[SegmentFile], offset: int) -> int:
-    """0 if the offset is before all segments."""
+    """Index of the segment that contains the offset; 0 if the offset is before all segments."""
     return max(0, sum(segment.base_offset <= offset for segment in segments) - 1)
 
 

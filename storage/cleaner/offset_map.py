@@ -126,7 +126,7 @@ class OffsetMap:
         return found
 
     def _find(self, low: int, high: int) -> int:
-        """Where the digest's entry is, or could be."""
+        """Where the digest's entry begins, or the free entry for it."""
         words, slots = self._words, self.slots
         slot = low % slots
         step = 1 + high % (slots - 1)  # the number of slots is prime, so any step reaches all of them

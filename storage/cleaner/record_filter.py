@@ -260,7 +260,7 @@ def choose(
     keeps_tombstones: bool,
     replaced: Replaced = NOTHING_REPLACED,
 ) -> Chosen:
-    """The records to keep of those from ``position`` on. Raises: CorruptRecord."""
+    """The records of a batch to keep; they begin at ``position`` in ``records``. Raises: CorruptRecord."""
     base_offset = header.base_offset
     first_offset, bits = replaced
     bits_end = len(bits) * 8 if base_offset >= first_offset else 0

@@ -60,7 +60,7 @@ def parse_number(text: str, maximum: int, path: str) -> int:
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """Empty if the file does not exist.
+    """The offsets in a checkpoint file; empty if the file does not exist.
 
     Raises: CorruptCheckpoint, OSError.
     """

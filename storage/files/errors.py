@@ -42,7 +42,7 @@ class InvalidTimestamp(StorageError):
 
 
 class UnsupportedCompression(StorageError):
-    """Unknown, not installed, or not in the request's version."""
+    """A codec that is unknown, not installed, or not supported by the request's version."""
 
 
 class OffsetOutOfRange(StorageError):

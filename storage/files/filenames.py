@@ -51,7 +51,7 @@ def offset_file(base_offset: int, suffix: str) -> str:
 
 
 def parse_offset_file(name: str) -> tuple[int, str] | None:
-    """(Offset, suffix with its dot); None for another name."""
+    """(offset, suffix with its dot) of a file name with an offset, else None."""
     match = _OFFSET_NAME.fullmatch(name)
     return (int(match[1]), match[2]) if match and int(match[1]) <= _MAX_OFFSET else None
 

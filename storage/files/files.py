@@ -102,7 +102,7 @@ class FileSystem:
             fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 1, 1, 0))
 
     def rename(self, path: str, target: str) -> None:
-        """An existing file at ``target`` is replaced."""
+        """Rename a file or directory; an existing file at ``target`` is replaced."""
         os.rename(path, target)
 
     def set_modified(self, path: str, modified_ms: int) -> None:
@@ -303,7 +303,7 @@ def write_atomically(path: str, data: Data, *, durable: bool = True) -> None:
 
 
 def rename(path: str, target: str) -> None:
-    """An existing file at ``target`` is replaced."""
+    """Rename a file or directory; an existing file at ``target`` is replaced."""
     _system.rename(path, target)
 
 

@@ -19,7 +19,7 @@ from kafka_zk.storage.segments.timestamp_search import SearchWork
 
 AT_ONCE_BYTES = 64 * 1024
 AT_ONCE_RECORDS = 1_000
-"""Handled in one reactor turn, in a few milliseconds."""
+"""Maximum number of records handled in one reactor turn; they take a few milliseconds."""
 
 
 class ConformWork(NamedTuple):

@@ -9,7 +9,7 @@ class LogOwner(Protocol):
     """Methods return when done; exceptions propagate to the log's caller."""
 
     def log_became_dirty(self, tp: TopicPartition) -> None:
-        """The first record after a flush was appended."""
+        """Called when the first record after a flush was appended."""
 
     def snapshot_is_large(self, tp: TopicPartition) -> None:
         """A log is about to roll: write its many producers' snapshot gradually (``LargeSnapshots``)."""

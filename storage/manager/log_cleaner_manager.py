@@ -89,7 +89,7 @@ class LogCleanerManager:
         return None
 
     def grab(self, config: CleanerConfig, now_ms: int) -> Cleaning | None:
-        """The dirtiest log, if a cleaning is due. Call ``finish`` afterwards."""
+        """Begin to clean the dirtiest log; None if no cleaning is due. Call ``finish`` afterwards."""
         while self._candidates:
             log = self._candidates.pop().log
             is_wanted = log.tp in self._wanted_now

@@ -405,7 +405,7 @@ class LogDir:
         write_atomically(f"{self.path}/{CLEAN_SHUTDOWN}", content.encode())
 
     def remove_clean_shutdown(self) -> None:
-        """Durably: a crash then leads to a recovery."""
+        """Remove the marker durably, so that a crash leads to a recovery."""
         if self.had_clean_shutdown():
             remove_file(f"{self.path}/{CLEAN_SHUTDOWN}")
             sync_path(self.path)

@@ -57,7 +57,7 @@ _FILE_SUFFIXES = (
 
 
 class Dropped(NamedTuple):
-    """What a recovery cut off a log, and why."""
+    """The data that a recovery cut off a log, and the reason."""
 
     tp: TopicPartition
     path: str  # of the damaged segment

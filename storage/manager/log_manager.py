@@ -243,7 +243,7 @@ class LogManager:
         return [log_dir.lock for log_dir in self.hosted.live_dirs]
 
     def fail_directory(self, log: Log, error: OSError) -> None:
-        """See ``HostedLogs``; ``log`` may be a ``future``."""
+        """Take the directory of ``log``, or of a ``future``, offline: see ``HostedLogs``."""
         self.hosted.fail_directory(log, error)
 
     def shutdown(self, broker_epoch: int = -1) -> None:

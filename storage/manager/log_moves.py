@@ -70,7 +70,7 @@ class LogMoves:
         return {Path(each.path): each for each in self._hosted.live_dirs}[directory]
 
     def future(self, tp: TopicPartition) -> Log | None:
-        """The log's copy; None without a move."""
+        """The copy that will replace the log; None if the log does not move."""
         log_dir = self._hosted.futures.get(tp)
         return None if log_dir is None else log_dir.futures[tp]
 

@@ -72,7 +72,7 @@ class _Loading:
 
 
 class DirectoryOpening:
-    """One directory's logs while they are opened.
+    """The logs of one directory while they are opened.
 
     Args:
         partitions: with their paths.
@@ -219,7 +219,7 @@ class LogStart:
         return sum(opening.scanned_bytes for opening in self._openings)
 
     def steps(self) -> Generator[StartProgress, None, None]:
-        """About one log of each directory per step."""
+        """Open about one log of each directory per step."""
         while self._left:
             for log_dir, opening in list(self._left.items()):
                 try:

@@ -87,7 +87,7 @@ class LogUpkeep:
                 yield
 
     def checkpoint(self) -> None:
-        """Recovery points, log start offsets and cleaner offsets."""
+        """Write the recovery points, log start offsets and cleaner offsets of all directories."""
         for log_dir in list(self._hosted.live_dirs):
             self._hosted.run_for(log_dir, log_dir.prepare_checkpoint())
 

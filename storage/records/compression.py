@@ -42,7 +42,7 @@ _INT = Struct(">i")
 _FREE_PARTS = 1000
 _PART_BYTES = 1024
 _GZIP_INPUT_BYTES = 8 * 1024
-"""Small, because the library copies unused input."""
+"""The library copies its unused input, so the input is passed in small pieces."""
 _SNAPPY_MOST_GROWTH = 22  # three bytes become at most 64
 _LZ4_INPUT_BYTES = 64 * 1024
 _LZ4_FIRST_STEP_BYTES = 64 * 1024
@@ -86,7 +86,7 @@ def decompress(codec: Compression | int, data: Data, max_size_bytes: int = DEFAU
 def decompress_chunks(
     codec: Compression | int, data: Data, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[bytes]:
-    """Incrementally, with ``chunk_bytes`` in memory (snappy: one block).
+    """Decompress incrementally, with at most ``chunk_bytes`` in memory (for snappy, one block).
 
     Chunks may be empty. Too many empty parts (gzip members, lz4 frames, snappy blocks) count as damage: each costs as
     much as a thousand bytes. Raises like ``decompress``.

@@ -87,7 +87,7 @@ def validate_batch(buffer: bytes | bytearray | memoryview) -> BatchHeader:
 
 
 def refuse_header(header: BatchHeader) -> InvalidRecord:
-    """Why a client's header breaks a rule."""
+    """The error for a client's batch whose header breaks a rule."""
     if header.attributes & CONTROL_FLAG:
         return InvalidRecord("clients may not write control batches")
     if header.record_count != header.last_offset_delta + 1 or header.record_count <= 0:

@@ -41,7 +41,7 @@ def unreadable(error: CorruptRecord) -> InvalidRecord:
 
 
 def check_records(records: Buffer, position: int, record_count: int, base_timestamp: int) -> Found:
-    """Exactly ``record_count`` must fill ``records`` from ``position``. Raises: InvalidRecord."""
+    """Check that exactly ``record_count`` records fill ``records`` from ``position``. Raises: InvalidRecord."""
     try:
         end, newest, misplaced = _walk(records, position, record_count)
     except IndexError:

@@ -18,7 +18,7 @@ def _encode(value: int) -> bytes:
 
 
 def as_long(value: int) -> int:
-    """Reduced to 64 bits, like Java's overflow."""
+    """``value`` reduced to 64 bits, as Java's overflow does."""
     return (value + 2**63) % 2**64 - 2**63
 
 

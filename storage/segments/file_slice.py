@@ -45,5 +45,5 @@ class FileSlice:
         self.segment.unpin()
 
     def read(self) -> bytes:
-        """Fewer than ``size_bytes`` if the file was truncated."""
+        """The bytes; fewer than ``size_bytes`` if the file has been truncated."""
         return segment_scan.read_range(self.segment.fileno(), self.position, self.size_bytes)

@@ -53,7 +53,7 @@ class SegmentScan(NamedTuple):
 
 
 class IndexBuilder:
-    """The entries that appends would have written."""
+    """Collects the index entries that appends would have written."""
 
     def __init__(self, base_offset: int, interval_bytes: int) -> None:
         self.base_offset = base_offset

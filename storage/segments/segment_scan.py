@@ -31,7 +31,7 @@ class BatchSpan(NamedTuple):
 
 
 def read_range(descriptor: int, position: int, size_bytes: int) -> bytes:
-    """Fewer only at the end of the file."""
+    """Read ``size_bytes``; returns fewer only at the end of the file."""
     data = files.pread(descriptor, size_bytes, position)
     if len(data) == size_bytes or not data:
         return data

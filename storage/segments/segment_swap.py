@@ -144,7 +144,7 @@ def _remove_temporary(directory: str, names: Sequence[str]) -> list[str]:
 
 
 def _remove_replaced(directory: str, names: Sequence[str], start_offset: int, end_offset: int) -> list[str]:
-    """Segments in ``[start_offset, end_offset)``, which ``.swap`` files replace."""
+    """Remove the segments in ``[start_offset, end_offset)`` that ``.swap`` files replace."""
     remaining = []
     for name in names:
         found = parse_offset_file(name)

@@ -98,7 +98,7 @@ def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
 
 
 def fixed_keys(config: KafkaConfig, listener: str) -> dict[str, str]:
-    """All but a listener's stores and connection limits."""
+    """The keys of a listener that cannot change while it exists: all except its stores and connection limits."""
     prefix = f"{LISTENER_PREFIX}{listener.lower()}."
     own = ListenerKeys(config.properties, listener).own
     return {

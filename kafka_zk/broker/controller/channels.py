@@ -65,7 +65,7 @@ class ConnectPace:
         self._first_s = self._retry_s = clock.seconds()  # earliest next first connection, and retry
 
     def know(self, broker_ids: Iterable[int]) -> None:
-        """No pause for these brokers, and retries after RETRY_BACKOFF_S."""
+        """Connect these brokers without a pause, and retry them after RETRY_BACKOFF_S."""
         self._known.update(broker_ids)
 
     def first_pause_s(self, broker_id: int) -> float:
@@ -308,7 +308,7 @@ class Channels:
 def _common_version(
     request: ControlRequest, versions: ControlVersions, offered: Mapping[int, tuple[int, int]]
 ) -> int:
-    """The broker's highest, limited by the inter-broker protocol."""
+    """The highest version that the broker supports, at most that of the inter-broker protocol."""
     highest = request.protocol_version(versions)
     peer_lowest, peer_highest = offered.get(request.api_key, (0, -1))
     version = min(highest, peer_highest)

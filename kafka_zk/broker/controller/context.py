@@ -103,13 +103,13 @@ class Context:
 
     def __init__(self, epoch: int = 0, epoch_zk_version: int = 0) -> None:
         self.epoch = epoch
-        """Constant; greater than in any earlier reign."""
+        """The controller epoch of the reign, constant; greater than that of any earlier reign."""
         self.epoch_zk_version = epoch_zk_version
         """Version of ``/controller_epoch`` after the election, constant; every write requires it (fencing)."""
         self.brokers: dict[int, LiveBroker] = {}
         """All registered brokers by id, including those that are shutting down."""
         self.shutting_down: set[int] = set()
-        """Subset of ``brokers``: they asked for a controlled shutdown."""
+        """Brokers that asked for a controlled shutdown: a subset of ``brokers``."""
         self.unclean_starts: set[int] = set()
         """Brokers that announced an unclean start and may be in a shared ISR although they lack some of its records."""
         self.topics: set[str] = set()

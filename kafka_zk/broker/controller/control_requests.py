@@ -194,7 +194,7 @@ class LeaderAndIsrRequest:
 
 @dataclass(frozen=True)
 class ClusterUpdate:
-    """What all brokers share of an UpdateMetadata, encoded once."""
+    """The part of UpdateMetadata that all brokers share, encoded once for all."""
 
     partitions: Mapping[TopicPartition, PartitionMetadata]
     topic_ids: Mapping[str, str]

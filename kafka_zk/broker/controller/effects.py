@@ -23,7 +23,7 @@ class WriteState(NamedTuple):
 
 
 class FailedChange(NamedTuple):
-    """Legal but now impossible; the state stays."""
+    """A legal change of state that is now impossible."""
 
     partition: TopicPartition
     reason: str

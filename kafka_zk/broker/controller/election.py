@@ -93,7 +93,7 @@ def must_be_elected_again(
 
 
 def reassign(target: Sequence[int], isr: Sequence[int], live: Collection[int]) -> Elected | None:
-    """The current leader is not in the target."""
+    """Elect a leader when the current one is not in the reassignment's target."""
     for broker_id in target:
         if broker_id in live and broker_id in isr:
             return Elected(broker_id, list(isr))
@@ -112,7 +112,7 @@ def controlled_shutdown(
     live_or_shutting_down: Collection[int],
     shutting_down: Collection[int],
 ) -> Elected | None:
-    """The current leader is about to stop."""
+    """Elect a leader when the current one is about to stop."""
     for broker_id in assigned:
         if broker_id in live_or_shutting_down and broker_id in isr and broker_id not in shutting_down:
             return Elected(broker_id, [member for member in isr if member not in shutting_down])

@@ -156,7 +156,7 @@ def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> 
 
 
 def electable(context: Context) -> list[TopicPartition]:
-    """New or Offline ones; not those being deleted."""
+    """New or Offline partitions whose topics are not being deleted."""
     waiting = context.partitions_in((PartitionState.NEW, PartitionState.OFFLINE))
     return [tp for tp in waiting if tp.topic not in context.topics_to_delete]
 

@@ -117,7 +117,7 @@ class Reassignments:
         return set(written)
 
     async def _run(self, tps: Sequence[TopicPartition]) -> None:
-        """Phase B if possible, otherwise phase A (again)."""
+        """Run phase B if it can begin, otherwise phase A (again)."""
         topic_deletion.halt(self._context, {tp.topic for tp in tps})
         completable = await self._completable(tps)
         done = set(completable)

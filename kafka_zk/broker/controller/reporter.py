@@ -102,7 +102,7 @@ class ControllerReporter:
             self._not_logged.setdefault(target, []).extend(new)
 
     def log_refused(self) -> None:
-        """Since the last call, one line per target."""
+        """Log what was refused since the last call, one line per target."""
         refused, self._not_logged = self._not_logged, {}
         for target, changes in refused.items():
             _log.warn(
@@ -178,7 +178,7 @@ class ControllerReporter:
 
 
 def few(things: Collection[object]) -> str:
-    """NAMED_COUNT of them, and the number of others."""
+    """The first NAMED_COUNT items and the number of further ones."""
     names = [str(thing) for _, thing in zip(range(NAMED_COUNT), things, strict=False)]
     more = len(things) - len(names)
     return (", ".join(names) or "none") + (f" and {more} more" if more else "")

@@ -31,7 +31,7 @@ class TopicChanges:
         self._random = random
 
     async def load(self) -> None:
-        """Topics, assignments, ids and leadership, at failover."""
+        """Load topics, assignments, ids and leadership at failover."""
         context = self._context
         context.topics = await self._store.topic_names()
         await self._adopt(await self._read(sorted(context.topics)))

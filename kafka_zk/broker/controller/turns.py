@@ -6,7 +6,7 @@ Only queued events change the context, one at a time, so yielding during an even
 from kafka_zk.base.turns import TURN_COST
 
 PARTITIONS_A_TURN = 500
-"""Handled in a turn (a few milliseconds)."""
+"""Number of partitions or replicas that one operation handles in a turn (a few milliseconds)."""
 
 PARTITION_COST = TURN_COST // PARTITIONS_A_TURN + 1
 

@@ -16,7 +16,7 @@ from kafka_zk.registry.topics import TopicRegistry
 
 
 class PartitionCount:
-    """A callable; ``configured`` until the topic exists."""
+    """A callable that returns the partition count, or ``configured`` until the topic exists."""
 
     def __init__(self, metadata: MetadataCache, topic: str, configured: int) -> None:
         self.topic = topic

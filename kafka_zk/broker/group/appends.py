@@ -78,7 +78,7 @@ class Appends:
     async def remove(
         self, partition: int, group_id: str, offsets: Iterable[TopicPartition], *, with_group: bool
     ) -> ErrorCode:
-        """Tombstones for offsets, and maybe the group. Returns the first error; a later cleanup retries."""
+        """Write tombstones for offsets and for the group itself. Returns the first error; a later cleanup retries."""
         encode = OffsetKeys(group_id).encode
         keys = [encode(tp) for tp in offsets]
         if with_group:

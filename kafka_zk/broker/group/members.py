@@ -128,7 +128,7 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The longest of the members; 0 without members."""
+        """The longest rebalance timeout of the members; 0 if there are none."""
         return max((member.rebalance_timeout_ms for member in self._members.values()), default=0)
 
     def add(self, member: Member) -> None:
@@ -146,7 +146,7 @@ class Members:
         self._measure(member)
 
     def give_id(self, member_id: str, until_ms: int) -> None:
-        """Reserved for a client until ``until_ms`` (monotonic)."""
+        """Reserve an id for a client until ``until_ms`` (monotonic)."""
         self.pending[member_id] = until_ms
         self.size_bytes += _PENDING_BYTES + sys.getsizeof(member_id)
 

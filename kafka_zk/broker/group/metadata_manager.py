@@ -125,7 +125,7 @@ class GroupMetadataManager:
             self.forget(live, ErrorCode.NOT_COORDINATOR)
 
     async def _load(self, partition: int, loaded: LoadedPartition) -> None:
-        """One at a time, in short steps."""
+        """Load one partition at a time, in short steps."""
         async with self._loads:
             try:
                 await in_slices(self._clock, self._load_steps(partition, loaded))

@@ -130,13 +130,13 @@ class OffsetManager:
         return written.error
 
     def find(self, group_id: str) -> tuple[ErrorCode, GroupOffsets]:
-        """Empty if the group does not exist."""
+        """The group's committed offsets; empty if the group does not exist."""
         error = self._manager.refusal(group_id, may_be_empty=True)
         live = self._manager.groups.get(group_id)
         return error, GroupOffsets() if live is None or error is not ErrorCode.NONE else live.group.offsets
 
     def delete(self, group_id: str, tps: Collection[TopicPartition]) -> tuple[ErrorCode, Codes]:
-        """Except for topics to which members subscribe."""
+        """Delete committed offsets, except for topics to which members subscribe."""
         error = self._manager.refusal(group_id)
         if error is not ErrorCode.NONE:
             return error, {}
@@ -240,7 +240,7 @@ async def to_completion(storing: Coroutine[Any, Any, T]) -> T:
 
 
 def codes_of(offsets: Offsets, batch: OffsetsBatch, error: ErrorCode) -> Codes:
-    """OFFSET_METADATA_TOO_LARGE for those not in the batch."""
+    """Codes by partition: ``error`` for offsets in the batch, OFFSET_METADATA_TOO_LARGE for the others."""
     if len(batch.offsets) == len(offsets):
         return dict.fromkeys(offsets, error)
     codes: Codes = dict.fromkeys(offsets, ErrorCode.OFFSET_METADATA_TOO_LARGE)

@@ -23,7 +23,7 @@ class OpenTransactionGroups:
         return sorted(self._groups.get(partition, {}).get(producer_id, ()))
 
     def remove(self, partition: int, group_id: str, producer_id: int) -> None:
-        """The producer has no open transaction in the group."""
+        """Record that the producer has no open transaction in the group."""
         producers = self._groups.get(partition, {})
         groups = producers.get(producer_id, set())
         groups.discard(group_id)

@@ -112,4 +112,5 @@ TRANSITIONS: Mapping[Event, Mapping[GroupState, GroupState | ErrorCode]] = {
     Event.ASSIGNMENT_NOT_STORED: {_COMPLETING: _PREPARING},
     Event.UNLOADED: dict.fromkeys(GroupState, _DEAD),
 }
-"""Event -> before -> after, or the sender's error. Requests are in every state; one that keeps it is accepted."""
+"""Event -> state before -> state after, or the sender's error. Requests are in every state; one that keeps it is
+accepted."""

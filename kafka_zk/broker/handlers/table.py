@@ -141,7 +141,7 @@ MESSAGE_HANDLERS: dict[int, MessageHandler] = {
 OFFERED_VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey(key): BROKER_VERSIONS[ApiKey(key)] for key in (*RAW_HANDLERS, *MESSAGE_HANDLERS, ApiKey.API_VERSIONS)
 }
-"""Kafka 3.9.1's, for every API with a handler."""
+"""The versions of Kafka 3.9.1, for every API with a handler."""
 
 MESSAGE_HANDLERS[ApiKey.API_VERSIONS] = ApiVersionsHandler(OFFERED_VERSIONS).handle
 

@@ -72,7 +72,7 @@ class EncodedTopic:
 
 
 class MetadataCache:
-    """The last UpdateMetadata, with newer leaders from LeaderAndIsr.
+    """The cluster according to the last UpdateMetadata, with newer leaders from LeaderAndIsr.
 
     After a new registration, the controller sends all topics, so the first update with partitions replaces everything.
     An unknown topic's partitions come in one request: an incomplete topic would mislead keyed producers and the search

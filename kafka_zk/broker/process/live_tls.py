@@ -117,7 +117,7 @@ class LiveTls:
 
 
 def _shown(settings: TlsSettings) -> list[Certificate]:
-    """Empty if this parser rejects what OpenSSL accepts."""
+    """The certificates of a listener; empty if this parser rejects what OpenSSL accepts."""
     assert settings.identity is not None, "a listener has a key"
     try:
         return certificates(settings.identity.certificate_chain)

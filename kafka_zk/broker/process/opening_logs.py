@@ -77,7 +77,7 @@ async def open_logs(
 
 
 def tell_finding(finding: Finding) -> None:
-    """A WARN: storage could not use a file unchanged."""
+    """Log a WARN for a file that storage could not use unchanged."""
     kept = {} if finding.kept_as is None else {"kept_as": finding.kept_as}
     _log.warn(
         "{path} {problem}: {meaning}", path=finding.path, problem=finding.problem, meaning=finding.meaning, **kept
@@ -85,7 +85,7 @@ def tell_finding(finding: Finding) -> None:
 
 
 def log_full_producers(limit: int) -> None:
-    """The limit of remembered producers is reached."""
+    """Log that the log manager has reached its limit of remembered producers."""
     _log.error(
         "the broker remembers {limit} producers, the limit, and rejects batches of new producers until others have"
         " not written for producer.id.expiration.ms",

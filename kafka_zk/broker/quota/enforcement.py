@@ -87,7 +87,7 @@ class Enforcement:
         self.changed()
 
     def changed(self) -> None:
-        """Wrap the requests that the changed quotas need."""
+        """Apply changed quotas by wrapping only the requests that need it."""
         self._limit_fetches(self._known if self.quotas.table.has(QuotaKey.FETCH) else None)
         for settings, dispatch in self._settings:
             self._apply(settings, dispatch)
@@ -171,7 +171,7 @@ class Enforcement:
         return timed
 
     def _counted(self, parts: Response, bucket: RateBucket, percent: float, now_ms: float) -> Response:
-        """The response may be exempt, absent, or already throttled."""
+        """Count a response, which may be exempt, absent, or already throttled."""
         if parts is None or type(parts) is ExemptAnswer:
             self.exempt_time.record(percent, now_ms)
             return parts

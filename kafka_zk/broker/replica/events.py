@@ -19,7 +19,8 @@ class ReplicaEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged(ReplicaEvent):
-    """Another role, or leader epoch, in a partition. ``refusal``: why the broker cannot serve it."""
+    """This broker has another role in a partition, or the same role in another leader epoch. ``refusal``: why the
+    broker cannot serve it."""
 
     partition: TopicPartition
     role: Role
@@ -29,7 +30,7 @@ class RoleChanged(ReplicaEvent):
 
 @dataclass(frozen=True, slots=True)
 class IsrChanged(ReplicaEvent):
-    """The controller has written what this leader requested."""
+    """The controller has written the ISR that this broker, the leader, requested."""
 
     partition: TopicPartition
     isr: tuple[int, ...]

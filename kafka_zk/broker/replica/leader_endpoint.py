@@ -90,7 +90,7 @@ class LeaderEndPoint:
         return read_fetch_response(version, frame)
 
     async def offset(self, tp: TopicPartition, leader_epoch: int, timestamp: int) -> int:
-        """LATEST (log end) or EARLIEST (log start). Raises ApiError."""
+        """The leader's LATEST (log end) or EARLIEST (log start) offset. Raises ApiError."""
         partition = _ListOffsets.ListOffsetsTopic.ListOffsetsPartition(
             partition_index=tp.partition, current_leader_epoch=leader_epoch, timestamp=timestamp, max_num_offsets=1
         )

@@ -248,7 +248,7 @@ class _Lane:
         return self._helper
 
     async def _clean_by(self, helper: Helper, cleaning: Cleaning, standing: object) -> int | None:
-        """The end of the clean part; None if aborted. Raises EOFError, OSError if the helper died."""
+        """The end of the clean part; None if the cleaning was aborted. Raises EOFError, OSError if the helper died."""
         cleaner, tp = self._cleaner, cleaning.log.tp
         if not self._is_stopped:
             await cleaner.run_in_thread(lambda: helper.begin(cleaning.work))

@@ -243,7 +243,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """Every live replica has deleted the records before it. Raises: ApiError, like ``leader_log``."""
+        """The offset before which every live replica has deleted its records. Raises: ApiError, like ``leader_log``."""
         log = self.leader_log()
         return log.log_start_offset if self.remotes is None else self.remotes.low_watermark(log.log_start_offset)
 

@@ -42,7 +42,7 @@ _EXPECTED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""Leaders return these briefly after elections and topic creations."""
+"""Errors that leaders return briefly after elections and topic creations."""
 
 _TIERED = (
     "{tp}: broker {leader} has the next records in remote storage only, from which kafka-zk cannot copy them; "
@@ -401,7 +401,7 @@ class ReplicaFetcher:
             self.remove(refused.tp)
 
     def _tell_refusals(self) -> None:
-        """Together: hundreds occur when a broker dies."""
+        """Log errors together, because hundreds occur when a broker dies."""
         refusals, self._refusals = self._refusals, {}
         for (code, is_dropped), tps in refusals.items():
             if code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:

@@ -79,7 +79,7 @@ class ReplicaFetcherManager:
 
     @property
     def failed_count(self) -> int:
-        """Partitions not fetched because of a local error."""
+        """Number of partitions that are not fetched because of a local error."""
         return sum(fetcher.failed_count for fetcher in self._fetchers.values())
 
     @property

@@ -17,7 +17,7 @@ UNLIMITED = LONG_MAX
 
 
 class ReplicationQuota:
-    """One direction's partitions, with their common rate."""
+    """The throttled partitions of one direction and their common rate."""
 
     def __init__(self, window: QuotaWindow) -> None:
         self.bytes_per_second = UNLIMITED
@@ -70,7 +70,7 @@ class ReplicationQuotas:
         self.follower.configure(config.follower_replication_throttled_rate, window)
 
     def apply(self, tp: TopicPartition, broker_id: int, config: LogConfig) -> None:
-        """A topic's configuration, for its partition here."""
+        """Apply a topic's configuration to its partition on this broker."""
         self.leader.set_throttled(tp, broker_id, config.leader_replication_throttled_replicas)
         self.follower.set_throttled(tp, broker_id, config.follower_replication_throttled_replicas)
 

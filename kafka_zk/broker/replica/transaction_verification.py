@@ -20,7 +20,7 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS = frozenset((
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
 ))
-"""NOT_ENOUGH_REPLICAS instead: old producers retry it without refreshing metadata."""
+"""Errors returned as NOT_ENOUGH_REPLICAS, which old producers retry without refreshing metadata."""
 
 
 class TransactionToVerify(NamedTuple):

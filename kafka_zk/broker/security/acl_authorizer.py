@@ -37,7 +37,7 @@ LONGEST_REMEMBERED = 512
 RETRY_S = 5
 
 def warn_if_open(security: Security) -> None:
-    """Clients can change the ACLs in ZooKeeper."""
+    """Log a warning if clients can change the ACLs in ZooKeeper."""
     if not security.set_acl:
         _log.warn(
             "everyone who can connect to ZooKeeper can change ACLs and users there; protect them with "

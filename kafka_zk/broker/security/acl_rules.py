@@ -134,7 +134,7 @@ class _Names:
         return not (self.literal or self.prefixed)
 
     def patterns_of(self, resource_type: ResourceType, name: str) -> list[Pattern]:
-        """The name's own, ``*``, then prefixes, longest first."""
+        """The name's own pattern, ``*``, then its prefixes, longest first."""
         literal = [Pattern(resource_type, each, _LITERAL) for each in {name: 0, WILDCARD: 0} if each in self.literal]
         prefixes = (name[:each] for each in sorted(self._lengths, reverse=True) if each <= len(name))
         return literal + [Pattern(resource_type, each, _PREFIXED) for each in prefixes if each in self.prefixed]
@@ -211,7 +211,7 @@ class AclRules:
 
     @property
     def acls(self) -> Mapping[Pattern, Acls]:
-        """Never empty; UNKNOWN_ACLS for those in ``unknown``."""
+        """Pattern -> its ACLs, never empty; UNKNOWN_ACLS for the patterns in ``unknown``."""
         return self._acls
 
     def put(self, pattern: Pattern, acls: Acls, why_unknown: str | None = None) -> None:

@@ -57,7 +57,7 @@ def is_expired(token: TokenInformation, now_ms: int) -> bool:
 def renewed(
     token: TokenInformation, principal: Principal, period_ms: int, now_ms: int, limits: TokenLimits
 ) -> TokenInformation:
-    """Expires ``period_ms`` from now; negative: the default. Raises ApiError."""
+    """The token with its expiry ``period_ms`` from now; negative: the default time. Raises ApiError."""
     _check_owner_or_renewer(token, principal)
     _check_alive(token, now_ms)
     return _expiring(token, now_ms, limits.expiry_time_ms if period_ms < 0 else period_ms)

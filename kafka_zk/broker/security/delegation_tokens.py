@@ -259,5 +259,5 @@ class DelegationTokens:
                     _log.info("an expired delegation token stays for now: {error}", error=error)
 
     async def purge_changes(self) -> None:
-        """Old ones, which every broker has read. Raises RegistryError."""
+        """Remove old change notifications, which every broker has read. Raises RegistryError."""
         await self._registry.purge_changes(self._clock.wall_ms())

@@ -23,7 +23,7 @@ SUMMARY_S = 60
 MOST_KINDS = 1_000
 """Maximum number of kinds of denials that are logged separately within SUMMARY_S."""
 MOST_TOLD = 50
-"""Explained and reported to observers within SUMMARY_S."""
+"""Maximum number of kinds that are explained and reported to observers within SUMMARY_S."""
 
 _LONGEST_NAME = 250
 _log = Logger(namespace=LOGGER)

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class LoginChecks:
-    """A ``RunInThread`` for ``most`` functions at a time."""
+    """A ``RunInThread`` that runs at most ``most`` functions at a time."""
 
     def __init__(self, run_in_thread: RunInThread, most: int) -> None:
         self._run_in_thread = run_in_thread

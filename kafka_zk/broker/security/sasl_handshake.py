@@ -117,7 +117,7 @@ class SaslHandshake(Handshake):
             raise ProtocolError("its session has ended, and the client does not log in again")
 
     def _check_size(self, message: Buffer) -> None:
-        """During reauthentication, the decoder allows larger frames."""
+        """Limit the size of messages during reauthentication, when the decoder allows larger frames."""
         if len(message) > self.max_frame_size_bytes:
             raise ProtocolError(f"a login's message has {len(message)} bytes; {self.max_frame_size_bytes} are allowed")
 

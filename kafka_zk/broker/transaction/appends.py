@@ -45,7 +45,7 @@ class TransactionLog:
         )
 
     def remove(self, tp: TopicPartition, transactional_ids: Iterable[str]) -> ErrorCode | Awaitable[ErrorCode]:
-        """Tombstones for at least one id, in one batch."""
+        """Write tombstones for at least one id, in one batch."""
         now_ms = self._clock.wall_ms()
         batch = RecordBatchBuilder()
         for each in transactional_ids:

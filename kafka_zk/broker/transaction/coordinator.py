@@ -139,7 +139,8 @@ class TransactionCoordinator:
     async def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: ProducerIdAndEpoch | None, peer: str = ""
     ) -> Result:
-        """Or bump the epoch after an error (``expected``, KIP-360). ``peer``: the client's address.
+        """Initialise a producer, or bump its epoch after an error (``expected``, KIP-360). ``peer``: the client's
+        address.
 
         Without memory for a new id, the client gets a retriable error, and unused ids are removed.
         Raises: ClientGone.

@@ -43,7 +43,7 @@ _MAGIC_POSITION = 16
 async def up_convert(
     services: Services, memory: Memory, records: memoryview, max_size_bytes: int | None
 ) -> memoryview:
-    """One writable batch; empty without a complete message.
+    """Convert a message set to one writable batch; empty if the set has no complete message.
 
     As in Kafka, an incomplete last message is dropped, and a magic-2 batch returned as it is. Raises: StorageError,
     ApiError.
@@ -74,7 +74,7 @@ def read(
     left_bytes: int,
     is_first: bool,
 ) -> FetchedPartition:
-    """One partition, not converted, for Fetch 0 to 3.
+    """Read one partition for a fetch of version 0 to 3, without conversion.
 
     Version 3 returns a first batch above the client's limit if nothing precedes it; 0 to 2 then return nothing, as in
     Kafka since magic 2.

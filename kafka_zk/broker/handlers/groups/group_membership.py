@@ -80,7 +80,7 @@ def _join_request(context: RequestContext, header: RequestHeader, request: JoinG
 
 
 async def sync(services: Services, context: RequestContext, header: RequestHeader, body: memoryview) -> list[Part]:
-    """When the leader has sent the assignments."""
+    """Respond when the leader has sent the assignments."""
     version = header.api_version
     reading = read_sync_group_request(version, body)
     is_small = len(body) <= LARGE_BODY_BYTES

@@ -118,7 +118,7 @@ async def _names_of(services: Services, entity_type: str, match: tuple[int, str 
 
 
 def _only_name(match: tuple[int, str | None] | None) -> str | None:
-    """Encoded, if the filter allows only one."""
+    """The encoded name if the filter allows only one, otherwise None."""
     if match is None or match[0] == _SPECIFIED:
         return None
     return DEFAULT_ENTITY if match[0] == _DEFAULT or match[1] is None else sanitize(match[1])

@@ -136,7 +136,7 @@ def plan(wanted: Any, existing: TopicAssignment, metadata: MetadataCache) -> dic
 def _check_given(
     given: list[list[int]], first: int, count: int, replication_factor: int, brokers: list[int]
 ) -> dict[int, list[int]]:
-    """The client's replicas, for ``count`` partitions from ``first`` on."""
+    """Check the client's replicas for ``count`` partitions from ``first`` on."""
 
     def refuse(problem: str) -> ApiError:
         return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)

@@ -45,7 +45,7 @@ _MOST_BYTES = MOST_TOGETHER * MARKER_BYTES
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Codes, when all in-sync replicas have the markers."""
+    """Return a code for each partition of each marker, when all in-sync replicas have the markers."""
     turns = ResponseTurns(services.clock, context)
     authorizer = services.authorizer
     may_alter = authorizer.has_rules and authorizer.may(context, Operation.ALTER, CLUSTER)
