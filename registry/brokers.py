@@ -144,7 +144,7 @@ class BrokerWatcher:
         self._report()
 
     def _watch_more(self) -> None:
-        """READ_AT_ONCE at a time; a watcher may call ``_read`` immediately."""
+        """Read and watch the brokers in ``_to_watch``, READ_AT_ONCE at a time."""
         if self._is_watching_more:
             return
         self._is_watching_more = True

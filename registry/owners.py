@@ -240,7 +240,7 @@ class OwnerRegistry:
         await self._ensure_parents(tp.topic for tp, failed in refused.items() if isinstance(failed.cause, NoNode))
 
     async def outdated(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets of earlier topics, which a claim would discard. Writes nothing."""
+        """The stored offsets of earlier topics, which a claim would discard. Writes nothing."""
         looks = await self._look(partitions, None)
         return {tp: look.stored.offset for tp, look in looks.items() if look.stored is not None and look.is_outdated}
 
@@ -371,7 +371,7 @@ class _OwnerWatches:
 
 
 class _Doubts:
-    """What a release must examine: overwritten tokens and lost responses."""
+    """Cases that a release must examine: overwritten tokens and lost responses."""
 
     def __init__(self) -> None:
         self.tokens: set[TopicPartition] = set()

@@ -87,7 +87,7 @@ def broker_sessions(nodes: list[Znode]) -> dict[int, str]:
 
 
 def owner(node: Znode, sessions: dict[int, str]) -> str:
-    """Such as ``session 0x1… of broker 0``; empty if persistent."""
+    """The owner, such as ``session 0x1… of broker 0``; empty for a persistent znode."""
     session_id = node.stat.ephemeral_owner
     if not session_id:
         return ""

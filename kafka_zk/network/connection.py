@@ -86,7 +86,7 @@ class BrokerConnection(TwistedProtocol):
         self._awaited: object = None  # what the handler of the request in the slot awaits
         self._in_flight = InFlight()  # before the one in the slot
         self.active = True
-        """Bytes were received or a full queue was drained since ``SupervisedConnection`` last reset this."""
+        """True if bytes were received or a full queue was drained since ``SupervisedConnection`` last reset it."""
 
     def connectionMade(self) -> None:
         transport: Any = self.transport

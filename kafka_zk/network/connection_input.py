@@ -74,7 +74,7 @@ class ConnectionInput:
         return True
 
     def count(self, size_bytes: int, *, is_idle: bool) -> None:
-        """Charge one read's buffer, which lasts until its last frame is handled. ``is_idle``: no request is in
+        """Charge the buffer of one read, which exists until its last frame is handled. ``is_idle``: no request is in
         progress."""
         if size_bytes <= FREE_BYTES:
             return
@@ -133,7 +133,7 @@ class ConnectionInput:
             memory.settle(left_bytes)
 
     def hand_over_frames(self) -> None:
-        """Charge the last frame to its request, which is now handled."""
+        """Move the memory of the last frame to its request, which is now being handled."""
         self.memory.frame_bytes = self._frames_bytes + self.decoder.hand_over()
         self._frames_bytes = 0
 

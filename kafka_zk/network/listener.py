@@ -29,7 +29,7 @@ from kafka_zk.network.transport import FramePort
 _log = Logger()
 
 IDLE_CHECKS = 10
-"""An idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
+"""Idle checks per ``max_idle_ms``: an idle connection is closed after 1.0 to 1.1 times ``max_idle_ms``."""
 
 STALLED_S = 10.0
 """A connection is closed if its incomplete request receives nothing for this long (up to half more): others may need
@@ -307,7 +307,7 @@ class Listener:
             closed.callback(None)
 
     def _schedule_check(self) -> None:
-        """One check at a time: a suspended process must not count those that it missed."""
+        """Schedule one check at a time, so that a suspended process does not count the checks that it missed."""
         self._check = self._reactor.callLater(self._check_interval_s, self._look_for_quiet_connections)
 
     def _look_for_quiet_connections(self) -> None:

@@ -354,7 +354,7 @@ class TlsFrameTransport(FrameTransport):
                 self.protocol.dataReceived(buffer[:count])  # type: ignore[call-arg,misc]
 
     def _decrypt(self, target: memoryview) -> int:
-        """Fill ``target`` or decrypt all records; returns the number of bytes."""
+        """Decrypt into ``target`` until it is full or no record is left."""
         filled = 0
         try:
             while filled < len(target) and (not filled or self._has_rest):

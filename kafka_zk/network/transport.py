@@ -31,7 +31,7 @@ from kafka_zk.protocol.fetch import Part, Slice
 from kafka_zk.protocol.frame import FrameDecoder
 
 QUEUE_FULL_BYTES = 256 * 1024
-"""A connection with a longer queue begins no request until half of this is left."""
+"""Above this queue size, a connection begins no further request until at most half of it is left."""
 
 SEND_LIMIT_BYTES = 1024 * 1024
 """Maximum sent per turn, so that one connection cannot block the others."""
@@ -52,7 +52,7 @@ _FRAME_SIZE = struct.Struct(">i")
 _INT = struct.Struct("i")
 _JOIN_BELOW_BYTES = 4096
 _COPY_BELOW_BYTES = 4096
-"""Frames with larger slices are not copied, so a peer that does not read uses no more memory than this."""
+"""Frames whose slices are not larger are copied, so a peer that does not read uses at most this much memory."""
 _log = Logger()
 
 if TYPE_CHECKING:

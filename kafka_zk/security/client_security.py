@@ -124,7 +124,7 @@ WITHOUT_MEANING = frozenset(
         "sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor",
     }
 )  # fmt: skip
-"""Java clients' keys without effect, accepted for the sake of existing files."""
+"""Keys of Java clients that are accepted without effect, so that existing configuration files can be used."""
 
 KEYS = JAVA_KEYS | LIBRDKAFKA_KEYS | ALIASES.keys() | WITHOUT_MEANING
 KEYS_BY_FIELD: Mapping[str, str] = {key.replace(".", "_"): key for key in KEYS}

@@ -48,7 +48,7 @@ _NOT_VERIFIED = "Authentication failed: credentials for user could not be verifi
 
 @dataclass(frozen=True, slots=True)
 class JwksEndpoint:
-    """An OAuth provider's JWKS URL, and when to fetch its keys.
+    """The JWKS URL of an OAuth provider, and the schedule for fetching its keys.
 
     ``tls``: None: the system's trusted certificates.
     """
@@ -62,7 +62,7 @@ class JwksEndpoint:
 
 @dataclass(frozen=True, slots=True)
 class KerberosListener:
-    """The key that verifies clients, and rules from principals to users."""
+    """The key with which a listener verifies clients, and the rules that map principals to users."""
 
     service: "KerberosService"
     names: KerberosNames

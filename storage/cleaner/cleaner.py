@@ -93,7 +93,7 @@ class CleanerStats:
 
 
 class Cleaned(NamedTuple):
-    """Everything before ``end_offset`` is clean when the last segment is swapped in."""
+    """Result of a cleaning: everything before ``end_offset`` is clean once the last segment is swapped in."""
 
     end_offset: int
     stats: CleanerStats

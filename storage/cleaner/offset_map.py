@@ -27,7 +27,7 @@ _BITS_SHARE = 64
 
 
 class Replaced(NamedTuple):
-    """Bits, from ``first_offset`` on: a later record has the same key."""
+    """One bit for each offset from ``first_offset`` on: whether a later record has the same key."""
 
     first_offset: int = 0
     bits: bytearray = bytearray()
@@ -93,7 +93,7 @@ class OffsetMap:
         return self.size / self.slots
 
     def put(self, key: bytes, offset: int) -> bool:
-        """False if the key is new and the map is full."""
+        """Store the offset of a key; False if the key is new and the map is full."""
         low, high = _halves(self._digest(key))
         words = self._words
         entry = low % self.slots * 3

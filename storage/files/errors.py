@@ -82,7 +82,7 @@ class InvalidConfig(StorageError):
 
 
 class InvalidTransactionState(StorageError):
-    """The batch does not belong to the producer's open transaction."""
+    """A batch that does not belong to the producer's open transaction."""
 
 
 class TooManyOpenFiles(OSError):

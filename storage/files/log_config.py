@@ -96,7 +96,7 @@ class LogConfig:
 
     @property
     def timestamp_before_max_ms(self) -> int:
-        """The old combined key applies while the newer one has its default."""
+        """The effective limit: the old combined key applies while the newer key has its default."""
         bound = self.message_timestamp_before_max_ms
         return self.message_timestamp_difference_max_ms if bound == LONG_MAX else bound
 

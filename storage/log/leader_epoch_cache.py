@@ -85,7 +85,7 @@ class LeaderEpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """(Largest known epoch <= ``epoch``, its end); (-1, -1) if unknown."""
+        """(Largest known epoch <= ``epoch``, offset after its last record); (-1, -1) if unknown."""
         if epoch < 0 or not self._epochs:
             return NO_EPOCH, NO_OFFSET
         if epoch == self._epochs[-1]:

@@ -16,7 +16,7 @@ from kafka_zk.storage.segments.log_segments import LogSegments
 from kafka_zk.storage.segments.segment import Segment
 
 RECALLED_BYTES = 1024 * 1024
-"""Searched for batches that a snapshot lacks: clients have few in flight."""
+"""How much of the log is searched for batches that a snapshot lacks."""
 RECALLED_HEADERS = 1_000_000
 """Read for all producers together, at 1.5 µs each; otherwise a client could cause searches for thousands of producer
 ids."""

@@ -35,7 +35,7 @@ class ScanWork(NamedTuple):
 
     @property
     def left_bytes(self) -> int:
-        """Bytes that are scanned before the owner's next turn, without a helper."""
+        """How many bytes the owner would scan before its next turn without a helper."""
         return self.size_bytes + self.following_bytes
 
     def run(self, report: Report) -> SegmentScan:

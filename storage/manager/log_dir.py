@@ -95,7 +95,7 @@ class LogDir:
         self._written: dict[str, int] = {}  # checkpoint -> number of the preparation whose values are in the file
         self._recovery_points_on_disk: Mapping[TopicPartition, int] = {}
         self.is_contiguous = False
-        """No log here can have a gap between segments after its recovery point."""
+        """True if no log in this directory can have a gap between segments after its recovery point."""
         self._named: set[TopicPartition] = set()  # partitions that a checkpoint may contain
 
     def open_steps(self, broker_id: int, cluster_id: str, observe: Observe = ignore) -> Iterator[None]:

@@ -180,7 +180,7 @@ def load_log_steps(
 
 
 def _possible_recovery_point(segments: Sequence[Segment], recovery_point: int, observe: Observe) -> int:
-    """0 if the last segment cannot reach the recovery point."""
+    """The recovery point, or 0 if the last segment cannot reach it."""
     if not segments or recovery_point <= segments[-1].base_offset + MAX_RELATIVE_OFFSET + 1:
         return recovery_point
     problem = f"cannot have been flushed up to offset {recovery_point}, as the recovery point says"

@@ -52,7 +52,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_INDEPENDENT_FLAG = 0x20
 _LZ4_CONTENT_SIZE_FLAG = 0x08
 _LZ4_MOST_GROWTH = 512
-"""One byte becomes at most 255, and the library may allocate twice that."""
+"""One byte of input produces at most 255, and the library may allocate twice that."""
 _lz4_contexts: list[Any] = []
 """Unused ones: creating one takes as long as compressing 16 KB. A thread removes what it uses."""
 _zstd_decompressors: list[Any] = []
@@ -170,7 +170,7 @@ def _snappy_chunks(data: memoryview, max_size_bytes: int) -> Iterator[bytes]:
 
 
 def _snappy_block(block: memoryview, max_size_bytes: int) -> bytes:
-    """One raw block, whose first field (an unsigned varint) is its uncompressed size."""
+    """Decompress one raw block, after checking its uncompressed size, an unsigned varint at the start."""
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift

@@ -27,7 +27,7 @@ _VERSION = 0
 _KEY = Struct(">hh")
 _VALUE = Struct(">hi")
 _PLAIN_RECORD = Struct(">5shhchic")
-"""16 bytes, no timestamp delta, a key of 4 bytes and a value of 6."""
+"""The usual control record: 16 bytes, no timestamp delta, a key of 4 bytes and a value of 6."""
 _PLAIN = (b"\x20\0\0\0\x08", b"\x0c", b"\0")
 MARKER_BYTES = HEADER_SIZE + _PLAIN_RECORD.size
 """Size of a batch with one such record."""

@@ -17,7 +17,7 @@ _FIELD_BYTES = tuple(1 + (0 if byte & 1 else byte >> 1) for byte in range(0x80))
 """Size of a key or value with its length, by the length's only byte; negative: null."""
 
 Found = tuple[int, bool]
-"""Largest timestamp in ms (or -1), and whether offset deltas are 0, 1, 2, …"""
+"""The largest timestamp in ms (-1 if there is none), and whether the offset deltas are 0, 1, 2, …"""
 
 
 def check_batch(batch: Buffer, header: BatchHeader, max_uncompressed_bytes: int) -> Found:

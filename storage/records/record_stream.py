@@ -38,7 +38,7 @@ def batch_chunks(
 
 
 def walk(chunks: Iterator[bytes], record_count: int) -> Iterator[RecordSpan]:
-    """Fields after the deltas are not decoded; one-byte varints are, inline.
+    """Yield the span of each record without decoding the fields after the deltas.
 
     Raises: InvalidRecord for a malformed record, or another number than ``record_count``; also like ``chunks``.
     """

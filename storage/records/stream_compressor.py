@@ -60,7 +60,7 @@ class StreamCompressor:
 
 
 def _begin(codec: Compression, level: int | None, out: bytearray) -> _Engine:
-    """Steps have one size, but the last may be smaller. ``out`` receives the header."""
+    """An engine that compresses in steps of one size; only the last may be smaller. ``out`` receives the header."""
     match codec:
         case Compression.gzip:
             deflate = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)

@@ -306,7 +306,7 @@ class LogSegments:
         next_base: int,
         min_one_batch: bool,
     ) -> LogRead:
-        """Cut at the segment's end, at ``upper``, or after the last batch that fits."""
+        """Cut the slice at the segment's end, at ``upper``, or after the last batch that fits."""
         end = segment.size_bytes
         next_offset = next_base
         if upper < next_base:

@@ -115,7 +115,7 @@ class OffsetIndex:
         return bisect_right(self.entries, relative << 32 | _POSITION_MASK) if relative >= 0 else 0
 
     def floor_position(self, position: int) -> int:
-        """The largest indexed one up to ``position``; 0 if none."""
+        """The largest indexed position up to ``position``; 0 if there is none."""
         entries = self.entries
         slot = bisect_right(entries, position, key=_position_of)
         return entries[slot - 1] & _POSITION_MASK if slot else 0

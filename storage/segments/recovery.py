@@ -129,7 +129,7 @@ def scan_segment(
 def _resume(
     view: memoryview, builder: IndexBuilder, index_path: str, time_index_path: str, recovery_point: int
 ) -> tuple[int, int]:
-    """Trust an index that matches the log, up to the recovery point. Returns (position, lowest expected offset)."""
+    """Use the index up to the recovery point if it matches the log. Returns (position, lowest expected offset)."""
     base_offset = builder.base_offset
     entries = parse_offset_index(read_file(index_path) or b"")
     while entries and base_offset + (entries[-1] >> 32) >= recovery_point:

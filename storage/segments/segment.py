@@ -235,8 +235,8 @@ class Segment(SegmentHandle):
         return self.position_for(max(offset, start_offset))
 
     def _position_before(self, slot: int) -> int:
-        """The position, or shortly before it, of the last valid one of the first ``slot`` index entries. They are
-        checked against the log, so a damaged index causes no wrong result."""
+        """The position of the last valid entry among the first ``slot`` index entries, or a position shortly before it.
+        They are checked against the log, so a damaged index causes no wrong result."""
         step = 1
         while slot > 0:
             indexed_offset, position = self.offset_index.entry(slot - 1)
@@ -289,7 +289,7 @@ class Segment(SegmentHandle):
         self._max_timestamp_ms, self._max_timestamp_offset = timestamp_ms, offset
 
     def reset_timestamps(self) -> None:
-        """Reload them after a truncation, from the last index entry and later batches."""
+        """Reload the timestamps after a truncation, from the last index entry and the batches after it."""
         self._first_timestamp_ms = _UNKNOWN
         self.young_until_ms = NEVER_MS
         self._max_timestamp_ms, self._max_timestamp_offset = self.time_index.last_entry

@@ -48,7 +48,7 @@ class Facts(TypedDict, total=False):
     """This broker can change the dynamic key at run time; default: if cluster-wide."""
 
     is_listed: bool
-    """False if DescribeConfigs omits the key: Kafka does so, or lacks it."""
+    """False if DescribeConfigs omits the key, because Kafka omits it too or does not have it."""
 
     in_units: tuple[str, int]
     """``("log.retention.ms", 60_000)``: sets ``log.retention.ms``, in units of 60,000 ms."""

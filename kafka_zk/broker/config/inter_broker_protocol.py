@@ -97,7 +97,8 @@ def follower_versions(protocol: str) -> FollowerVersions:
 
 
 def alter_partition_version(protocol: str) -> int | None:
-    """A leader's highest AlterPartition; None if it writes the ISR to ZooKeeper itself.
+    """The highest version of AlterPartition that a leader may send; None if the leader writes the ISR to ZooKeeper
+    itself.
 
     Raises ValueError.
     """

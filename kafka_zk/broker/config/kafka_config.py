@@ -294,7 +294,7 @@ def _scaled(key: str, text: str, unit_ms: int) -> str:
 
 
 def _check_no_kraft(config: KafkaConfig) -> None:
-    """A broker that ignored KRaft's keys would block a migration."""
+    """Reject the keys of KRaft: a broker that ignored them would block a migration."""
     if config.process_roles:
         roles = ",".join(config.process_roles)
         raise InvalidBrokerConfig(f"process.roles={roles}: must not be set, because this broker uses ZooKeeper")

@@ -32,7 +32,7 @@ class Proposal(NamedTuple):
 
 
 Verdict = WriteState | LeadershipInfo | ErrorCode
-"""The state to write; the current one if equal; or why it is rejected."""
+"""The state to write; the current state if it already equals the proposal; or the reason for the rejection."""
 
 
 def judge(context: Context, broker_id: int, tp: TopicPartition, proposal: Proposal) -> Verdict:

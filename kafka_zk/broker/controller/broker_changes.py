@@ -20,7 +20,7 @@ from kafka_zk.registry.znodes import isr
 UNKNOWN_BROKER_EPOCH = -1
 
 LEADERS_WITHIN_S = 1.0
-"""The controller's own broker may take as long to lead, before ISRs shrink."""
+"""Maximum wait for the controller's own broker to take over its new leaderships before ISRs shrink."""
 
 
 class BrokerChanges:

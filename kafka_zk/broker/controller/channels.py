@@ -82,7 +82,7 @@ class ConnectPace:
         return pause_s
 
     def not_waiting(self, broker_id: int) -> None:
-        """The broker is connected or gone, and must not delay others."""
+        """End the pause of a broker that is now connected or gone, so that it does not delay others."""
         self._waiting.discard(broker_id)
 
     def retry_pause_s(self, broker_id: int) -> float:
@@ -150,7 +150,7 @@ class BrokerChannel:
             ensureDeferred(self._run())
 
     def told(self) -> "Deferred[None]":
-        """Fires when all requests queued before are answered, or the broker is gone."""
+        """Fires when the broker has answered every request queued before this call, or is gone."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append((self._queued_count, waiting))
         self._wake_waiting()

@@ -240,7 +240,7 @@ class Context:
     # -- leadership --
 
     def leader_epoch(self, partition: TopicPartition) -> int:
-        """-2 while the topic is being deleted, -1 if there never was a leader."""
+        """The leader epoch; -2 while the topic is being deleted, -1 if the partition never had a leader."""
         if partition.topic in self.topics_to_delete:
             return EPOCH_DURING_DELETE
         info = self.leadership.get(partition)

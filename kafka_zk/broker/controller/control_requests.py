@@ -42,7 +42,8 @@ _UpdateMetadata = codec.request(ApiKey.UPDATE_METADATA)
 _StopReplica = codec.request(ApiKey.STOP_REPLICA)
 
 PARTITIONS_AT_ONCE = 1000
-"""Per request; they block a broker for 5 to 10 ms. UpdateMetadata has more for a larger topic."""
+"""Maximum number of partitions in a request; they block a broker for 5 to 10 ms. UpdateMetadata has more for a larger
+topic."""
 
 _LEADER_AND_ISR_BY_TOPIC_SINCE = 2
 _UPDATE_METADATA_BY_TOPIC_SINCE = 5
@@ -262,7 +263,7 @@ class ClusterUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMetadataRequest:
-    """The live brokers, and the partitions that clients will see."""
+    """Tells a broker the live brokers and the state of partitions that clients will see."""
 
     api_key: ClassVar[ApiKey] = ApiKey.UPDATE_METADATA
     sender: Sender

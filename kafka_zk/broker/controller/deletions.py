@@ -35,7 +35,7 @@ class Deletions:
             await self.run()
 
     async def resume(self, topics: Collection[str]) -> None:
-        """A broker with replicas is back, or a reassignment ended."""
+        """Continue deletions of these topics after a broker with replicas is back, or a reassignment ended."""
         waiting = self._context.topics_to_delete & set(topics)
         if waiting:
             topic_deletion.resume(self._context, waiting)

@@ -57,7 +57,7 @@ def offline(
     unclean_allowed: bool = False,
     absences: Absences = NO_ABSENCES,
 ) -> Elected | None:
-    """The leader is gone, or a leaderless partition's replica is back."""
+    """Elect a leader when the leader is gone, or a replica of a leaderless partition is back."""
     elected = _most_trusted(assigned, isr, live, absences)
     if elected is not None:
         return elected

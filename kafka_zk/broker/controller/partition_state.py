@@ -139,7 +139,7 @@ def topics_without_live_isr(context: Context, current: Mapping[TopicPartition, L
 
 
 def established(context: Context, write: CreateState | WriteState, zk_version: int) -> SendLeaderAndIsr:
-    """The state znode was written with version ``zk_version``, so the partition is Online."""
+    """Record that the state znode was written with version ``zk_version``, and that the partition is Online."""
     tp, info = write.partition, replace(write.info, zk_version=zk_version)
     context.require_legal_partitions((tp,), PartitionEvent.BRING_ONLINE)
     context.leadership[tp] = info
@@ -150,7 +150,7 @@ def established(context: Context, write: CreateState | WriteState, zk_version: i
 
 
 def adopt(context: Context, partition: TopicPartition, info: LeadershipInfo) -> None:
-    """A New partition has a state in ZooKeeper: make it Offline, so that a leader is elected."""
+    """Move a New partition that already has a state in ZooKeeper to Offline, so that a leader is elected."""
     move(context, (partition,), PartitionEvent.TAKE_OFFLINE)
     context.leadership[partition] = info
 
@@ -162,7 +162,7 @@ def electable(context: Context) -> list[TopicPartition]:
 
 
 def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Online ones that need an election: an ISR member was away unnoticed or started uncleanly."""
+    """Online partitions that need an election, because a member of the ISR was away unnoticed or started uncleanly."""
     newest = max((broker.epoch for broker in context.brokers.values()), default=-1)
     found = []
     for tp in partitions:
@@ -177,7 +177,7 @@ def returned(context: Context, partitions: Iterable[TopicPartition]) -> list[Top
 
 
 def dealt_with(context: Context) -> set[int]:
-    """Brokers whose unclean start is over: they share no ISR."""
+    """Brokers whose unclean start is resolved: no ISR with other members contains them."""
     shared = {
         member
         for tp, info in context.leadership.items()

@@ -50,7 +50,7 @@ def plan(
 
 
 def unneeded(current: ReplicaAssignment, planned: ReplicaAssignment) -> list[int]:
-    """Replicas being added that the new reassignment does not need."""
+    """Replicas that the previous reassignment was adding and the new one does not need."""
     return [broker_id for broker_id in current.replicas if broker_id not in planned.replicas]
 
 

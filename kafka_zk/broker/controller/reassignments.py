@@ -168,7 +168,7 @@ class Reassignments:
         await self._deletions.resume({tp.topic for tp in done} - still)
 
     async def _lead_by_target(self, tps: Sequence[TopicPartition]) -> set[TopicPartition]:
-        """Elect a leader there, or raise the current one's epoch. Returns the partitions with a leader."""
+        """Elect a leader in the target, or raise the current leader's epoch. Returns the partitions with a leader."""
         context = self._context
         others = [tp for tp in tps if reassignment.needs_leader(context, tp, context.replicas(tp))]
         elected = await self._changes.bring_online(others, ElectionStrategy.REASSIGN)

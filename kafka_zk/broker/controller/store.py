@@ -124,7 +124,8 @@ class ControllerStore:
         return [] if answer is None else answer[0]
 
     async def children_of(self, paths: Sequence[str]) -> dict[str, list[str]]:
-        """Path -> sorted children; none if the path does not exist, or an ACL hides it (logged as an ERROR)."""
+        """Path -> sorted names of its children; empty if it does not exist or an ACL hides it, which is logged as an
+        ERROR."""
         read = await self.repeated(lambda: readable(self._client.children(path) for path in paths))
         answers = self._faults.visible(paths, read)
         return {path: [] if answer is None else answer[0] for path, answer in zip(paths, answers, strict=True)}
@@ -206,7 +207,7 @@ class ControllerStore:
         return told
 
     async def reassignment_orders(self) -> StoredOrders:
-        """Targets by partition; empty if the znode is missing or invalid."""
+        """The requested targets by partition; empty if the znode is missing or invalid."""
         path = admin.REASSIGN_PARTITIONS
         (answer,) = await self.get_all([path])
         if answer is None:
@@ -224,7 +225,7 @@ class ControllerStore:
         return self._understood(path, partial(admin.decode_partitions, path, answer[0])) or set()
 
     async def get_all(self, paths: Sequence[str]) -> list[tuple[bytes | None, ZnodeStat] | None]:
-        """Data and stat; None if the path does not exist, or an ACL hides it (logged as an ERROR)."""
+        """Data and stat of each path; None if it does not exist or an ACL hides it, which is logged as an ERROR."""
         answers: list[tuple[bytes | None, ZnodeStat] | None] = []
         for window in _windows(paths):
             read = await self.repeated(partial(read_all, self._client, window))
@@ -326,7 +327,7 @@ class ControllerStore:
         return {path: answer[1].czxid for path, answer in zip(wanted, answers, strict=True) if answer is not None}
 
     async def _deleted_already(self, operations: Sequence[Operation], czxids: Mapping[str, int]) -> set[Operation]:
-        """The applied ones: their znode is gone or has another czxid."""
+        """The operations that were applied: their znode is gone or has another czxid."""
         deletions = [operation for operation in operations if isinstance(operation, Delete)]
         present = await self._czxids(deletion.path for deletion in deletions)
         return {

@@ -44,7 +44,7 @@ def _java_hash(text: str) -> int:
 
 _AT_ONCE = 256
 _POWERS = tuple(pow(31, exponent, 1 << 32) for exponent in range(_AT_ONCE, -1, -1))
-"""Descending, down to 1: weights of a part's units, and of the parts before."""
+"""Descending powers of 31, down to 1: weights of the units in a part, and of the parts before it."""
 
 
 def _positive(hashed: int) -> int:

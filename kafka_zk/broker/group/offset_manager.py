@@ -37,7 +37,7 @@ Codes = dict[TopicPartition, ErrorCode]
 
 
 class Committer(NamedTuple):
-    """A generation's member, or a client that assigns partitions itself."""
+    """A committing client: a member of a generation, or a client that assigns partitions itself."""
 
     member_id: str = UNKNOWN_MEMBER_ID
     group_instance_id: str | None = None
@@ -167,7 +167,7 @@ class OffsetManager:
             yield
 
     async def remove_expired(self) -> None:
-        """Older than ``offsets.retention.minutes``, and groups with neither offsets nor members."""
+        """Remove offsets older than ``offsets.retention.minutes``, and groups that have neither offsets nor members."""
         await in_slices(self._clock, self._expiry_steps())
 
     def _expiry_steps(self) -> Iterator[None]:

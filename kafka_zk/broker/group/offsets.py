@@ -147,7 +147,7 @@ class GroupOffsets:
         self._forget_record_offsets()
 
     def growth_bytes(self, offsets: Offsets) -> int:
-        """Memory that these add to the offsets that they replace."""
+        """Additional memory for these offsets, compared with the committed offsets that they replace."""
         committed = self._committed
         new_count = len(offsets.keys() - committed.keys())
         replaced = filter(None, map(committed.get, offsets))

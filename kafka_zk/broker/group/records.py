@@ -146,7 +146,7 @@ class OffsetKeys:
 
     @classmethod
     def front_of(cls, raw_key: bytes, key: OffsetKey) -> bytes | None:
-        """Prefix of this group and topic; None if ``encode`` would write the key differently."""
+        """Prefix of all keys of this group and topic; None if ``encode`` would write the key differently."""
         front = cls(key.group_id).front(key.tp.topic)
         return front if front + _INT32.pack(key.tp.partition) == raw_key else None
 

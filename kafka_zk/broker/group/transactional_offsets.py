@@ -34,7 +34,7 @@ class Marker(NamedTuple):
 
 @dataclass
 class _Appending:
-    """A producer's appends in progress (at least 1), and markers reported meanwhile."""
+    """Number of a producer's appends in progress, and the markers reported during them."""
 
     count: int = 0
     markers: list[Marker] = field(default_factory=list)

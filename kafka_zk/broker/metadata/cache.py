@@ -53,7 +53,7 @@ class PartitionChange(NamedTuple):
 
 
 PARTITIONS_OF_CHUNK = 256
-"""If one of this many consecutive partitions changes, their encoded form is dropped."""
+"""Number of partitions, with consecutive numbers, whose encoded form is dropped when one of them changes."""
 
 
 class EncodedTopic:

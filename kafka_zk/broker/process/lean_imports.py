@@ -41,7 +41,7 @@ class _OnUse(types.ModuleType):
 
 
 def _import_deferreds_without_asyncio() -> None:
-    """Two names are only annotations; the third is a function of ``inspect``, too."""
+    """Two of the three names are only annotations; the third is a function that ``inspect`` also has."""
     stand_in: Any = types.ModuleType("asyncio")
     stand_in.AbstractEventLoop = stand_in.Future = object
     stand_in.iscoroutine = inspect.iscoroutine

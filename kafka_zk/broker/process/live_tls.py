@@ -126,8 +126,9 @@ def _shown(settings: TlsSettings) -> list[Certificate]:
 
 
 def _check_successor(properties: Mapping[str, str], present: ListenerTls, new: TlsSettings) -> None:
-    """The new store must have the same subject and hosts, by which clients may identify the broker, as in Kafka. Unlike
-    in Kafka, the trust store of client authentication cannot be removed: the system's authorities would replace it."""
+    """Check that the new store has the same subject and hosts, by which clients may identify the broker, as in Kafka.
+    Unlike in Kafka, the trust store of client authentication cannot be removed: the system's authorities would replace
+    it."""
     old = present.settings
     if not _shown(old) or not _shown(new):
         raise InvalidSecurity("the certificate of the listener cannot be understood: restart the broker to change it")

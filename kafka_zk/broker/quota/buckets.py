@@ -110,7 +110,8 @@ class RateBucket(Rate):
         return wait_ms
 
     def _excess_ms(self, now_ms: float, added: float = 0) -> int:
-        """How many ms the rate exceeds its bound, with ``added`` now and nothing later."""
+        """For how many ms the rate exceeds its bound with ``added`` now and nothing later; 0 if it does not exceed
+        it."""
         throttle_ms = min(self.throttle_ms(self._bound, now_ms, added), self._most_throttle_ms)
         if throttle_ms <= 0:
             return 0

@@ -18,10 +18,10 @@ KEEP_MS = 3_600_000
 """Kafka forgets a client after an hour without requests."""
 
 MOST_CLIENTS = 10_000
-"""Clients, and buckets per kind of quota, in each of two generations; about 10 MB in all."""
+"""Maximum number of clients, and of buckets per kind of quota, in each of two generations; about 10 MB in total."""
 
 LONG_CLIENT_ID = 256
-"""Longer ones, of up to 32 KB, are stored as a hash."""
+"""Longer client ids are stored as a hash, because a client may send 32 KB."""
 
 Bucket = RateBucket | TokenBucket
 ClientKey = tuple[str, str | int | None]

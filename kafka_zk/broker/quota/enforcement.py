@@ -193,7 +193,8 @@ class Enforcement:
     # -- when its response is sent -----------------------------------------------------------------------------------
 
     def mute_ms(self, context: RequestContext, header: RequestHeader, parts: Response) -> int:
-        """A ``ResponseHook``: how many ms to mute the peer, which any response also says."""
+        """A ``ResponseHook``: returns for how many ms to mute the peer, and writes that into the response if there is
+        one."""
         api_key = header.api_key
         if parts is None:
             if api_key != _PRODUCE:

@@ -187,8 +187,8 @@ class FetchSession:
         self.seen_count = seen_count
 
     def changes(self, fetched: Fetched) -> Fetched:
-        """Results that the client must learn: records, an error, a diverging epoch, a preferred replica, or a new high
-        watermark or log start offset."""
+        """Results with records, an error, a diverging epoch, a preferred replica, or a high watermark or log start
+        offset that the client does not know."""
         changed = []
         for topic, result in fetched:
             key = (topic, result.partition)
@@ -288,8 +288,8 @@ class FetchSessions:
         return sum(len(each.wanted) for each in self._sessions.values() if not each.is_follower) * PARTITION_BYTES
 
     def _to_give_up(self, now_ms: int, for_follower: bool) -> FetchSession | None:
-        """The least recently used session if it is stale; otherwise, for a follower, the least recently used
-        consumer's."""
+        """The session to evict: the least recently used one if it is stale; otherwise, for a follower, the least
+        recently used consumer's session."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is not None and now_ms - oldest.last_used_ms >= MIN_EVICTION_MS:
             return oldest

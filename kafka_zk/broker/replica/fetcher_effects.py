@@ -34,7 +34,7 @@ class Truncate(NamedTuple):
 
 
 class StartAnew(NamedTuple):
-    """The leader deleted all that the follower has: clear the log and begin at ``offset``."""
+    """The leader deleted all records that the follower has: clear the log and start it at ``offset``."""
 
     tp: TopicPartition
     offset: int

@@ -272,7 +272,7 @@ class FetcherState:
     # -- responses ----------------------------------------------------------------------------------------------------
 
     def answered(self, tp: TopicPartition, fetched: FetchedPartition, log: FollowerLog, now_s: float) -> Effect | None:
-        """The effect of one fetched partition; None if its position or epoch has changed since the request."""
+        """The effect of one partition in a response; None if its position or epoch has changed since the request."""
         known = self.partitions.get(tp)
         if known is None or known.state is ReplicaState.TRUNCATING or tp in self._delayed:
             return None

@@ -463,7 +463,7 @@ class ReplicaManager:
         self._wake(tp)
 
     def standing_of(self, tp: TopicPartition) -> object:
-        """This broker's role and leader epoch; None without a replica."""
+        """This broker's role and leader epoch, to compare with earlier ones; None if there is no such replica."""
         partition = self.partitions.get(tp)
         return None if partition is None else (partition.role, partition.leader_epoch)
 

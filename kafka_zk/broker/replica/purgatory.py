@@ -90,7 +90,7 @@ class Purgatory:
             self.check(key)
 
     def _check_all(self) -> None:
-        """Key by key: requests that complete each other recursively could overflow the stack."""
+        """Check key by key, because requests that complete each other recursively could overflow the stack."""
         try:
             for key in self._to_check:  # grows during the loop
                 for entry in list(self._waiting.get(key, {}).values()):

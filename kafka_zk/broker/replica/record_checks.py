@@ -49,5 +49,5 @@ class RecordChecks:
             self._credit_s = credit_s - (then_s - now_s)
 
     def spend(self, seconds: float) -> None:
-        """A large batch's check in a helper, without starting it."""
+        """Charge the check of a large batch in a helper, without the time to start the helper."""
         self._credit_s -= min(seconds, _MAX_COST_S)

@@ -60,7 +60,8 @@ class RemoteReplica:
         self.last_caught_up_ms = self._last_fetch_ms = now_ms if is_in_sync else NEVER_MS
 
     def may_not_join(self) -> None:
-        """The controller rejected it for the ISR, so it must fetch again to be caught up."""
+        """Let the follower count as caught up only after another fetch, because the controller rejected it for the
+        ISR."""
         self.last_caught_up_ms = self._last_fetch_ms = NEVER_MS
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:

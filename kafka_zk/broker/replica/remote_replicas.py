@@ -98,7 +98,7 @@ class RemoteReplicas:
         )
 
     def may_not_join(self, proposed: Iterable[int]) -> None:
-        """The controller rejected their joining, maybe because a broker is stopping."""
+        """Stop waiting for followers whose joining the controller rejected, perhaps because a broker is stopping."""
         for broker_id in proposed:
             if broker_id not in self.state.isr and broker_id in self.followers:
                 self.followers[broker_id].may_not_join()

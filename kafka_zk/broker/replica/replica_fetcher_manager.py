@@ -101,7 +101,7 @@ class ReplicaFetcherManager:
             fetcher.add(partition)
 
     def leave(self) -> None:
-        """This broker will stop: it follows new leaders only if it is in the ISR.
+        """Follow new leaders only if this broker is in the ISR, because it is about to stop.
 
         The controller would let it join no ISR, but the leader would wait for it once it has caught up.
         """

@@ -23,7 +23,7 @@ class ReplicaView(NamedTuple):
 
 
 def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[ReplicaView]) -> ReplicaView:
-    """The leader, unless only followers are in the client's rack: then the most advanced."""
+    """The leader if it is in the client's rack or no follower is; otherwise the most advanced follower in that rack."""
     if not client_rack or leader.rack == client_rack:
         return leader
     near = [each for each in followers if each.rack == client_rack]
@@ -33,7 +33,7 @@ def rack_aware(client_rack: str, leader: ReplicaView, followers: Iterable[Replic
 def preferred_read_replica(
     partition: Partition, client_rack: str, listener: str, fetch_offset: int, metadata: MetadataCache, now_ms: int
 ) -> int | None:
-    """Another broker to read from; None if this is right, or does not lead.
+    """The broker from which a consumer should read instead; None if this is the right one or it does not lead.
 
     ``listener``: the consumer's, over which it must reach the other broker.
     """

@@ -162,7 +162,7 @@ class SaslHandshake(Handshake):
         return self._next(context, [_encoded(header, answer)], lifetime_ms)
 
     async def _interrupted(self, context: RequestContext, header: RequestHeader, body: memoryview) -> HandshakeStep:
-        """ILLEGAL_SASL_STATE: the request is not part of the login, although a mechanism is agreed.
+        """Respond ILLEGAL_SASL_STATE: a mechanism is agreed, and the request is not part of the login.
 
         A large one is not parsed, and gets no response.
         """

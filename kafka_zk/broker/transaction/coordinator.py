@@ -197,7 +197,7 @@ class TransactionCoordinator:
     def verify(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: Collection[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Errors of partitions outside the producer's open transaction (KIP-890)."""
+        """Errors for the partitions that are not in the producer's open transaction (KIP-890)."""
         found = self._manager.known(transactional_id)
         if isinstance(found, ErrorCode):
             return dict.fromkeys(tps, found)

@@ -84,7 +84,7 @@ class TransactionStateManager:
         return partition_for(transactional_id, self.partition_count())
 
     def find(self, transactional_id: str) -> CoordinatedPartition | ErrorCode:
-        """Or the error if this broker cannot serve the id now."""
+        """The partition of the id, or the error if this broker cannot serve it now."""
         if not is_storable(transactional_id):
             return ErrorCode.INVALID_REQUEST
         if not self.is_active:
@@ -202,7 +202,7 @@ class TransactionStateManager:
     def carry_out(
         self, owned: CoordinatedPartition, transaction: Transaction, effects: list[Effect], now_ms: int
     ) -> None:
-        """Now, but after an append when it is complete."""
+        """Carry out effects immediately, except after an append that is not complete yet."""
         for effect in effects:  # more may be appended during the loop
             if isinstance(effect, Append):
                 if effect.is_retry:

@@ -112,7 +112,7 @@ def _refusal(services: Services, header: RequestHeader, fetching: FetchContext, 
 
 
 def _without_zstd(services: Services, entry: RequestedPartition) -> RequestedPartition:
-    """UNSUPPORTED_COMPRESSION_TYPE for a zstd topic: an old consumer would report damage."""
+    """Set UNSUPPORTED_COMPRESSION_TYPE for a zstd topic, because an old consumer would report damaged records."""
     partition = services.replicas.partitions.get(entry.tp)
     log = None if partition is None else partition.log
     if entry.error is not None or log is None or log.config.compression_type != "zstd":

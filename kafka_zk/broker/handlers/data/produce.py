@@ -135,7 +135,7 @@ async def _checked(
     refused: ErrorCode | None,
     transactional_id: str | None,
 ) -> Buffer | PartitionResult:
-    """The batch, converted in versions 0 to 2, or the result without one."""
+    """The batch to append, converted in versions 0 to 2, or the result if there is nothing to append."""
     try:
         if refused is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
             raise ApiError(refused)

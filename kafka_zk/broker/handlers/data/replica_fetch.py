@@ -61,7 +61,7 @@ def note_answer(
     fetched: Fetched,
     seen_count: int,
 ) -> None:
-    """The session remembers what the next fetch must read even unchanged."""
+    """Remember in the session which partitions the next fetch must read even if they do not change."""
     if fetching.session is not None:
         fetching.session.answered(_unfinished(services, broker_id, requested, fetched), seen_count)
 

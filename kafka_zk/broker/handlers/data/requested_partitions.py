@@ -63,14 +63,14 @@ def resolve(
 
 @functools.lru_cache(maxsize=1000)
 def _topic_id(key: bytes) -> uuid.UUID:
-    """Consumers use few topics, and creating the object costs as much as the lookup."""
+    """Cached, because consumers use the same few topics, and creating the object costs as much as the lookup."""
     return uuid.UUID(bytes=key)
 
 
 def resolve_topic(
     services: Services, context: RequestContext, request: FetchRequest, key: TopicKey
 ) -> tuple[str, ErrorCode | None]:
-    """"" if unknown, and the error if the client must not read it."""
+    """The topic's name, "" if it is unknown, and the error if the client must not read it."""
     is_follower = request.replica_id >= 0
     name = services.metadata.topic_names.get(_topic_id(key)) if isinstance(key, bytes) else key
     if name is None and is_follower and isinstance(key, bytes):

@@ -47,14 +47,14 @@ class Found(NamedTuple):
 
 
 class GroupOffsets(NamedTuple):
-    """An error, or the group's partitions by topic, in the requested order."""
+    """The result for a group: an error, or its partitions by topic, in the requested order."""
 
     error: ErrorCode
     partitions: Mapping[str, Mapping[int, Found]]
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Committed offsets or -1; without topics, all that are committed."""
+    """Return the committed offset or -1 for each requested partition, or for all that have one (topics null)."""
     turns = ResponseTurns(services.clock, context)
     if header.api_version >= _MANY_GROUPS_SINCE:
         return await _groups(services, context, header, turns, request)

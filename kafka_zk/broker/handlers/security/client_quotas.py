@@ -49,7 +49,7 @@ AlteredEntity = AlteredEntry.EntityData
 
 
 async def describe(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> Any:
-    """Entities that match the filter, with quotas, or an error."""
+    """Return the entities that match the filter, with their quotas, or an error if the filter is invalid."""
     try:
         if not services.authorizer.authorize(context, Operation.DESCRIBE_CONFIGS, CLUSTER):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
