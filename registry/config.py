@@ -1,7 +1,7 @@
 """Entity configs (topics, clients, users, brokers, ips) and notifications of changes.
 
-A notification only names the entity, whose config receivers read. They are processed by sequence number. Any broker may
-delete them after 15 minutes.
+A notification only names the entity, whose config receivers read. Notifications are processed by sequence number. Any
+broker may delete them after 15 minutes.
 Source: ConfigHandler, ZkNodeChangeNotificationListener and AdminZkClient in Kafka 3.9.
 """
 
@@ -48,7 +48,7 @@ class ConfigRegistry:
         self._hidden: set[tuple[str, str]] = set()
 
     async def entity(self, entity_type: str, entity_name: str) -> dict[str, str]:
-        """Empty if it does not exist or cannot be parsed. Raises: NoAuth."""
+        """The entity's config; empty if the entity does not exist or its config cannot be parsed. Raises: NoAuth."""
         config = (await self._read(entity_type, [entity_name]))[entity_name]
         if isinstance(config, NoAuth):
             raise config
@@ -103,7 +103,7 @@ class ConfigRegistry:
         return await child_names(self._client, znodes.entity_type_path(entity_type))
 
     async def names_of_clients_of_users(self) -> list[str]:
-        """All ``<user>/clients/<client>`` that have a znode below ``users``. Left out if an ACL hides the user's
+        """All ``<user>/clients/<client>`` that have a znode below ``users``. A user is left out if an ACL hides its
         clients. Retries after connection losses. Raises SessionLost."""
         names: list[str] = []
         users = await self.entity_names("users")
@@ -190,7 +190,7 @@ class ConfigRegistry:
                 await ensure_paths(self._client, [CONFIG_CHANGES, *parents])
 
     async def _removed(self, entity_type: str, entity_name: str, stat: ZnodeStat | None) -> bool:
-        """False for a user whose clients have configs; then its own is emptied."""
+        """Delete the znode; False for a user whose clients have configs: then only its own config is emptied."""
         try:
             if stat is None:
                 await self.notify(entity_type, entity_name)  # this call may have removed it
@@ -235,7 +235,7 @@ class ConfigRegistry:
         self, on_change: Callable[[str, str], None], on_missed: Callable[[], None] = lambda: None
     ) -> ChangeWatcher:
         """Call ``on_change(entity_type, entity_name)`` for each notification, even old ones, but not malformed ones,
-        which are logged. ``on_missed``: some were deleted unread."""
+        which are logged. ``on_missed``: some notifications were deleted unread."""
 
         def report(path: str, data: bytes | NoAuth | None) -> None:
             if isinstance(data, NoAuth):

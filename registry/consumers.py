@@ -1,8 +1,8 @@
 """A group's members: registration, takeover, duplicate ids, lists and watches.
 
-``/consumers/<group>/ids/<consumer id>`` is an ephemeral. It is never rewritten, because no child watch would fire; so
-each registration is read once. If a member left and returned between two reads, only the parent's ``cversion`` shows
-it, which counts creations and deletions: if it grew by more than the changed names, all is read again.
+``/consumers/<group>/ids/<consumer id>`` is an ephemeral. It is never rewritten, because a rewrite fires no child watch;
+so each registration is read once. If a member left and returned between two reads, only the parent's ``cversion`` shows
+it, which counts creations and deletions. If it grew by more than the changed names, all members are read again.
 Source: ZookeeperConsumerConnector.scala@0.8.2 and @0.10.2, AdminUtils.deleteConsumerGroupInZK@0.10.2.
 """
 
@@ -60,7 +60,7 @@ class ConsumerRegistry:
 
         Waits ``registration.ghost_life_ms`` for another session's znode to disappear, again after a connection loss. In
         the same session, an equal registration stays; another replaces it.
-        Raises: FencedInstanceId (static member) or DuplicateConsumerId if that stays; SessionLost.
+        Raises: FencedInstanceId (static member) or DuplicateConsumerId if the other znode stays; SessionLost.
         """
         assert self._clock is not None, "register needs a clock"
         path = znodes.id_path(self._group, consumer_id)
@@ -93,7 +93,7 @@ class ConsumerRegistry:
         await remove_own(self._client, znodes.id_path(self._group, consumer_id))
 
     async def members(self) -> Members:
-        """What cannot be parsed has no subscriptions or strategies."""
+        """A member whose registration cannot be parsed has no subscriptions or strategies."""
         try:
             names, _ = await self._client.children(znodes.ids_path(self._group))
         except NoNode:

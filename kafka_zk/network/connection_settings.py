@@ -34,7 +34,7 @@ class HandshakeStep(NamedTuple):
     Attributes:
         context: for all later requests, if the handshake has succeeded.
         is_refused: close the connection afterwards.
-        lifetime_ms: then the peer must authenticate again; None: no limit.
+        lifetime_ms: time after which the peer must authenticate again; None: no limit.
     """
 
     response: Response
@@ -96,7 +96,8 @@ class ConnectionSettings:
 
     Args:
         dispatch: handles a request and its errors; exceptions are logged and close the connection.
-        versions: API key -> lowest and highest offered. Others, except of ApiVersions, close the connection.
+        versions: API key -> lowest and highest offered. Requests of other versions, except of ApiVersions, close the
+            connection.
         max_request_size_bytes: socket.request.max.bytes.
         handshake: creates one per connection; None without SASL.
         principal_of: for TLS without SASL: principal of a certificate (None: the peer sent none). None or a ValueError

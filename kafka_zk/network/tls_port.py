@@ -132,7 +132,7 @@ class TlsPort(FramePort):
 
     Attributes:
         context: for new connections; may be replaced.
-        failures: logged ones: (address, reason).
+        failures: the logged failures, as (address, reason).
         turns: for all connections.
     """
 

@@ -41,7 +41,7 @@ class TokenSource(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens:
-    """Unsigned ones from a JAAS login module's options, for tests and development."""
+    """Creates unsigned tokens from a JAAS login module's options, for tests and development."""
 
     options: tuple[tuple[str, str], ...]
 
@@ -53,7 +53,7 @@ class UnsecuredTokens:
 class ClientCredentials:
     """Fetches tokens from an OAuth provider with the client credentials grant (RFC 6749, 4.4).
 
-    ``authorities``: of the endpoint, PEM; None: the system's.
+    ``authorities``: trusted certificates for the endpoint, as PEM; None: the system's.
     """
 
     url: str
@@ -148,7 +148,7 @@ def _expires_ms(document: dict[str, Any], token: str, now_ms: int) -> int:
 
 
 class _Tokens:
-    """One source's; one thread at a time renews it before it expires."""
+    """The token of one source; one thread at a time renews it before it expires."""
 
     def __init__(self, source: TokenSource) -> None:
         self._source = source
@@ -170,5 +170,5 @@ def _tokens_of(source: TokenSource) -> _Tokens:
 
 
 def current_token(source: TokenSource) -> Token:
-    """Blocks while a new one is fetched. Raises SaslAuthenticationFailed, TokenUnavailable."""
+    """The source's token; blocks while a new one is fetched. Raises SaslAuthenticationFailed, TokenUnavailable."""
     return _tokens_of(source).get(wall_ms())

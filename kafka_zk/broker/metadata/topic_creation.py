@@ -19,7 +19,7 @@ from kafka_zk.registry.topics import TopicRegistry
 from kafka_zk.storage.files.log_config import LogConfig
 
 MAX_PARTITIONS = 50_000
-"""What fits a topic's znode (1 MB in ZooKeeper). Planning more would block the broker."""
+"""Maximum that fits a topic's znode (1 MB in ZooKeeper). Planning more would block the broker."""
 
 
 class NewTopic(NamedTuple):
@@ -142,7 +142,7 @@ def plan(
     metadata: MetadataCache,
     random: Random,
 ) -> NewTopic:
-    """-1: the broker's default. Raises ApiError."""
+    """Validate a topic, with -1 for the broker's default counts. Raises ApiError."""
     topic_names.check_name(name)
     check_collision(name, metadata.topics)
     if assignments:

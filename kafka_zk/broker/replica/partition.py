@@ -1,7 +1,7 @@
 """One partition on this broker: its leadership, and what follows for its log.
 
-Pure state over a log, whose high watermark it sets: with followers by their fetches (``remote_replicas``), otherwise
-with each append. Times: ms on a monotonic clock.
+Pure state over a log, whose high watermark it sets: after followers' fetches (``remote_replicas``), or after each
+append if there are no followers. Times: ms on a monotonic clock.
 
 Source: Partition.scala@3.9.
 """
@@ -277,6 +277,6 @@ class Partition:
             self.log.update_high_watermark(min(offset, self.log.high_watermark))
 
     def flush_ended(self, now_ms: int = 0) -> None:
-        """The log's recovery point shows what is durable."""
+        """A flush has ended: the log's recovery point shows what is durable."""
         self._flush_count -= 1
         self.advance_high_watermark(now_ms)

@@ -215,7 +215,8 @@ class AclRules:
         return self._acls
 
     def put(self, pattern: Pattern, acls: Acls, why_unknown: str | None = None) -> None:
-        """Replace a pattern's ACLs; an empty set removes it. ``why_unknown``: it denies everything."""
+        """Replace a pattern's ACLs; an empty set removes it. ``why_unknown``: set if the ACLs are unknown; the pattern
+        then denies everything."""
         if why_unknown is None:
             self.unknown.pop(pattern, None)
         else:
