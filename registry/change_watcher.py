@@ -1,8 +1,8 @@
 """Follows the sequential znodes that notify brokers of changed configs and ACLs.
 
 Each is read once, by sequence number, and is only a hint: the listener reads the changed znode. Any broker may delete
-those older than CHANGE_EXPIRATION_MS. With a wrong clock, one may be deleted unread; the parent's stat, which counts
-created children, shows this.
+notifications older than CHANGE_EXPIRATION_MS. With a wrong clock, one may be deleted unread; the parent's stat, which
+counts created children, shows this.
 Source: ZkNodeChangeNotificationListener@3.9.
 """
 

@@ -190,7 +190,7 @@ class ConfigRegistry:
                 await ensure_paths(self._client, [CONFIG_CHANGES, *parents])
 
     async def _removed(self, entity_type: str, entity_name: str, stat: ZnodeStat | None) -> bool:
-        """Delete the znode; False for a user whose clients have configs: then only its own config is emptied."""
+        """Delete the znode; False if it must stay, because a user's clients have configs."""
         try:
             if stat is None:
                 await self.notify(entity_type, entity_name)  # this call may have removed it

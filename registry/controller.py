@@ -146,7 +146,8 @@ class ControllerRegistry:
     async def fenced_writes(
         self, epoch_zk_version: int, operations: Sequence[Operation]
     ) -> list[Result | RegistryError]:
-        """Write each operation independently, in order, many per multi. Each yields a result or RegistryError.
+        """Write each operation independently, in order, many per multi. Each operation yields a result or
+        RegistryError.
 
         They may depend on earlier ones (a parent, then its child). After a ConnectionLoss, an operation may have been
         written; before ControllerMoved, some.

@@ -101,7 +101,7 @@ class OffsetRegistry:
     async def commit(self, commits: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, int | OffsetRefused]:
         """Commit as the owner. Returns the new token, or OffsetRefused if this session is not the owner.
 
-        All are sent together. After a connection loss, waits for the connection and checks what was written.
+        All requests are sent together. After a connection loss, waits for the connection and checks what was written.
         Raises: SessionLost; nothing is owned then, and any commit may have been written.
         """
         settled: dict[TopicPartition, int | OffsetRefused] = {}

@@ -109,9 +109,9 @@ class OwnerRegistry:
     ) -> dict[TopicPartition, Claimed | Taken]:
         """Try to own partitions, in a few round trips. Those of other sessions are Taken, without a wait.
 
-        ``on_gone`` is called for Taken partitions, as by ``watch_gone``. Own partitions get a new token. After a
-        connection loss, waits for the connection and then finds out what happened. Raises: SessionLost (nothing is
-        owned then); any other RegistryError after releasing the new claims.
+        ``on_gone`` is called for Taken partitions, as by ``watch_gone``. This session's own partitions get a new token.
+        After a connection loss, waits for the connection and then finds out what happened. Raises: SessionLost (nothing
+        is owned then); any other RegistryError after releasing the new claims.
         """
         wanted = {claim.tp: claim.thread_id for claim in claims}
         settled: dict[TopicPartition, Claimed | Taken] = {}

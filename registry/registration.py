@@ -41,8 +41,8 @@ async def outwait_ghost(
 ) -> int:
     """Call ``try_register`` until it returns a czxid; after a Holder, wait for ``path`` to disappear.
 
-    At most ``ghost_life_ms``, again after a connection loss. ``try_register`` must recognise its own znode: a response
-    may have been lost.
+    Wait at most ``ghost_life_ms``, again after a connection loss. ``try_register`` must recognise its own znode: a
+    response may have been lost.
     Raises: ``refusal`` of a holder that stays; SessionLost.
     """
     deadline_ms: float | None = None

@@ -98,7 +98,7 @@ def owner(node: Znode, sessions: dict[int, str]) -> str:
 def as_document(node: Znode) -> dict[str, Any]:
     """The znode for JSON, with ZooKeeper's field names. Session ids and zxids are longs, so hexadecimal text.
 
-    If an ACL hides it, only the path.
+    If an ACL hides the znode, only its path is included.
     """
     if node.is_hidden:
         return {"path": node.path, "data": None, "hidden": True}

@@ -171,7 +171,7 @@ class BrokerConnection(TwistedProtocol):
             self._handle_frames()
 
     def _handle_frames(self) -> None:
-        """Handle frames until a request waits or the output is not ready. If none is left, read again."""
+        """Handle frames until a request waits or the output is not ready. If no frame is left, read again."""
         frames, output = self._frames, self._output
         for _ in range(REQUESTS_PER_TURN):
             if self._slot is not _IDLE or output.state is not _READY or self._phase in CLOSED_PHASES:

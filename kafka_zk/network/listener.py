@@ -350,7 +350,8 @@ class Listener:
             self._is_giving_up = False
 
     def stop_accepting(self) -> "Deferred[None]":
-        """Close the port permanently, but no connection. Fires when it is closed. Fires when the port is closed."""
+        """Close the port permanently, but no connection. Fires when the port is closed. Fires when the port is
+        closed."""
         self._is_stopped = True
         for timer in (self._check, self._pause):
             if timer is not None and timer.active():

@@ -1,8 +1,8 @@
 """Twisted's epoll reactor with a shorter path to the transport.
 
 Twisted has a logging context per event (seven Python calls) and first asks the transport for its descriptor. These
-transports need neither: readiness calls ``doRead`` or ``doWrite``. Other events (hang-up, error, both together) are
-Twisted's.
+transports need neither: readiness calls ``doRead`` or ``doWrite``. Twisted handles other events (hang-up, error, both
+together).
 """
 
 from collections.abc import Callable

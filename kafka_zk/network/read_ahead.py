@@ -28,7 +28,7 @@ class ReadAhead:
 
     def __call__(self, parts: Sequence[Part]) -> "Deferred[None] | None":
         """Return None if all slices can be sent now; otherwise a Deferred that fires when they can, or after a disk
-        error. Retain them until then."""
+        error. Retain the slices until then."""
         cold = [
             part
             for part in parts

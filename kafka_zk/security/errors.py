@@ -2,7 +2,7 @@
 
 
 class InvalidSecurity(ValueError):
-    """A security setting, or a file that it names, is invalid. The message says which, and what to do."""
+    """A security setting, or a file that it names, is invalid. The message says which one, and what to do."""
 
 
 class AuthenticationFailed(Exception):

@@ -3,7 +3,8 @@
     keyFactoryAlgorithm:PBKDF2WithHmacSHA512,cipherAlgorithm:AES/CBC/PKCS5Padding,keyLength:128,iterations:4096,
     salt:<base64>,initializationVector:<base64>,encryptedPassword:<base64>,passwordLength:7
 
-Needs the package ``cryptography`` (``kafka-zk[security]``). Texts carry their parameters, which are bounded here.
+Needs the package ``cryptography`` (``kafka-zk[security]``). Encrypted texts contain their parameters, which this module
+bounds.
 Source: EncryptingPasswordEncoder, IvParamsEncoder.java@3.9.
 """
 

@@ -1,6 +1,6 @@
 """TLS contexts, and readable reasons of failed handshakes.
 
-Importing this loads OpenSSL.
+Importing this module loads OpenSSL.
 """
 
 from __future__ import annotations  # annotations do not load ssl (``lean_imports``)

@@ -5,8 +5,8 @@ kazoo serves only as a connection: no recipes, retries, chroot or worker threads
   ends with its session, and the client creates another.
 - A server may silently grant a new session instead of resuming the old one. Every connect compares ids.
 - Every disconnect drops watches and reports a NONE event.
-- While requests are sent regularly, kazoo sends no pings and does not notice a silent server. The client does, and
-  calls ``drop_connection``.
+- While requests are sent regularly, kazoo sends no pings and does not notice a silent server. The client notices it,
+  and calls ``drop_connection``.
 - An exception while encoding a request would end kazoo's thread, so paths are checked before.
 - A failed authentication would end the session. Here it is a failed connection, and is retried.
 - kazoo pings as long as its thread lives. Here it pings and connects only while the owner's pulse beats (``pulse``).

@@ -17,7 +17,8 @@ Results = list[str | ZnodeStat | None]
 async def settle(client: RegistryClient, multis: Sequence[Sequence[Operation]]) -> list[Results | RegistryError]:
     """The outcome of each multi, in order: its results, MultiFailed if a znode was not as expected, or another error.
 
-    Each multi is atomic, but many are sent in one request. If that fails, they are sent again separately.
+    Each multi is atomic, but many are sent in one request. If such a request fails, its multis are sent again
+    separately.
     """
     batches = list(in_batches(multis, _size_bytes, BATCH_COUNT))
     answers = await outcomes(client.multi([step for multi in batch for step in multi]) for batch in batches)
@@ -45,7 +46,7 @@ def _told(outcome: Results | RegistryError) -> Results | RegistryError:
 
 
 def in_batches(items: Iterable[T], size_bytes: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """Lists of at most ``most`` items and BATCH_SIZE_BYTES. A larger item gets its own."""
+    """Lists of at most ``most`` items and BATCH_SIZE_BYTES. An item that is larger gets a list of its own."""
     batch: list[T] = []
     batch_size = 0
     for item in items:

@@ -2,8 +2,8 @@
 
 Kafka's are ``zookeeper.set.acl`` and ``zookeeper.ssl.*``. Stores must be PEM; for JKS and PKCS12, the error says how to
 convert them. SASL DIGEST-MD5 has a JAAS login file, under Kafka's JVM options: ``java.security.auth.login.config``,
-``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``. Not Kafka's: ``zookeeper.auth.digest=user:password`` for
-ZooKeeper's scheme ``digest``.
+``zookeeper.sasl.client``, ``zookeeper.sasl.clientconfig``. Kafka does not have ``zookeeper.auth.digest=user:password``,
+for ZooKeeper's scheme ``digest``.
 
 Source: ZkConfigs.java@3.9, JaasUtils.java@3.9; ZooKeeper's ClientX509Util and ZooKeeperSaslClient@3.9.
 """

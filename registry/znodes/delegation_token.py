@@ -3,8 +3,8 @@
     {"version":3,"owner":"User%3Aalice","tokenRequester":"User%3Aalice","renewers":["User%3Abob"],
      "issueTimestamp":1795737658262,"maxTimestamp":1795738258262,"expiryTimestamp":1795738258262,"tokenId":"BDfo…"}
 
-Principals are percent-encoded. Before version 3, the requester is the owner. A notification is the token's id. The HMAC
-is derived from the id, and not stored.
+Principals are percent-encoded. Before version 3, the requester is the owner. A notification contains the token's id.
+The HMAC is derived from the id, and not stored.
 
 Source: DelegationTokenManagerZk.scala, DelegationTokenChangeNotificationZNode in ZkData.scala@3.9.
 """

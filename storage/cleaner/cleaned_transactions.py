@@ -1,7 +1,7 @@
 """Transactions in a cleaning: which batches are aborted, and which markers are still needed.
 
 A batch is committed or aborted by the producer's next marker, maybe far ahead, after the cleaned part. So
-``TransactionEnds`` reads ahead through batch headers. Unlike the ``.txnindex``, the log is never missing.
+``TransactionEnds`` reads ahead through batch headers. The ``.txnindex`` may be missing, the log never is.
 
 A marker stays while the cleaning finds a batch of its transaction. Otherwise it gets a delete horizon and is then
 removed, like a tombstone.

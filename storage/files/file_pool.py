@@ -1,6 +1,6 @@
 """Limits a process's open segment files, and chooses which to close.
 
-Second chance: one that was used since the last look is skipped once. Pinned ones stay open.
+Second chance: one that was used since the last look is skipped once. Pinned files stay open.
 Tests: tests/storage/manager/test_log_manager.py.
 """
 

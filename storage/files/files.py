@@ -187,7 +187,8 @@ def locked_here() -> set[str]:
 
 
 def lock_inheritably(descriptor: int) -> bool:
-    """Lock a file until all processes that inherit the descriptor have closed it. False if others hold the lock."""
+    """Lock a file until all processes that inherit the descriptor have closed it. Returns False if other processes hold
+    the lock."""
     try:
         _system.lock_inheritably(descriptor)
     except OSError:

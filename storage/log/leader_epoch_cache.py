@@ -1,7 +1,8 @@
 """Each leader epoch's start offset, by which followers find where their log diverges.
 
-In memory and in ``leader-epoch-checkpoint``. An epoch's first append writes the file which, unlike in Kafka, becomes
-durable with the flush of records (``prepare_sync``). After the recovery point, recovery takes the epochs from batches.
+They are kept in memory and in ``leader-epoch-checkpoint``. An epoch's first append writes the file which, unlike in
+Kafka, becomes durable with the flush of records (``prepare_sync``). After the recovery point, recovery takes the epochs
+from batches.
 Source: KIP-101, LeaderEpochFileCache.java@3.9.
 """
 
@@ -126,7 +127,7 @@ class LeaderEpochCache:
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
         """(Path to fsync, done): the file that must be fsynced, with its directory, before records count as durable,
-        and a function to call afterwards. None if it is durable already."""
+        and a function to call afterwards. None if the file is durable already."""
         count = self._write_count
         path = self._path if self._synced_count < count else None
 

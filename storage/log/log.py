@@ -67,9 +67,9 @@ class Log(LocalLog):
 
     Offsets: ``log_start_offset`` (first readable offset) <= ``last_stable_offset`` <= ``high_watermark`` (first offset
     that is not committed) <= ``log_end_offset`` (offset of the next append). ``commits_appends``: the high watermark
-    equals the log end. True until the first ``update_high_watermark``. ``cleaned_offset``: end of the last compaction;
-    None before the first. ``is_being_cleaned``: retention must wait for a compaction or a move to another log
-    directory.
+    equals the log end. It is True until the first ``update_high_watermark``. ``cleaned_offset``: end of the last
+    compaction; None before the first. ``is_being_cleaned``: retention must wait for a compaction or a move to another
+    log directory.
     """
 
     __slots__ = (
@@ -167,7 +167,7 @@ class Log(LocalLog):
             the log append time, as in Kafka.
         Raises: RecordTooLarge, RecordBatchTooLarge, InvalidRecord, InvalidTimestamp, OutOfOrderSequence,
             InvalidProducerEpoch, InvalidTransactionState, TransactionCoordinatorFenced; NotConformed if the caller must
-            first conform the batch, which may take long. Nothing was written then.
+            first conform the batch, which may take long. Nothing was written in these cases.
         """
         config = self.config
         size_bytes = header.batch_length + 12

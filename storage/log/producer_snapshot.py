@@ -2,8 +2,8 @@
 
 ``<offset>.snapshot`` is their state at that offset. Layout (big-endian): ``version int16 = 1, crc uint32, count
 int32``, then per producer ``producer_id int64, epoch int16, last_sequence int32, last_offset int64, offset_delta int32,
-timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C covers all after it. Source:
-ProducerStateManager.java@3.9.
+timestamp int64, coordinator_epoch int32, current_txn_first_offset int64``. The CRC-32C covers everything after it.
+Source: ProducerStateManager.java@3.9.
 
 Encoding many takes seconds, so a roll only lists them (``SnapshotUnderWay``). They are encoded a few at a time, but
 before they change. Until that is complete, a restart loads an older snapshot.

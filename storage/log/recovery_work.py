@@ -43,7 +43,7 @@ class ScanWork(NamedTuple):
 
 
 class ReplayWork(NamedTuple):
-    """``ProducerState.replay``; the result is a Replayed. Reports no progress."""
+    """``ProducerState.replay``; the result is a Replayed. It reports no progress."""
 
     directory: str
     segments: tuple[tuple[int, int], ...]  # (base offset, size in bytes)

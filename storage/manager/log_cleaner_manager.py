@@ -41,7 +41,7 @@ class LogCleanerManager:
     def want_now(self, tp: TopicPartition) -> bool:
         """Clean this log next, even if little of it is dirty. Returns False if it is uncleanable or not compacted.
 
-        What must not be cleaned yet follows later.
+        If the log must not be cleaned yet, it is cleaned later.
         """
         log = self._logs.get(tp)
         if log is None or not self._is_to_be_cleaned(log):

@@ -66,8 +66,8 @@ class _DeletedLog(NamedTuple):
 
 
 class LogDir:
-    """A log directory and its ``logs``, locked by this process from ``open_steps`` to ``close``. What touches files
-    raises OSError.
+    """A log directory and its ``logs``, locked by this process from ``open_steps`` to ``close``. Methods that touch
+    files raise OSError.
 
     ``futures``: incomplete copies of logs in other directories, to replace them.
     """

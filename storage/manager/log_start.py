@@ -136,7 +136,7 @@ class DirectoryOpening:
         return None
 
     def _goes_to_helper(self, loading: _Loading, work: Work) -> bool:
-        """True if a helper does it; count the work."""
+        """Count the work, and submit it to a helper if it is large: then True."""
         if isinstance(work, ScanWork) and not loading.is_counted:
             loading.is_counted = True
             self.bytes_to_scan += work.left_bytes

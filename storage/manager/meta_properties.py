@@ -1,4 +1,4 @@
-"""``meta.properties``: a log directory's owner. Version 0, of brokers in ZooKeeper mode.
+"""``meta.properties``: a log directory's owner. The format is version 0, of brokers in ZooKeeper mode.
 
 Keys: ``version``, ``broker.id``, ``cluster.id``, and a migrating broker's ``directory.id``, which is kept. All are
 optional, as in Kafka: a file that a power loss emptied or filled with NUL is completed. An invalid value makes the

@@ -54,7 +54,7 @@ _LZ4_CONTENT_SIZE_FLAG = 0x08
 _LZ4_MOST_GROWTH = 512
 """One byte of input produces at most 255, and the library may allocate twice that."""
 _lz4_contexts: list[Any] = []
-"""Unused ones: creating one takes as long as compressing 16 KB. A thread removes what it uses."""
+"""Contexts not in use: creating one takes as long as compressing 16 KB. A thread removes an object while it uses it."""
 _zstd_decompressors: list[Any] = []
 """Like ``_lz4_contexts``: creating one takes longer than decompressing 32 KB. Dropped after damaged data."""
 

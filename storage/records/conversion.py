@@ -1,7 +1,7 @@
 """Converts producers' old message sets to magic 2, and batches to message sets for old consumers.
 
-Records are streamed, at most ``record_stream.MAX_RECORDS``. Codecs stay. Down-conversion drops headers and control
-batches, and for magic 0 timestamps. Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests:
+Records are streamed, at most ``record_stream.MAX_RECORDS``. Codecs stay the same. Down-conversion drops headers and
+control batches, and for magic 0 timestamps. Source: RecordsUtil.downConvert, LogValidator.java@3.9. Tests:
 tests/storage/records/test_legacy_message_set.py.
 """
 

@@ -122,8 +122,8 @@ def check_at_once(
     max_records: int = AT_ONCE_RECORDS,
     max_uncompressed_bytes: int = AT_ONCE_BYTES,
 ) -> int:
-    """Check that the records are readable, and correct and return the header's ``max_timestamp``. For batches without
-    ``needs_conform``.
+    """Check that the records are readable, and correct and return the header's ``max_timestamp``. This is for batches
+    without ``needs_conform``.
 
     The default limits keep it below 1 ms.
     Raises: NotConformed above the limits, or if a compressed batch must be rebuilt; InvalidRecord,

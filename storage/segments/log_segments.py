@@ -99,7 +99,7 @@ def _base_offset(segment: Segment) -> int:
 
 
 class LogSegments:
-    """The segments in a partition's directory, ascending and never empty. ``active`` is the last one."""
+    """The segments in a partition's directory, ascending and never empty. ``active`` is the last segment."""
 
     __slots__ = (
         "_positions", "_random", "_replacing", "_segments", "_with_aborted", "active", "directory", "pending_removals",

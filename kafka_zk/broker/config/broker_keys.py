@@ -2,8 +2,8 @@
 
 Security's are in ``security_keys``; those only stored and shown in ``unused_keys.txt``.
 
-Names, types, defaults and update modes are those of a 3.9.1 broker's DescribeConfigs. Documentation is original.
-``here=``: this broker's default, if different. ``broker_configs`` derives tables from the rows.
+Names, types, defaults and update modes are those of a 3.9.1 broker's DescribeConfigs. The documentation texts are
+original. ``here=``: this broker's default, if different. ``broker_configs`` derives tables from the rows.
 """
 
 from collections.abc import Iterator

@@ -84,7 +84,7 @@ def check_change(present: KafkaConfig, wanted: KafkaConfig) -> None:
 def check_owners(keys: Collection[str], wanted: KafkaConfig) -> None:
     """Check that each of these new keys belongs to an existing listener. Raises ApiError.
 
-    Kafka silently stores others.
+    Kafka silently stores other keys.
     """
     protocols = {name.lower(): protocol for name, protocol in wanted.listener_protocols.items()}
     for key in keys:

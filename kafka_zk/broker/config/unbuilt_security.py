@@ -2,7 +2,7 @@
 
 Ignoring such a key would leave a broker open that its administrator believes protected. So it refuses to start, and
 AlterConfigs rejects the key. Under ``listener.name.<name>.`` a key counts if that listener is in use. Kafka's default
-requests nothing.
+value requests no security.
 
 Source: BrokerSecurityConfigs.java, SaslConfigs.java, SslConfigs.java, ServerConfigs.java@3.9.
 """

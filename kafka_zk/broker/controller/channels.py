@@ -24,7 +24,7 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 ATTEMPTS_A_SECOND = 100
-"""Maximum number of failed attempts per second for all brokers together. One takes about 0.5 ms."""
+"""Maximum number of failed attempts per second for all brokers together. One attempt takes about 0.5 ms."""
 ATTEMPTS_AT_ONCE = 200
 """Number of first connections that begin without a pause."""
 

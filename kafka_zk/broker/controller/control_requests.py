@@ -1,7 +1,7 @@
 """The controller's three requests to brokers, in any version. Pure.
 
 Each encodes itself and decodes the response. It is one message, except StopReplica below version 3, whose ``delete``
-covers the whole message. Versions by ``inter.broker.protocol.version``:
+covers the whole message. Versions follow ``inter.broker.protocol.version``:
 
     LeaderAndIsr    7 (3.4)  6 recovery state (3.2)  5 topic ids (2.8)  4 flexible (2.4)  3  2 by topic (2.2)  1  0
     UpdateMetadata  8 (3.4)  7 topic ids (2.8)       6 flexible (2.4)   5 by topic (2.2)  4  3

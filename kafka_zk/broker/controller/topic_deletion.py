@@ -2,7 +2,7 @@
 
 It is requested by a znode under ``/admin/delete_topics``. First, all partitions become NonExistent and every broker is
 notified (UpdateMetadata with leader -2). Then every replica becomes Offline and DeletionStarted, and by its broker's
-response DeletionSuccessful or DeletionIneligible. When all are successful, the topic's znodes go. A topic with a
+response DeletionSuccessful or DeletionIneligible. When all are deleted, the topic's znodes are deleted. A topic with a
 replica on a dead broker, or a reassignment, is ineligible until that ends.
 Source: TopicDeletionManager.scala@3.9.
 """
@@ -75,7 +75,7 @@ def is_refused(context: Context, topic: str) -> bool:
 
 
 def plan(context: Context) -> DeletionPlan:
-    """The steps that are possible now. Repeat until there are none."""
+    """The steps that are possible now. Repeat until there are no more steps."""
     complete: list[str] = []
     retry: list[Replica] = []
     start: list[str] = []
@@ -99,7 +99,7 @@ def begin(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def replicas_to_delete(context: Context, topics: Collection[str]) -> ReplicasToDelete:
-    """All replicas of the topics that are not deleted yet. Topics with an offline one become ineligible."""
+    """All replicas of the topics that are not deleted yet. Topics with an offline replica become ineligible."""
     live: list[Replica] = []
     dead: list[Replica] = []
     for topic in sorted(topics):

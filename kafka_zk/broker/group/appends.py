@@ -66,7 +66,7 @@ class Appends:
         producer: Producer | None = None,
         guard: VerificationStateEntry | None = None,
     ) -> OffsetsWritten | Awaitable[OffsetsWritten]:
-        """Write a non-empty batch of committed offsets. Awaitable until the append is complete.
+        """Write a non-empty batch of committed offsets. Await the result if the append is not complete.
 
         Args:
             producer: of the offsets' transaction, if any.

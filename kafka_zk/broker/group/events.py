@@ -4,7 +4,7 @@ They have a wall-clock timestamp in ms, an actor such as ``broker-0`` and a shor
 ``MemberJoined`` or ``MemberDeparted``, ``RebalancePrepared``, for each member ``MemberToldToRejoin`` and
 ``MemberJoined``, then ``JoinCompleted``, for each ``MemberSynced``, ``AssignmentCompleted``.
 
-Offset commits are too frequent.
+There is no event for offset commits: they are too frequent.
 """
 
 from collections.abc import Mapping

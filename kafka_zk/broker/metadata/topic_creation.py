@@ -142,7 +142,7 @@ def plan(
     metadata: MetadataCache,
     random: Random,
 ) -> NewTopic:
-    """Validate a topic, with -1 for the broker's default counts. Raises ApiError."""
+    """Validate a new topic. A count of -1 means the broker's default. Raises ApiError."""
     topic_names.check_name(name)
     check_collision(name, metadata.topics)
     if assignments:

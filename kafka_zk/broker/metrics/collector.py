@@ -1,7 +1,7 @@
 """A broker's metrics, named as Kafka's users know them: lower-case JMX names, ``PerSec`` counters as ``_total``.
 
-So do Strimzi's rules for the JMX exporter. Values are read on request, on the reactor; messages are counted from log
-end offsets since the start.
+Strimzi's rules for the JMX exporter produce the same names. Values are read on request, on the reactor; messages are
+counted from log end offsets since the start.
 
 Source: the MBeans of Kafka 3.9 (kafka.server, kafka.controller, kafka.coordinator, kafka.network, kafka.log).
 """

@@ -339,7 +339,7 @@ class Broker:
     async def _close(self, logs: LogManager) -> None:
         """Close the logs in steps, with fsyncs on worker threads, so that thousands of logs do not cost the session.
 
-        Requests in progress find no log any more.
+        Requests in progress no longer find a log.
         """
         if self._parts is not None:
             self._parts.services.replicas.partitions.clear()

@@ -16,7 +16,7 @@ from typing import Any
 def import_lean(*, tls_listeners: bool = False) -> None:
     """Call this once, after reading the configuration and before any import of ``twisted``.
 
-    Unless ``tls_listeners``, pyOpenSSL cannot be imported any more.
+    Unless ``tls_listeners``, pyOpenSSL can no longer be imported.
     """
     if not tls_listeners:
         sys.modules.setdefault("OpenSSL", None)  # type: ignore[arg-type]  # None makes an import fail

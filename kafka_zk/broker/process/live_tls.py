@@ -1,8 +1,8 @@
 """A running broker's keys, certificates and authorities: reloaded on change, watched for expiry.
 
-For new connections. Another file, another password and new content are changes: each change of the configuration
-compares contents. A client's request for an unusable store is rejected; other unusable stores are logged. The old one
-stays in use.
+A reload affects new connections. Another file, another password and new content are changes: each change of the
+configuration compares contents. A client's request for an unusable store is rejected; other unusable stores are logged.
+The old store stays in use.
 
 Imported when a listener has TLS. Source: SslFactory, DynamicBrokerConfig, DynamicListenerConfig@3.9.
 """

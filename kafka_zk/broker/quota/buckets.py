@@ -93,7 +93,7 @@ class RateBucket(Rate):
         """Record ``value`` and return 0 if it fits, else how many ms to wait before a retry.
 
         A value above ``most_in_window`` never fits: it is recorded when the rate is within its bound, and the result is
-        the client's throttle in ms, negated. Both go to ``throttles``.
+        the client's throttle in ms, negated. Both times are recorded in ``throttles``.
         """
         if now_ms >= self.ends_ms:
             self._begin(now_ms)

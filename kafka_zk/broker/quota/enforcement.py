@@ -3,7 +3,7 @@
 Responses are not delayed. They say how long the client should wait, and for that time the connection is not read
 (KIP-219). Requests are wrapped only while there are quotas.
 
-A Produce counts on arrival, whatever its result. A Fetch response counts before it changes the fetch session
+A Produce request counts on arrival, whatever its result. A Fetch response counts before it changes the fetch session
 (``handlers/data/fetch.py``). Request time counts while the handler occupies the reactor. Requests between brokers are
 exempt. Source: RequestHandlerHelper.scala, KafkaApis.scala@3.9.
 """
@@ -31,7 +31,7 @@ EXEMPT = (
     ApiKey.ALTER_PARTITION, ApiKey.WRITE_TXN_MARKERS,
 )  # fmt: skip
 """Brokers' requests, with responses of type ``ExemptAnswer``. As in Kafka, AllocateProducerIds counts. Login requests
-do not come here."""
+are not handled here."""
 
 _PRODUCE, _FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
 _STRICT_SINCE = {int(key): version for key, version in STRICT_SINCE.items()}

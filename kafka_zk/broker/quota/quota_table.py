@@ -5,7 +5,7 @@
 6. ``/config/users/<default>``  7. ``/config/clients/<c>``  8. ``/config/clients/<default>``
 
 Each pair of user and client id has its own quota; all client ids of a user share the user's, and all users a client
-id's. So do defaults. An empty client id has only its user's quotas.
+id's. The same holds for default entities. An empty client id has only its user's quotas.
 
 Pure. Names are encoded as in paths. Source: ClientQuotaManager.DefaultQuotaCallback, QuotaConfigs.java@3.9.
 """

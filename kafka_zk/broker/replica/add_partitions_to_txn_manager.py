@@ -81,7 +81,7 @@ class AddPartitionsToTxnManager:
     def ask(
         self, transaction: TransactionToVerify, tps: Sequence[TopicPartition]
     ) -> RefusedPartitions | Awaitable[RefusedPartitions]:
-        """The partitions outside the transaction, with the reason. Awaitable if another broker is asked. Never
+        """The partitions outside the transaction, with the reason. Await the result if another broker is asked. Never
         raises."""
         coordinator = self._coordinator_of(transaction.transactional_id)
         if coordinator is None or self._is_closed:

@@ -1,7 +1,7 @@
 """Produce requests with acks=all that wait for the high watermark.
 
 A request waits for all its batches. When its partition changes, a batch is decided: replicated or failed. At the
-timeout, undecided ones fail. Source: DelayedProduce.scala@3.9.
+timeout, undecided batches fail. Source: DelayedProduce.scala@3.9.
 """
 
 from collections.abc import Mapping, Sequence

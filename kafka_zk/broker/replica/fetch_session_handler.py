@@ -28,7 +28,7 @@ class SessionRequest(NamedTuple):
 class FetchSessionHandler:
     """Call ``want`` and ``forget`` for changes, send ``next_request``, then call ``take_response`` or ``failed``.
 
-    One request at a time. ``wanted``: in fetch order.
+    There is at most one request at a time. ``wanted``: in fetch order.
     """
 
     def __init__(self) -> None:

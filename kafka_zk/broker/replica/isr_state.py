@@ -1,7 +1,7 @@
 """The in-sync replicas as a partition's leader knows them: the committed ISR and a proposed change.
 
 Until the controller has written a change and responds, both ISRs count: the high watermark waits for replicas to add
-and to remove (KIP-497). One change at a time:
+and to remove (KIP-497). There is at most one change at a time:
 
     Committed      --expand, shrink-->  Pending
     Pending        --written-->         Committed, with the controller's response

@@ -1,7 +1,7 @@
 """Follows one leader: fetches records and brings the logs to the leader's state.
 
-Drives ``FetcherState``, on the reactor thread. One request at a time. Records are appended partition by partition, as
-views of the response; the reactor works in between.
+Drives ``FetcherState``, on the reactor thread. There is at most one request at a time. Records are appended partition
+by partition, as views of the response; the reactor works in between.
 
 Source: AbstractFetcherThread.scala and ReplicaFetcherThread.scala@3.9.
 """

@@ -25,7 +25,7 @@ class ReplicationQuota:
         self._rate = SimpleRate(window)
 
     def configure(self, bytes_per_second: int | None, window: QuotaWindow) -> None:
-        """Change the limit; None: unlimited. In the same window, recorded bytes still count."""
+        """Change the limit; None: unlimited. If the window stays the same, recorded bytes still count."""
         self.bytes_per_second = UNLIMITED if bytes_per_second is None else bytes_per_second
         if window != self._rate.window:
             self._rate = SimpleRate(window)

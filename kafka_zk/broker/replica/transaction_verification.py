@@ -34,7 +34,7 @@ class TransactionToVerify(NamedTuple):
 
 RefusedPartitions: TypeAlias = dict[TopicPartition, ErrorCode]
 Ask = Callable[[TransactionToVerify, Sequence[TopicPartition]], RefusedPartitions | Awaitable[RefusedPartitions]]
-"""Returns the partitions outside the transaction, with the reason. Awaitable if another broker is asked. Never
+"""Returns the partitions outside the transaction, with the reason. Await the result if another broker is asked. Never
 raises."""
 
 
@@ -68,7 +68,7 @@ class TransactionVerification:
     async def verify(
         self, transaction: TransactionToVerify, sequences: Mapping[TopicPartition, int]
     ) -> Verified | None:
-        """Verify batches that begin with these sequences. None if disabled."""
+        """Verify batches that begin with these sequences. Returns None if verification is disabled."""
         if not self._is_enabled():
             return None
         guards: dict[TopicPartition, VerificationStateEntry] = {}

@@ -113,7 +113,7 @@ class Authorizer:
 
 class NoAuthorizer(Authorizer):
     """Allows everything, but requests between brokers (CLUSTER_ACTION) only on the brokers' own listeners, if there are
-    others. Kafka accepts them on all.
+    others. Kafka accepts them on all listeners.
 
     ``broker_listeners``: inter-broker and control-plane.
     """

@@ -4,8 +4,8 @@ A new leader's log may end with uncommitted records, whose acks=all was pending.
 tell a retrying producer that its request is done. If another leader then truncates them, the new coordinator does not
 know the open transaction, and the marker of the producer's next one would commit its records.
 
-Kafka 3.9 serves at once (TransactionStateManager.loadTransactionMetadata). So does the group coordinator here: a
-retried commit is always appended again.
+Kafka 3.9 serves requests at once (TransactionStateManager.loadTransactionMetadata). So does the group coordinator here:
+a retried commit is always appended again.
 """
 
 from collections.abc import Callable

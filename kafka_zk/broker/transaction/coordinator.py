@@ -182,7 +182,8 @@ class TransactionCoordinator:
     def add_partitions(
         self, transactional_id: str, producer: ProducerIdAndEpoch, tps: frozenset[TopicPartition]
     ) -> ErrorCode | Awaitable[ErrorCode]:
-        """Add existing partitions to the transaction. Awaitable, with ClientGone, until the append is complete."""
+        """Add existing partitions to the transaction. Await the result, with ClientGone, if the append is not
+        complete."""
         manager = self._manager
         found = manager.known(transactional_id)
         if isinstance(found, ErrorCode):

@@ -62,7 +62,7 @@ Written = dict[int, dict[TopicPartition, ErrorCode]]
 """Error codes of written markers, by producer id."""
 
 WriteMarkers = Callable[[int, Sequence[TxnMarker]], Written | Awaitable[Written]]
-"""Can raise any exception, for example if the broker is unreachable. Awaitable only for another broker."""
+"""Can raise any exception, for example if the broker is unreachable. Await the result if it is for another broker."""
 
 
 class MarkersToSend(NamedTuple):

@@ -1,5 +1,5 @@
-"""This broker's transactional ids, in the partitions of ``__transaction_state`` that it leads. Carries out their
-effects.
+"""This broker's transactional ids, in the partitions of ``__transaction_state`` that it leads. Carries out the effects
+of their changes.
 
 Source: TransactionStateManager.scala, TransactionCoordinator.onElection, onResignation@3.9.
 """

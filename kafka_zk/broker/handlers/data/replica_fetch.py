@@ -20,7 +20,7 @@ from kafka_zk.protocol.request import RequestContext
 
 def due(services: Services, context: RequestContext, request: FetchRequest, fetching: FetchContext) -> Wanted:
     """Partitions that may have changed; without any, the fetch waits for all of its session. That wait checks no
-    permissions, so this does."""
+    permissions, so this function does."""
     session, replicas = fetching.session, services.replicas
     if session is None or not fetching.is_incremental:
         return fetching.wanted
