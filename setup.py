@@ -6,22 +6,26 @@ variable KAFKA_ZK_NATIVE=0 leaves it out of a build; =require fails if it does n
 
 import os
 import runpy
+import sys
 import sysconfig
 
 from setuptools import Extension, setup
 
-WISH = os.environ.get("KAFKA_ZK_NATIVE", "")
+WISH = os.environ.get("KAFKA_ZK_NATIVE") or "1"
+IS_FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+if WISH not in ("0", "1", "require") or (WISH == "require" and IS_FREE_THREADED):
+    sys.exit(f"KAFKA_ZK_NATIVE is {WISH!r}; it must be 0, 1 or, unless Python is free-threaded, require")
 FOLDER = "kafka_zk/native"
 files = runpy.run_path(f"{FOLDER}/sources.py")
 native = Extension(
     "kafka_zk.native._native",
     [f"{FOLDER}/{name}" for name in files["SOURCES"]],
-    depends=[f"{FOLDER}/{name}" for name in files["HEADERS"]],
+    depends=["setup.py", f"{FOLDER}/sources.py", *(f"{FOLDER}/{name}" for name in files["HEADERS"])],
     define_macros=[("Py_LIMITED_API", "0x030B0000"), ("KAFKA_ZK_SOURCES", f'"{files["fingerprint"](FOLDER)}"')],
-    extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"],
+    extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wno-unused-parameter", "-fvisibility=hidden"],
     py_limited_api=True,
     optional=WISH != "require",
 )
-left_out = WISH == "0" or sysconfig.get_config_var("Py_GIL_DISABLED")
+left_out = WISH == "0" or IS_FREE_THREADED
 options = {} if left_out else {"bdist_wheel": {"py_limited_api": "cp311"}}
 setup(ext_modules=[] if left_out else [native], options=options)

@@ -75,6 +75,10 @@ def _loaded(load: Callable[[], Any]) -> Implementation:
         return Implementation(None, "the native module is not built")
     except ImportError as error:
         return Implementation(None, problem=f"the native module cannot be loaded: {error}")
-    if fingerprint(_FOLDER) != module.SOURCES:
+    try:
+        is_own = fingerprint(_FOLDER) == getattr(module, "SOURCES", None)
+    except OSError as error:  # some packagers remove C files
+        return Implementation(None, problem=f"the native module's sources cannot be read: {error}")
+    if not is_own:
         return Implementation(None, problem="the native module was built from other sources; build it again")
     return Implementation(module)

@@ -1,5 +1,6 @@
-/* What Python sees of the native code: arguments are checked here, everything else is in files without Python. */
-#define PY_SSIZE_T_CLEAN
+/* What Python sees of the native code: arguments are checked here, everything else is in files without Python.
+ *
+ * No format has a '#': what the headers of 3.13 make of it raises SystemError in 3.11 and 3.12. */
 #include <Python.h>
 
 #include "compaction.h"
@@ -140,8 +141,9 @@ static PyObject *py_choose(PyObject *module, PyObject *args)
         malformed();
     else
         found = Py_BuildValue(
-            "(iiOLy#)", chosen.kept_count, chosen.keyless_count, chosen.has_tombstone ? Py_True : Py_False,
-            (long long)chosen.max_timestamp_delta, (const char *)out, (Py_ssize_t)chosen.size);
+            "(iiOLN)", chosen.kept_count, chosen.keyless_count, chosen.has_tombstone ? Py_True : Py_False,
+            (long long)chosen.max_timestamp_delta,
+            PyBytes_FromStringAndSize((const char *)out, (Py_ssize_t)chosen.size));
 release:
     PyMem_Free(out);
     PyBuffer_Release(&data);

@@ -252,7 +252,7 @@ class Listener:
         available = self._quotas.available()
         if available == 0 and self._quotas.lacks_descriptors():
             _log.warn(
-                "{listener}: refusing new connections at {count}: the open-file limit (ulimit -n) is nearly reached."
+                "{listener}: new connections wait at {count}: the open-file limit (ulimit -n) is nearly reached."
                 " Raise the limit or lower max.connections",
                 listener=self.name,
                 count=self._quotas.count,

@@ -62,7 +62,6 @@ def renewal_ms(token: Token, now_ms: int) -> int:
 
 def _refusal(answer: bytes) -> str:
     try:
-        status = json.loads(answer)["status"]
+        return f"The broker refused the token: {json.loads(answer)['status']}"
     except (ValueError, KeyError, TypeError):
-        status = "a response that is not valid JSON"
-    return f"The broker refused the token: {status}"
+        return "The broker refused the token without giving a status"

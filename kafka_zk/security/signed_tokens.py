@@ -163,7 +163,7 @@ class SignedTokens(TokenValidator):
             fitting = [key for key in fitting if key.key_id == key_id]
         if not fitting:
             self.on_missed_key()
-            raise RefusedToken("no key of the provider matches the token's key id")
+            raise RefusedToken("no key of the provider matches the token's algorithm and key id")
         if key_id is None and len(fitting) > 1:
             raise RefusedToken("the token does not say which key of the provider it is signed with")
         return fitting[0]

@@ -217,7 +217,6 @@ def places(records: bytes, position: int, record_count: int) -> Iterator[RecordP
                 position += 1
             else:
                 timestamp_delta, position = read_varint(records, position)
-                timestamp_delta = as_long(timestamp_delta)
             byte = records[position]
             if byte < 0x80:
                 offset_delta = (byte >> 1) ^ -(byte & 1)
@@ -275,7 +274,7 @@ def choose(
                 continue
             place = offset - first_offset
             has_bit = 0 <= place < bits_end
-            is_replaced = bits[place >> 3] >> (place & 7) & 1 if has_bit else offset < last_offset_of(key)
+            is_replaced = bits[place >> 3] >> (place & 7) & 1 if has_bit else 0 <= last_offset_of(key) > offset
             if is_replaced or not (has_value or keeps_tombstones):
                 continue
         if not kept or timestamp_delta > max_timestamp_delta:

@@ -37,7 +37,7 @@ def parse_checkpoint(data: bytes, field_count: int, path: str) -> list[list[str]
     try:
         lines = data.decode("ascii").splitlines()
     except UnicodeDecodeError:
-        raise CorruptCheckpoint(f"{path}: not a text file") from None
+        raise CorruptCheckpoint(f"{path} is not a text file") from None
     if data and not data.endswith(b"\n"):
         raise CorruptCheckpoint(f"{path}: the last line has no end, so it may have been longer")
     if not lines or lines[0] != _VERSION:

@@ -14,6 +14,7 @@ from kafka_zk.storage.log.large_snapshots import WRITTEN_AT_ONCE
 from kafka_zk.storage.log.leader_epoch_cache import LeaderEpochCache
 from kafka_zk.storage.log.log_owner import LogOwner
 from kafka_zk.storage.log.partition_metadata import write_topic_id
+from kafka_zk.storage.log.producer_snapshot import snapshot_offsets
 from kafka_zk.storage.log.producer_state import ProducerState
 from kafka_zk.storage.segments.log_segments import LogSegments
 from kafka_zk.storage.segments.segment import MAX_RELATIVE_OFFSET, Segment
@@ -176,8 +177,18 @@ class LocalLog:
         is_due = self.recovery_point < rolled_at or self.producers.has_unsynced_snapshots
         return rolled_at if is_due else None
 
+    def distrust_snapshots(self) -> None:
+        """After a crash, let a flush sync the snapshots that may not be durable: those that the recovery point has not
+        passed, and large ones, which it passes before they are written."""
+        is_large = len(self.producers.producers) > WRITTEN_AT_ONCE
+        offsets = snapshot_offsets(self.segments.directory)
+        self.producers.distrust(offset for offset in offsets if is_large or offset >= self.recovery_point)
+        if self.producers.has_unsynced_snapshots and self._oldest_unflushed_ms < 0:
+            self._oldest_unflushed_ms = self._last_append_ms
+
     @property
     def is_dirty(self) -> bool:
+        """True if there are unflushed records, or snapshots of an earlier run that may not be durable."""
         return self._oldest_unflushed_ms >= 0
 
     def flush_due(self, now_ms: int) -> bool:

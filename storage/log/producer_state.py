@@ -382,16 +382,20 @@ class ProducerState:
 
         def done() -> None:
             self._unsynced.difference_update(offsets)
-            self.durable_offset = max(self.durable_offset, *offsets, -1)
+            loaded = (each for each in offsets if each <= self.snapshot_offset)
+            self.durable_offset = max(self.durable_offset, *loaded, -1)
 
         return [snapshot_path(directory, offset) for offset in offsets], done
 
-    def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
-        """Begin the snapshot for ``offset``, unless one is in progress: it is completed first, or a log that rolls
-        constantly would never get one.
+    def distrust(self, offsets: Iterable[int]) -> None:
+        """Sync these snapshots again: a killed process may have left them in the page cache only."""
+        self._unsynced.update(offsets)
+        if self.snapshot_offset in self._unsynced:
+            self.durable_offset = -1
 
-        ``end_snapshot`` ends it.
-        """
+    def begin_snapshot(self, offset: int) -> SnapshotUnderWay | None:
+        """Begin the snapshot for ``offset``; ``end_snapshot`` ends it. Returns None while another one is in progress,
+        which is completed first: otherwise a log that rolls constantly would never get a snapshot."""
         self._owed_offset = offset
         if self.under_way is not None:
             return None

@@ -206,7 +206,9 @@ def _reload_steps(
     if has_markers and not clean_shutdown:
         rebuild_from = sound_end if rebuild_from is None else min(sound_end, rebuild_from)
     if not clean_shutdown or rebuild_from is not None or snapshot_offsets(log.segments.directory):
-        yield from log.reload_producers_steps(rebuild_from)  # otherwise no producer was idempotent
+        yield from log.reload_producers_steps(rebuild_from)  # otherwise the log has no idempotent producers
+    if not clean_shutdown and log.producers.producers:
+        log.distrust_snapshots()
 
 
 def _unsound_transactions(log: Log, bases: Sequence[int], sound_end: int, observe: Observe) -> int | None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from kafka_zk.storage.files.errors import InvalidRecord
 
 _MAX_BYTES = 10  # a 64-bit value
+_LAST_SHIFT = 7 * (_MAX_BYTES - 1)
+_ALL_BITS = (1 << 64) - 1
 
 
 def _encode(value: int) -> bytes:
@@ -40,9 +42,9 @@ def encode_varints(values: Sequence[int]) -> Sequence[bytes]:
 
 
 def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """Returns (value, position after it).
+    """Decode at ``position``. Returns (value, position after it). Bits above 64 are lost, as in Java.
 
-    Raises: InvalidRecord above 64 bits, IndexError at the end of the data.
+    Raises: InvalidRecord above ten bytes, IndexError at the end of the data.
     """
     byte = data[position]
     if byte < 0x80:
@@ -53,6 +55,8 @@ def read_varint(data: bytes | bytearray | memoryview, position: int) -> tuple[in
         byte = data[following]
         result |= (byte & 0x7F) << shift
         if byte < 0x80:
+            if shift == _LAST_SHIFT:
+                result &= _ALL_BITS
             return (result >> 1) ^ -(result & 1), following + 1
         shift += 7
     raise InvalidRecord(f"a varint at position {position} is longer than {_MAX_BYTES} bytes")

@@ -9,10 +9,11 @@ Source: AbortedTxn.java, TransactionIndex.java@3.9.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from itertools import takewhile
 from struct import Struct
 from typing import NamedTuple
 
-from kafka_zk.storage.files.files import read_file, write_end
+from kafka_zk.storage.files.files import read_file, write_atomically, write_end
 
 _ENTRY = Struct(">hqqqq")
 ENTRY_SIZE = _ENTRY.size
@@ -60,11 +61,12 @@ def transaction_index_problem(data: bytes, base_offset: int) -> str | None:
 class TransactionIndex:
     """The transaction index of one segment, loaded on first use; the file is not kept open."""
 
-    __slots__ = ("_entries", "_synced_count", "_write_count", "path")
+    __slots__ = ("_entries", "_is_damaged", "_synced_count", "_write_count", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self._entries: list[AbortedTransaction] | None = None
+        self._is_damaged = False
         self._write_count = self._synced_count = 0
 
     @property
@@ -84,23 +86,31 @@ class TransactionIndex:
     def replace(self, start_offset: int, found: Iterable[AbortedTransaction]) -> bool:
         """Replace the entries that end at or after ``start_offset``. Returns True if anything changed.
 
-        Even unchanged, they are not durable: a killed process may have left them in the page cache. Raises: OSError.
+        They count as not durable even if nothing changes: a killed process may have left them in the page cache.
+        Entries that stay are not written again, because a power loss could then cut the file before them. A damaged
+        file is replaced durably. Raises: OSError.
         """
         entries = self.entries
         slot = bisect_left(entries, start_offset, key=_last_offset)
         replacing = list(found)
-        if entries[slot:] == replacing:
+        if self._is_damaged:
+            write_atomically(self.path, encode_transaction_index((*entries[:slot], *replacing)))
+            self._is_damaged = False
+        elif entries[slot:] == replacing:
             self._write_count += bool(replacing)
             return False
-        self._write_count += 1
-        write_end(self.path, slot * ENTRY_SIZE, encode_transaction_index(replacing))
+        else:
+            self._write_count += 1
+            pairs = zip(entries[slot:], replacing, strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            write_end(self.path, (slot + same) * ENTRY_SIZE, encode_transaction_index(replacing[same:]))
         entries[slot:] = replacing
         return True
 
     def clear(self) -> None:
-        """Drop all entries of a damaged file. Raises: OSError."""
-        self._write_count += 1
-        write_end(self.path, 0, b"")
+        """Drop all entries of a damaged file. It stays until ``replace`` writes it: after a power loss, an empty file
+        would look sound."""
+        self._is_damaged = True
         self._entries = []
 
     def prepare_sync(self) -> tuple[str | None, Callable[[], None]]:
@@ -130,5 +140,6 @@ class TransactionIndex:
         return found, False
 
     def unload(self) -> None:
-        """The next use loads the entries."""
-        self._entries = None
+        """Free the entries in memory. The next use loads them."""
+        if not self._is_damaged:
+            self._entries = None

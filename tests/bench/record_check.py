@@ -66,7 +66,7 @@ class _Measured(OneBroker):
         replicas.record_checks = checks = RecordChecks(seconds)
         replicas._check_records = checks.check
         while checks._credit_s > 0:
-            checks.spend(1)
+            checks.spend(checks._credit_s)
         checked: list[float] = []
         unchecked: list[float] = []
         for _ in range(turns):

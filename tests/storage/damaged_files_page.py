@@ -55,7 +55,7 @@ How to read a cell:
 - `offline`: the log directory is offline. `does not start`: the broker ends.
 
 One difference is intended. After a kill Kafka serves records behind lost ones; kafka-zk ends the log before the gap:
-what lies behind it was not durable either, and a follower fetches all of it again, but would never fill a gap.
+later records were not durable either, and a follower fetches all of them again, but would never fill a gap.
 """
 
 

@@ -22,6 +22,8 @@ from kafka_zk.storage.manager.hosted_logs import HostedLogs, Surroundings
 from kafka_zk.storage.manager.log_dir import LogDir
 from kafka_zk.storage.manager.log_manager import LogManager
 from kafka_zk.storage.manager.log_start import StartReport
+from kafka_zk.storage.records.end_transaction_marker import marker_batch
+from kafka_zk.storage.records.log_validator import validate_batch
 from kafka_zk.storage.segments.index_check import next_offset
 from kafka_zk.storage.segments.log_segments import LogSegments
 from kafka_zk.storage.segments.segment import Segment
@@ -329,3 +331,50 @@ def test_retention_syncs_a_snapshot_that_the_recovery_point_has_reached_without_
         disk.lose_power("/broker", random.Random(seed))
         again, _ = reopen(log, recovery_point=6, log_start_offset=4)
         assert again.producers.producers[9].last_sequence == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_retention_syncs_a_snapshot_that_a_killed_process_left_in_the_page_cache(seed: int) -> None:
+    """The start after the kill reads it as if it were durable."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = new_log(Path("/broker"))
+        append(log, batch(2, producer_id=9, producer_epoch=0, base_sequence=0))
+        log.roll(T0)
+        log.flush()
+        for number in range(2):
+            append(log, batch(2, producer_id=8, producer_epoch=0, base_sequence=2 * number))
+            log.roll(T0)
+        disk.close_all("/broker")
+        again, _ = reopen(log, recovery_point=2)
+        again.flush()
+        again.increment_log_start_offset(2)
+        assert again.delete_old_segments(T0) == 1
+        disk.lose_power("/broker", random.Random(seed))
+        last, _ = reopen(again, recovery_point=6, log_start_offset=2)
+        assert {each: entry.last_sequence for each, entry in last.producers.producers.items()} == {9: 1, 8: 3}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_transaction_index_that_was_made_anew_is_durable(seed: int, is_clean: bool) -> None:
+    """No flush reaches it, because the recovery point has passed it."""
+    disk = SimDisk(lambda: T0)
+    with files.use(disk):
+        log = new_log(Path("/broker"))
+        append(log, batch(producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
+        marker = marker_batch(9, 0, 0, is_commit=False, timestamp_ms=T0)
+        log.append_as_leader(marker, validate_batch(marker), leader_epoch=0, now_ms=T0, from_client=False)
+        aborted = log.aborted_transactions(0, 2)
+        log.roll(T0)
+        append(log, batch())
+        log.flush()
+        log.close()
+        path = f"{log.directory}/{0:020}.txnindex"
+        files.write_file(path, b"damaged")
+        files.sync_path(path)
+        again, _ = reopen(log, clean=is_clean, recovery_point=3)
+        again.flush()
+        disk.lose_power("/broker", random.Random(seed))
+        last, _ = reopen(again, recovery_point=3)
+        assert last.aborted_transactions(0, 2) == aborted != []

@@ -39,7 +39,7 @@ class Facts(TypedDict, total=False):
     """The optional properties of a row."""
 
     low: int
-    """Smallest allowed value."""
+    """Smallest allowed value. Rows have no largest value; code that uses the key can set one."""
 
     use: Use
     update: Update

@@ -1,6 +1,8 @@
 """All broker keys of Kafka 3.9 in ZooKeeper mode, one row each.
 
-Security's are in ``security_keys``; those only stored and shown in ``unused_keys.txt``.
+A key that Kafka does not have gets a row with ``is_listed=False``.
+``security_keys`` contains the keys about security. ``unused_keys.txt`` lists the keys that this broker only stores and
+shows.
 
 Names, types, defaults and update modes are those of a 3.9.1 broker's DescribeConfigs. The documentation texts are
 original. ``here=``: this broker's default, if different. ``broker_configs`` derives tables from the rows.
@@ -135,7 +137,7 @@ class BrokerKeys(SecurityKeys):
     )
     log_cleanup_policy = topic_default("cleanup.policy")
     log_dir = STRING("/tmp/kafka-logs", "Log directory if log.dirs is not set.", use=READ)
-    log_dirs = ITEMS(None, "Log directories; a new partition goes to the emptiest one.", here="", use=READ)
+    log_dirs = ITEMS(None, "Log directories; a new partition goes to the one with the fewest.", here="", use=READ)
     log_flush_interval_messages = topic_default("flush.messages")
     log_flush_interval_ms = topic_default("flush.ms", is_set=False, fallback="log.flush.scheduler.interval.ms")
     log_flush_offset_checkpoint_interval_ms = INT("60000", "Interval of writing recovery points.", low=1, use=READ)

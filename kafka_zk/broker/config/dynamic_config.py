@@ -9,6 +9,7 @@ come with any key of its prefix. Passwords are encrypted in ZooKeeper, with ``pa
 dynamic keys of TLS, SASL and plugins are rejected, and shown as read-only. Keys that only tune a JVM broker (thread
 counts, but not the cleaner's) are stored and shown, without effect.
 Source: DynamicBrokerConfig.scala, DynamicConfig.scala@3.9.
+Tests: tests/kafka_zk/broker/config/test_dynamic_listeners.py, tests/kafka_zk/broker/handlers/configs/test_configs.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -47,7 +48,8 @@ _WHERE_TO_LISTEN = [row.name for row in (KafkaConfig.listeners, KafkaConfig.list
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 MOST_KEYS = 1_000
-"""Maximum number of keys of a broker or topic that a client may set. Kafka has no bound, and about 400 keys."""
+"""Maximum number of keys of a broker or topic that a client may set, unless it has more already and gets no more.
+Kafka has no bound, and about 400 keys."""
 
 
 def parse(key: str, text: str) -> Value:
@@ -145,9 +147,11 @@ class DynamicBrokerConfig:
             self.check_listeners(config)
 
     def validate_texts(self, properties: Mapping[str, str], *, per_broker: bool) -> KafkaConfig:
-        """Like ``validate``, without reading named files or comparing listeners' keys: a client may not be allowed to
-        name files or guess passwords. Returns the new configuration."""
-        check_count(len(properties))
+        """Like ``validate``, but do not read the files that the properties name, and do not compare the keys of
+        listeners: a client may not be allowed to name files or to guess passwords. Returns the resulting configuration.
+        """
+        if len(properties) > len(self.own if per_broker else self.default):
+            check_count(len(properties))
         _check_keys(properties, per_broker=per_broker)
         try:
             for key, value in properties.items():

@@ -232,7 +232,7 @@ def _parse_listeners(key: str, texts: tuple[str, ...], protocols: Mapping[str, s
         protocol = protocols.get(name.upper())
         if protocol not in PROTOCOLS:
             raise InvalidBrokerConfig(
-                f"{key}={text}: no usable security protocol for {name}; allowed in listener.security.protocol.map: "
+                f"{key}={text}: listener.security.protocol.map must give the listener {name} one of these protocols: "
                 f"{', '.join(PROTOCOLS)}"
             )
         listeners.append(Listener(name.upper(), protocol, host.strip("[]"), number))

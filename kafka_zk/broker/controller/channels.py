@@ -24,7 +24,8 @@ from kafka_zk.registry.znodes.brokers import BrokerInfo
 
 RETRY_BACKOFF_S = 0.1
 ATTEMPTS_A_SECOND = 100
-"""Maximum number of failed attempts per second for all brokers together. One attempt takes about 0.5 ms."""
+"""Maximum number of failed attempts per second for all known brokers together, and for all unknown ones. An attempt
+takes about 0.5 ms."""
 ATTEMPTS_AT_ONCE = 200
 """Number of first connections that begin without a pause."""
 
@@ -59,13 +60,14 @@ class ConnectPace:
 
     def __init__(self, clock: Timers) -> None:
         self._clock = clock
-        self._known: set[int] = set()  # they have replicas or have answered
-        self._failing: set[int] = set()  # their last request failed
-        self._waiting: set[int] = set()  # in a pause before their first connection
-        self._first_s = self._retry_s = clock.seconds()  # earliest next first connection, and retry
+        self._known: set[int] = set()  # ids of brokers that hold replicas or have answered
+        self._failing: set[int] = set()  # ids of unknown brokers whose last request failed
+        self._known_failing: set[int] = set()  # ids of known ones
+        self._waiting: set[int] = set()  # ids of brokers that pause before their first connection
+        self._first_s = self._retry_s = clock.seconds()  # from when the next first connection, or retry, may begin
 
     def know(self, broker_ids: Iterable[int]) -> None:
-        """Connect these brokers without a pause, and retry them after RETRY_BACKOFF_S."""
+        """Connect these brokers without a pause, and retry them without regard to unknown ones."""
         self._known.update(broker_ids)
 
     def first_pause_s(self, broker_id: int) -> float:
@@ -88,7 +90,8 @@ class ConnectPace:
     def retry_pause_s(self, broker_id: int) -> float:
         """Seconds until a broker that just failed is tried again."""
         if broker_id in self._known:
-            return RETRY_BACKOFF_S
+            self._known_failing.add(broker_id)
+            return max(RETRY_BACKOFF_S, len(self._known_failing) / ATTEMPTS_A_SECOND)
         self._failing.add(broker_id)
         now_s = self._clock.seconds()
         after_others_s = self._retry_s + 1 / ATTEMPTS_A_SECOND - now_s
@@ -99,6 +102,7 @@ class ConnectPace:
     def not_failing(self, broker_id: int) -> None:
         """Record that the broker answered or is gone."""
         self._failing.discard(broker_id)
+        self._known_failing.discard(broker_id)
 
 
 class BrokerChannel:
@@ -207,7 +211,8 @@ class BrokerChannel:
         try:
             listener(self.info.broker_id, request, told)
         except Exception:
-            _log.failure("the response of broker {id} to {kind} failed", id=self.info.broker_id, kind=request.api_key)
+            api = request.api_key
+            _log.failure("broker {id}'s response to {api} was not handled", id=self.info.broker_id, api=api)
 
     async def _exchange(self, request: ControlRequest) -> list[Answer]:
         connection = await self._connected()

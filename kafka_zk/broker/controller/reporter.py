@@ -105,12 +105,15 @@ class ControllerReporter:
         """Log what was refused since the last call, one line per target."""
         refused, self._not_logged = self._not_logged, {}
         for target, changes in refused.items():
+            reason = changes[0].reason
+            others = sum(change.reason != reason for change in changes)
             _log.warn(
-                "[{actor}] cannot go to {target}: {partitions}, because {reason}",
+                "[{actor}] cannot go to {target}: {partitions}, because {reason}{others}",
                 actor=self._actor,
                 target=target,
                 partitions=few([change.partition for change in changes]),
-                reason=changes[0].reason,
+                reason=reason,
+                others=f"; {others} of them for other reasons" if others else "",
             )
 
     def answered(self, broker_id: int, request: ControlRequest, answer: Answer) -> None:

@@ -36,6 +36,10 @@ MOST_TOKEN_BYTES = 8 * 1024
 """A token's znode, with renewers: every broker keeps all in memory."""
 
 RETRY_S = 5
+"""Pause before what an ACL hides is read again; longer for more than 1,000 tokens."""
+
+HIDDEN_READS_A_SECOND = 200
+"""Maximum number of hidden tokens that a broker reads per second on average."""
 
 _log = Logger()
 
@@ -72,8 +76,8 @@ class DelegationTokens:
         self._reading = DeferredLock()  # an earlier read must not overwrite a later one
         self._session_id: int | None = None
         self._watcher: ChangeWatcher | None = None
-        self._retry: Any = None  # next read, after an ACL prevented one
-        self._is_hidden = False  # an ACL prevented the last read, which was logged
+        self._retry: Any = None  # timer of the next read, after an ACL prevented the last one
+        self._is_hidden = False  # an ACL prevented the last list of all tokens, and that was logged
         self._is_closed = False
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -108,20 +112,23 @@ class DelegationTokens:
         ensureDeferred(self._read_again(None if token_id is None else [token_id]))
 
     async def _read_again(self, token_ids: Sequence[str] | None) -> None:
-        was_hidden, self._is_hidden = self._is_hidden, False
+        is_hidden = False
         try:
             await self._load(token_ids)
         except RegistryError as error:  # a new session reads all tokens
-            self._is_hidden = isinstance(error, NoAuth)
-            if not (was_hidden and self._is_hidden):
+            is_hidden = isinstance(error, NoAuth)
+            if not (is_hidden and self._is_hidden):
                 _log.warn("cannot read the delegation tokens: {error}", error=error)
+        if token_ids is None:
+            self._is_hidden = is_hidden
         self._read_hidden_later()
 
     def _read_hidden_later(self) -> None:
         """Read again what an ACL hides, because a changed ACL is not announced."""
         is_due = self._is_hidden or self._registry.hidden
         if is_due and not (self._is_closed or (self._retry is not None and self._retry.active())):
-            self._retry = self._clock.callLater(RETRY_S, self._read_hidden)
+            pause_s = max(RETRY_S, len(self._registry.hidden) / HIDDEN_READS_A_SECOND)
+            self._retry = self._clock.callLater(pause_s, self._read_hidden)
 
     def _read_hidden(self) -> None:
         ensureDeferred(self._read_again(None if self._is_hidden else sorted(self._registry.hidden)))

@@ -97,7 +97,7 @@ def test_a_killed_broker_is_started_again(cluster: Cluster) -> None:
     assert not running(cluster.pids[1])
     assert cluster.next_event() == {"event": "kill", "id": 1, "pid": cluster.pids[1]}
     assert cluster.refusal("pause", "1") == (
-        "Error: broker 1 has ended already; kafka-zk break restart 1 starts it again"
+        "Error: broker 1 has already ended; kafka-zk break restart 1 starts it again"
     )
     told = cluster.broken("restart", "1")
     event = cluster.next_event()  # nothing was said of a broker that died by itself

@@ -1,12 +1,15 @@
 """Which implementation runs: chosen by KAFKA_ZK_NATIVE, never a stale module, and never in silence."""
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from kafka_zk.native import loading
 from kafka_zk.native.loading import (
     CHOICES,
     NEVER,
@@ -18,6 +21,7 @@ from kafka_zk.native.loading import (
     NativeUnusable,
     chosen,
 )
+from kafka_zk.native.sources import HEADERS, SOURCES, fingerprint
 
 STALE = "built from other sources"
 
@@ -67,6 +71,31 @@ def test_who_requires_it_gets_no_other(load: object, problem: str) -> None:
 def test_another_value_is_refused() -> None:
     with pytest.raises(NativeUnusable, match="'yes'; it must be one of 0, 1, require"):
         chosen("yes")
+
+
+def test_a_module_without_its_sources_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker starts nevertheless, as pure Python."""
+    monkeypatch.setattr(loading, "_FOLDER", tmp_path)
+    found = chosen(WHERE_BUILT, stale)
+    assert found.native is None and "sources cannot be read" in found.problem
+
+
+def test_a_module_of_before_the_fingerprint_is_stale() -> None:
+    assert STALE in chosen(WHERE_BUILT, lambda: SimpleNamespace()).problem
+
+
+def test_the_fingerprint_is_the_same_on_every_python(tmp_path: Path) -> None:
+    """One build serves all of them."""
+    for name in (*SOURCES, *HEADERS):
+        (tmp_path / name).write_bytes(name.encode())
+    assert fingerprint(tmp_path) == "d5029ea5235c13a7"
+
+
+def test_formats_mean_the_same_on_every_python() -> None:
+    """A '#' means int or Py_ssize_t, as the headers say; built with those of 3.13, it raises SystemError in 3.11."""
+    text = Path(loading.__file__).with_name("module.c").read_text()
+    code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    assert [line for line in code.splitlines() if "#" in line and not line.startswith("#")] == []
 
 
 def version(**variables: str) -> "subprocess.CompletedProcess[str]":

@@ -364,7 +364,7 @@ def test_connections_leave_the_logs_their_descriptors(
         reactor.turn(0)
     assert len(server.listener.connections) == 10
     assert len(warnings) == 1
-    assert "refusing new connections" in warnings[0]
+    assert "new connections wait" in warnings[0]
     peers[0].close()
     assert receive_all(reactor, waiting, 8) == answer(2)
     another = server.connect(accepted=False)

@@ -208,6 +208,19 @@ def _wrong_record(tls: ssl.SSLObject, outgoing: ssl.MemoryBIO) -> bytes:
     return b"\x17\x03\x03\x00\x20" + bytes(32)
 
 
+def _until_read(
+    connection: socket.socket, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, step: Callable[[], object]
+) -> None:
+    """Repeat ``step`` until enough was received for it: data may come in one segment with the end of the handshake."""
+    while True:
+        try:
+            step()
+            return
+        except ssl.SSLWantReadError:
+            connection.sendall(outgoing.read())
+            incoming.write(connection.recv(65536))
+
+
 def _send_at_once(
     listener: socket.socket, context: ssl.SSLContext, end: Callable[[ssl.SSLObject, ssl.MemoryBIO], bytes]
 ) -> None:
@@ -216,14 +229,8 @@ def _send_at_once(
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context.wrap_bio(incoming, outgoing, server_side=True)
     with connection:
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                connection.sendall(outgoing.read())
-                incoming.write(connection.recv(65536))
-        connection.recv(65536)  # the client is ready
+        _until_read(connection, incoming, outgoing, tls.do_handshake)
+        _until_read(connection, incoming, outgoing, tls.read)  # the client is ready
         tls.write(struct.pack(">i", 5) + b"hello")
         connection.sendall(outgoing.read() + end(tls, outgoing))
         connection.recv(1)  # until the client closes

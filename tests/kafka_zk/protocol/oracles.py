@@ -1,4 +1,7 @@
-"""Foreign codecs that our bytes are compared with: kafka-python's decoder and encoder, and kio's."""
+"""Foreign codecs that our bytes are compared with: kafka-python's decoder and encoder, and kio's.
+
+kafka-python cannot load a message without fields.
+"""
 
 import importlib
 import io

@@ -30,11 +30,22 @@ def test_a_client_takes_note_of_an_error_and_then_fails() -> None:
         client.send(b"")
 
 
-@pytest.mark.parametrize("wrong", [token("a\x01b"), token("a b"), token(""), token(key="\x01"), token(**{"k1": "v"})])
+@pytest.mark.parametrize("answer", [b"{}", b"[]", b"no JSON"])
+def test_a_refusal_without_a_status_says_so(answer: bytes) -> None:
+    client = oauthbearer_client(token())
+    next(client)
+    client.send(answer)
+    with pytest.raises(SaslAuthenticationFailed, match="without giving a status"):
+        client.send(b"")
+
+
+@pytest.mark.parametrize(
+    "wrong", [token("a\x01b"), token("two words"), token(""), token(key="\x01"), token(**{"k1": "v"})]
+)
 def test_what_would_break_the_message_is_not_sent(wrong: Token) -> None:
     with pytest.raises(SaslAuthenticationFailed) as refused:
         next(oauthbearer_client(wrong))
-    assert "a b" not in str(refused.value)
+    assert "two words" not in str(refused.value)
 
 
 def test_a_token_is_renewed_when_most_of_its_life_is_over() -> None:

@@ -37,7 +37,7 @@ Driver stacktrace:
 """
 _TASK = """Job aborted: Traceback (most recent call last):
   File "range_fetcher.py", line 1, in fetch
-kafka_zk.spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are gone: the log starts at offset 20
+kafka_zk.spark_jobs.errors.DataLoss: offsets 0 to 19 of t-0 are missing: the log starts at offset 20
 
 Caused by: org.apache.spark.SparkException: something else
 """
@@ -53,7 +53,7 @@ def test_the_first_line_without_packages_and_codes() -> None:
 
 def test_a_jobs_reason_is_the_deepest_cause_or_what_our_code_said() -> None:
     assert reason(Exception(_JOB)) == "IOException: No space left on device"
-    assert reason(Exception(_TASK)) == "offsets 0 to 19 of t-0 are gone: the log starts at offset 20"
+    assert reason(Exception(_TASK)) == "offsets 0 to 19 of t-0 are missing: the log starts at offset 20"
     assert reason(Exception("Could not parse Master URL: 'foo'")) == "Could not parse Master URL: 'foo'"
 
 

@@ -151,7 +151,7 @@ def test_a_gap_up_to_the_end_of_the_range_ends_it(read: Any) -> None:
 
 def test_retention_is_loss_and_names_what_is_gone(read: Any) -> None:
     cluster = ScriptedCluster(range(5, 10), 5, 10)
-    with pytest.raises(DataLoss, match=r"offsets 2 to 4 of t-0 are gone: the log starts at offset 5"):
+    with pytest.raises(DataLoss, match=r"offsets 2 to 4 of t-0 are missing: the log starts at offset 5"):
         read(cluster, 2, 9)
     assert read(cluster, 2, 9, fail=False) == [5, 6, 7, 8]
 

@@ -131,6 +131,51 @@ def test_malformed_records_are_refused(data: bytes, is_native: bool, request: py
         loops.choose(data, 0, header(1, 0, 0), 100, True)
 
 
+def raw(value: int, least_bytes: int = 1) -> bytes:
+    """A varint without zigzag, whatever its size, with leading zeros up to a size."""
+    count = max(least_bytes, (value.bit_length() + 6) // 7)
+    return bytes(value >> 7 * index & 0x7F | (index < count - 1) << 7 for index in range(count))
+
+
+def odd(length: int = 0, timestamp: int = 0, delta: int = 0, key: int = 2, least_bytes: int = 1) -> bytes:
+    """A record with the key "a", with bits to set in its length, and other fields as they are encoded."""
+    fields = raw(timestamp, least_bytes) + raw(delta, least_bytes) + raw(key, least_bytes)
+    body = b"\0" + fields + b"a" * (key & 2) + b"\x02v\0"
+    return raw(2 * len(body) | length, least_bytes) + body
+
+
+BIT_64 = 1 << 64
+ODD = {
+    "a length of 65 bits": odd(length=BIT_64),
+    "a length of 70 bits": odd(length=BIT_64 << 5),
+    "a timestamp of 65 bits": odd(timestamp=BIT_64 | 10),
+    "a negative timestamp of 65 bits": odd(timestamp=BIT_64 | 9),
+    "a timestamp of 70 bits": odd(timestamp=BIT_64 << 5 | 10),
+    "an offset delta of 65 bits": odd(delta=BIT_64 | 6),
+    "a key of 65 bits": odd(key=BIT_64 | 2),
+    "no key, in 65 bits": odd(key=BIT_64 | 1),
+    "leading zeros": odd(timestamp=10, delta=6, least_bytes=10),
+    "offset -2": odd(delta=3),
+    "offset -1": odd(delta=1),
+}
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+@pytest.mark.parametrize("known_offset", [None, 5])
+def test_odd_records_are_read_alike(native: Native, data: bytes, known_offset: int | None) -> None:
+    """Bits above 64 are lost, as in Java, and an unknown key replaces nothing."""
+    found = []
+    for each in (None, native):
+        offsets = OffsetMap(MAP_BYTES, native=each)
+        loops = PythonLoops(offsets) if each is None else NativeLoops(offsets, each)
+        if known_offset is not None:
+            offsets.put(b"a", known_offset)
+        noted = outcome(loops.note_keys, data, 0, header(1, 0, 20), 0)
+        found.append((noted, outcome(loops.choose, data, 0, header(1, 0, 20), 100, True), state(offsets)))
+    assert found[0] == found[1]
+    assert found[0][0] is True
+
+
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_histories_come_to_the_same_end(
     tmp_path: Path, seed: int, native: Native, monkeypatch: pytest.MonkeyPatch

@@ -3,9 +3,12 @@
 import os
 from pathlib import Path
 
+import pytest
+
 from kafka_zk.base.types import TopicPartition
 from kafka_zk.storage.files import files
 from kafka_zk.storage.files.filenames import PARTITION_METADATA
+from kafka_zk.storage.log import local_log
 from kafka_zk.storage.log.log import Log
 from kafka_zk.storage.log.log_owner import LogOwner
 from kafka_zk.storage.records.end_transaction_marker import marker_batch
@@ -234,3 +237,34 @@ def test_aborted_transactions_of_a_killed_process_are_synced_before_they_count_a
     with files.use(synced):
         again.flush()
     assert synced.names.count(INDEX) == 1
+
+
+def test_snapshots_of_a_killed_process_are_synced_before_they_count_as_durable(tmp_path: Path) -> None:
+    """A log without unflushed records gets a flush for them as well."""
+    log = new_log(tmp_path)
+    append(log, batch(producer_id=9, producer_epoch=0, base_sequence=0))
+    log.flush()
+    log.roll(T0)
+    log.segments.close_files()
+    again, _ = reopen(log, recovery_point=1)
+    assert (again.producers.snapshot_offset, again.producers.durable_offset, again.is_dirty) == (1, -1, True)
+    synced = Synced()
+    with files.use(synced):
+        again.flush(again.flush_target(T0))
+    assert synced.names.count(f"{1:020}.snapshot") == 1
+    assert (again.producers.durable_offset, again.is_dirty) == (1, False)
+
+
+@pytest.mark.parametrize(("at_once", "durable"), [(2, 1), (0, -1)])
+def test_a_large_snapshot_of_a_killed_process_may_be_behind_the_recovery_point(
+    tmp_path: Path, at_once: int, durable: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is written while the log is flushed."""
+    log = new_log(tmp_path)
+    append(log, batch(producer_id=9, producer_epoch=0, base_sequence=0))
+    log.roll(T0)
+    append(log, batch())
+    log.segments.close_files()
+    monkeypatch.setattr(local_log, "WRITTEN_AT_ONCE", at_once)
+    again, _ = reopen(log, recovery_point=2)
+    assert again.producers.durable_offset == durable

@@ -236,3 +236,38 @@ def test_a_power_loss_may_take_an_index_that_was_not_flushed(tmp_path: Path) -> 
     log.segments.close_files()
     log, _ = reopen(log)
     assert index_of(log).read_bytes() == expected
+
+
+class Cuts(files.FileSystem):
+    """Notes where files are truncated."""
+
+    def __init__(self) -> None:
+        self.positions: list[int] = []
+
+    def truncate(self, descriptor: int, size_bytes: int) -> None:
+        self.positions.append(size_bytes)
+        super().truncate(descriptor, size_bytes)
+
+
+def test_entries_that_stay_are_not_written_again(tmp_path: Path) -> None:
+    """They may be durable, and a power loss could cut the file where it was written."""
+    index = TransactionIndex(str(tmp_path / "index"))
+    for entry in ENTRIES:
+        index.append(entry)
+    cuts = Cuts()
+    with files.use(cuts):
+        assert index.replace(0, ENTRIES[:2]) and index.replace(0, ENTRIES)
+    assert cuts.positions == [2 * ENTRY_SIZE] * 2
+    assert decode_transaction_index((tmp_path / "index").read_bytes()) == ENTRIES == index.entries
+
+
+def test_a_damaged_index_stays_until_it_is_replaced(tmp_path: Path) -> None:
+    """An empty one would look sound after a power loss."""
+    path = tmp_path / "index"
+    path.write_bytes(b"damaged")
+    index = TransactionIndex(str(path))
+    index.clear()
+    index.unload()
+    assert index.entries == [] and path.read_bytes() == b"damaged"
+    assert index.replace(0, ())
+    assert path.read_bytes() == b""

@@ -157,3 +157,14 @@ def test_a_broker_has_at_most_1000_keys() -> None:
     dynamic().validate({f"of.a.plugin.{number}": "x" for number in range(1_000)}, per_broker=True)
     many = {f"of.a.plugin.{number}": "x" for number in range(1_001)}
     assert "1001 configuration keys" in refusal(dynamic(), many)
+
+
+def test_a_broker_with_more_keys_may_lose_some() -> None:
+    """Apache Kafka may have stored them; kafka-configs changes and removes them in portions."""
+    stored = {f"of.a.plugin.{number}": "x" for number in range(1_500)}
+    broker = dynamic()
+    broker.take(stored, {})
+    fewer = dict(list(stored.items())[100:])
+    broker.validate(fewer, per_broker=True)
+    broker.validate(stored | {"of.a.plugin.0": "y"}, per_broker=True)
+    assert "1501 configuration keys" in refusal(broker, stored | {"another": "x"})

@@ -99,8 +99,8 @@ def test_an_unknown_key_is_a_warning_that_names_it() -> None:
     ],
 )
 def test_a_bad_value_is_refused_with_its_key(key: str, value: str) -> None:
-    """The message names the key that the user wrote and what is allowed."""
-    with pytest.raises(InvalidBrokerConfig, match=f"^{re.escape(key)}.*allowed"):
+    """The message names the key that the user wrote and what its value must be."""
+    with pytest.raises(InvalidBrokerConfig, match=f"^{re.escape(key)}.*must"):
         KafkaConfig.from_properties({**MINIMAL, key: value})
 
 

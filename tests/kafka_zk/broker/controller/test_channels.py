@@ -324,3 +324,24 @@ def test_a_known_broker_that_failed_is_retried_at_once() -> None:
     tried.clear()
     peer.clock.pump([0.1] * 10)
     assert tried.count(1_000) == 10
+
+
+def test_retries_to_many_known_brokers_are_paced() -> None:
+    """A topic's znode may list thousands of replicas; 300 would be 3,000 connections a second."""
+    peer = Peer()
+    peer.refuse = True
+    channels = Channels(peer.clock, peer.connect, lambda *_: None, lambda *_: None, control_versions("3.9"))
+    channels.know(range(300))
+    for broker_id in range(300):
+        channels.add(broker(broker_id).info)
+        channels.send(broker_id, STOP)
+    peer.clock.pump([0.1] * 40)
+    peer.connections = 0
+    peer.clock.pump([0.1] * 30)
+    assert 200 <= peer.connections <= 400
+    for broker_id in range(10, 300):
+        channels.remove(broker_id)
+    peer.clock.pump([0.1] * 40)
+    peer.connections = 0
+    peer.clock.pump([0.1] * 10)
+    assert peer.connections == 100

@@ -84,6 +84,18 @@ def test_a_refused_change_is_logged_once_for_each_reason(
     ]
 
 
+def test_a_line_does_not_give_one_reason_for_all(
+    reporter: ControllerReporter, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One event refuses changes in several steps, for different reasons."""
+    others = [FailedChange(TopicPartition("u", number), "its state znode is invalid") for number in range(2)]
+    for refused in ([FailedChange(TP, "no replica is alive")], others):
+        reporter.refused(refused, "OnlinePartition")
+    reporter.log_refused()
+    (line,) = lines(caplog)
+    assert line.endswith("t-0, u-0, u-1, because no replica is alive; 2 of them for other reasons")
+
+
 def test_a_change_of_state_that_is_not_legal_is_reported(cluster: Cluster) -> None:
     """Instead of an exception, which would end the controller's term."""
     cluster.create("t", {0: [0]})

@@ -244,6 +244,28 @@ def test_tokens_that_cannot_be_listed_let_nobody_in_until_they_can(monkeypatch: 
     cluster.run(story)
 
 
+def test_an_announced_token_does_not_end_the_reading_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The announced token can be read although the list cannot; the others are read once the list can be."""
+    cluster = Cluster()
+
+    async def hidden() -> list[str]:
+        raise NoAuth("/delegation_token/tokens")
+
+    async def story() -> None:
+        token = await cluster.one.create(ALICE, ALICE, [], 60_000)
+        await cluster.pause()
+        with monkeypatch.context() as patch:
+            patch.setattr(cluster.registries[0], "token_ids", hidden)
+            await ensureDeferred(cluster.one._read_again(None))
+            added = await cluster.other.create(BOB, BOB, [], 60_000)
+            await cluster.pause()
+            assert list(cluster.one.all()) == [added]
+        await cluster.pause(delegation_tokens.RETRY_S + 1)
+        assert token in cluster.one.all()
+
+    cluster.run(story)
+
+
 def test_a_token_that_was_hidden_is_read_again_until_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing announces that its ACL has changed, whether it was hidden at the start or later."""
     cluster = Cluster()
@@ -282,6 +304,18 @@ def test_a_token_that_is_hidden_at_the_start_is_read_later(monkeypatch: pytest.M
         assert cluster.one._registry.hidden == set()
 
     cluster.world.scheduler.run(story())
+
+
+def test_many_hidden_tokens_are_read_less_often() -> None:
+    """The brokers of a cluster must not keep ZooKeeper busy with thousands of tokens that they may never read."""
+    cluster = Cluster()
+
+    async def story() -> None:
+        cluster.one._registry.hidden.update(f"hidden-{number}" for number in range(2_000))
+        cluster.one._read_hidden_later()
+        assert cluster.one._retry.getTime() - cluster.world.clock.seconds() == 10
+
+    cluster.run(story)
 
 
 def test_the_log_says_once_that_tokens_cannot_be_listed(

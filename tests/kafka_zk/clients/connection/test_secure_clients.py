@@ -107,7 +107,7 @@ def test_a_zookeeper_consumer_has_both_kinds_of_security(files: Files) -> None:
     ("properties", "told"),
     [
         ({"sasl.username": "alice"}, "security.protocol"),
-        ({"security": {}, "sasl.username": "alice"}, "contradict"),
+        ({"security": {}, "sasl.username": "alice"}, "cannot be combined"),
         ({"sasl.usrname": "alice"}, "did you mean sasl.username"),
         ({"bootstrap.servers": "SSL://h:1"}, "security.protocol to SSL"),
         ({"bootstrap.servers": "PLAINTEXT://h:1", "security.protocol": "SSL"}, "contradicts"),

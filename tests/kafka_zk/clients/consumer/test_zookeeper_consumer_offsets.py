@@ -112,7 +112,7 @@ def test_a_commit_is_refused_to_whom_does_not_own(clock: Clock, brokers: FakeClu
     with pytest.raises(CommitRefused, match=r"t-7 was not committed: not the owner"):
         finish(clock, run(consumer.commit({TopicPartition("t", 7): 1})))
     group.lose(A)
-    with pytest.raises(CommitRefused, match="t-0 was not committed: it was taken away") as refused:
+    with pytest.raises(CommitRefused, match="t-0 was not committed: it was revoked") as refused:
         finish(clock, run(consumer.commit()))
     assert set(refused.value.reasons) == {A}
     assert group.committed == {A: 0, B: 40}
@@ -243,6 +243,6 @@ def test_a_commit_that_waits_is_not_written_in_a_later_ownership(
     group.assign(A)
     advance(clock, 5)
     finish(clock, first)
-    with pytest.raises(CommitRefused, match="t-0 was not committed: it was taken away"):
+    with pytest.raises(CommitRefused, match="t-0 was not committed: it was revoked"):
         finish(clock, second)
     assert group.committed == {A: 30, B: 1}
