@@ -44,7 +44,8 @@ class AclRegistry:
         await ensure_paths(self._client, [*types, *acl_change.PARENTS.values()])
 
     async def patterns(self) -> list[Pattern]:
-        """All with a znode, also those written before the call. Raises: NoAuth if an ACL of ZooKeeper hides them."""
+        """All patterns with a znode, including those written before the call. Raises: NoAuth if an ACL of ZooKeeper
+        hides them."""
         await self._client.sync()
         wanted = [(root, each) for root in znodes.ROOTS for each in znodes.STORED_TYPES]
         pending = [self._client.children(znodes.type_path(*each)) for each in wanted]
@@ -117,7 +118,7 @@ class AclRegistry:
         return True
 
     async def purge_changes(self, now_ms: int) -> int:
-        """Delete old ones and return their number."""
+        """Delete old notifications and return their number."""
         return sum([await change_watcher.purge(self._client, each, now_ms) for each in acl_change.PARENTS.values()])
 
     def watch_changes(self, on_change: Callable[[Pattern | None], None]) -> list[ChangeWatcher]:

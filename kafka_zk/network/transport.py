@@ -1,10 +1,10 @@
 """TCP transports for listeners and clients, whose outgoing queue holds bytes and file slices.
 
-They add ``write_frame`` to Twisted's. Bytes are sent with ``send`` (with MSG_MORE while more follows). Slices are sent
-with ``sendfile``, so that records do not enter this process; small frames with one ``pread`` and one ``sendmsg`` if
-that is cheaper. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the connection; with an
-empty queue, it stops writing, resumes producers and completes ``loseConnection``. After ``receive_into``, the protocol
-gets views of a shared buffer, but an incomplete frame receives its rest directly.
+They extend Twisted's transports by ``write_frame``. Bytes are sent with ``send`` (with MSG_MORE while more follows).
+Slices are sent with ``sendfile``, so that records do not enter this process; small frames with one ``pread`` and one
+``sendmsg`` if that is cheaper. ``doWrite`` keeps Twisted's contract: it returns the exception that closes the
+connection; with an empty queue, it stops writing, resumes producers and completes ``loseConnection``. After
+``receive_into``, the protocol gets views of a shared buffer, but an incomplete frame receives its rest directly.
 
 A queued slice is retained, and released exactly once. If its file was truncated (``sendfile`` sends nothing) or is
 unreadable, the connection is closed: the announced size cannot be sent.

@@ -1,7 +1,8 @@
 """Reads a client's security keys, spelled as in Java, librdkafka or kafka-python.
 
-Files are read at once: other machines can use the result. Unknown keys, contradictions, and TLS or SASL keys that the
-protocol does not use (the user would believe to be protected) are rejected, with one sentence without secrets.
+Files are read at once: other machines can use the result. Unknown keys and contradictions are rejected, with one
+sentence without secrets. So are TLS or SASL keys that the protocol does not use: the user would believe to be
+protected.
 
 Source: CommonClientConfigs, SslConfigs, SaslConfigs, DefaultSslEngineFactory.java@3.9; librdkafka's CONFIGURATION.md.
 """
@@ -48,7 +49,7 @@ _TRUE_FALSE = {"true": True, "false": False}
 
 
 def client_security(properties: Mapping[str, Any]) -> ClientSecurity:
-    """Spelled with ``.`` or ``_``; other keys are ignored.
+    """The settings in ``properties``, spelled with ``.`` or ``_``; other keys are ignored.
 
     Raises InvalidSecurity for the first unusable value or file, and for contradictions.
     """
@@ -254,7 +255,7 @@ def _about(keys: _Keys, key: str) -> Iterator[None]:
 
 def _sasl(keys: _Keys) -> SaslSettings:
     mechanism = keys.text("sasl.mechanism", "GSSAPI").upper()
-    is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # without Kerberos: forgotten
+    is_missing = not keys.has("sasl.mechanism") and not keys.has(_SERVICE)  # without Kerberos, it was forgotten
     if mechanism not in MECHANISMS or is_missing:
         what = "sasl.mechanism is missing" if is_missing else f"sasl.mechanism={mechanism}"
         raise InvalidSecurity(f"{what}: must be one of {', '.join(MECHANISMS)}")
@@ -351,7 +352,7 @@ def _tokens(keys: _Keys, options: Mapping[str, str] | None) -> Any:
     if options is not None:
         return _checked_unsecured(UnsecuredTokens(tuple(sorted(options.items()))))
     words = dict(word.split("=", 1) for word in config.value.split() if "=" in word)
-    if "principal" in words:  # librdkafka's unsecured tokens
+    if "principal" in words:  # these are librdkafka's unsecured tokens
         lifetime = words.get("lifeSeconds", "3600")
         return _checked_unsecured(UnsecuredTokens((("unsecuredLoginLifetimeSeconds", lifetime),
                                                    ("unsecuredLoginStringClaim_sub", words["principal"]))))  # fmt: skip

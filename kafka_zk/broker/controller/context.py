@@ -117,7 +117,7 @@ class Context:
         self.topic_ids: dict[str, str] = {}
         """Topic id by topic name; missing if the znode has no id."""
         self.topic_zxids: dict[str, int] = {}
-        """The last write of each topic's znode in ``assignments``."""
+        """Zxid of the last write of each topic's znode in ``assignments``."""
         self.assignments: dict[str, dict[int, ReplicaAssignment]] = {}
         """Assignment by topic and partition number: the partitions that exist."""
         self.leadership: dict[TopicPartition, LeadershipInfo] = {}

@@ -233,7 +233,7 @@ class _Lane:
         else:
             try:
                 end_offset = await self._clean_by(helper, cleaning, standing)
-            except (EOFError, OSError) as error:  # of the connection; disk errors are responses
+            except (EOFError, OSError) as error:  # the connection failed; disk errors are responses
                 self._helper_lost(cleaning, error)
         if end_offset is None:
             await cleaner.run_in_thread(self._end_helper)  # after this the helper writes nothing

@@ -55,7 +55,7 @@ _NO_DOCUMENTATION = None
 
 
 async def handle(services: Services, context: RequestContext, header: RequestHeader, request: Any) -> list[Part]:
-    """Requested or all keys of each resource, unless it is repeated.
+    """Return the requested keys, or all keys, of each resource; a repeated resource is returned once.
 
     Encoded one by one: kafka-topics requests all topics, and objects need ten times the memory.
     """
@@ -139,7 +139,7 @@ async def _topic(services: Services, name: str) -> tuple[Make, Iterable[str]]:
 
     def make(key: str) -> Any:
         definition = TOPIC_CONFIGS.get(key)
-        if definition is None:  # an old tool's
+        if definition is None:  # written by an old tool
             shown = Synonym(name=key, value=None, source=ConfigSource.TOPIC_CONFIG)
             return _entry(key, None, [shown], None, read_only=False)
         value = config.property_text(key)
@@ -172,8 +172,8 @@ def _broker(services: Services, name: str) -> tuple[Make, Iterable[str]]:
             value = config_values.to_text(config_values.parse(key, known.type, texts[key]))
         else:
             value = texts.get(key, known.default)
-        # In Kafka, or only in this broker.
-        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # also a store's
+        # A key is read-only in Kafka, or only in this broker.
+        read_only = known is None or not known.is_changeable or key in DYNAMIC_ONLY_CONFIGS  # also for a store's key
         return _entry(key, value, found, known.type if known else None, documentation(key), read_only=read_only)
 
     return make, [*BROKER_CONFIGS, *(key for key in texts if key not in BROKER_CONFIGS)] if name else texts

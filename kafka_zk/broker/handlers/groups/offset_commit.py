@@ -90,7 +90,7 @@ def _tps(topic: str, partitions: tuple[int, ...]) -> tuple[TopicPartition, ...]:
 
 
 _cached_tps = lru_cache(maxsize=1000)(_tps)
-"""For known topics, because clients commit the same partitions repeatedly."""
+"""Partitions are cached, because clients commit the same ones repeatedly."""
 
 
 def _offsets(rows: Rows, now_ms: int, expires_ms: int) -> list[OffsetAndMetadata]:
